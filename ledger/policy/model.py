@@ -1,0 +1,148 @@
+"""The neutral words in which every dialect answers: rule, layer, call, part, evaluation, grant.
+
+A *dialect* turns somebody's configuration (layers) into a `Policy`; a `Policy` judges a `Call` together with the
+grants in force and gives an `Evaluation`, which is recorded word for word in the `Asked` event. Everything here is a
+value: no I/O, no clock, no configuration read behind the caller's back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+
+class Verdict(StrEnum):
+    """What rules say about a call, ordered by strictness: allow < ask < deny."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+_STRICTNESS = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """Combine the verdicts of several parts; nothing to judge is allow (there is nothing to run)."""
+    return max(verdicts, key=_STRICTNESS.__getitem__, default=Verdict.ALLOW)
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One permission rule in the form that OpenCode, BRUTUS and the `rules=` argument share.
+
+    `permission` and `pattern` are wildcards on the rule side. `layer`, `file` and `line` (1-based) say where the rule
+    was written; all three are None for rules that a program handed in.
+    """
+
+    permission: str
+    pattern: str
+    action: Verdict
+    layer: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A rule as an evaluation names it: its text in the dialect's own spelling and where it stands."""
+
+    text: str
+    layer: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One source of configuration, lowest first.
+
+    Exactly one of `config` (the source's own file, parsed JSON) and `rules` (already normalised) is given.
+    `trusted=False` means that its allow rules do not count.
+    """
+
+    name: str
+    config: Any = None
+    rules: tuple[Rule, ...] = ()
+    file: str | None = None
+    trusted: bool = True
+
+
+class PolicySource(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything a verdict depends on besides the call and the grants; stored in the log, so replay needs no file.
+
+    `options` holds what the dialect understands (`profile`, `edition`, `order`, `compat`, `agent`, `mode`, `home`, …).
+    """
+
+    dialect: str = "opencode"
+    layers: tuple[Layer, ...] = ()
+    options: dict[str, Any] = {}
+
+
+class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A standing allow as a dialect sees it: `pattern` is one entry of the `always` list of the request it came from."""
+
+    grant_id: str
+    permission: str
+    pattern: str
+    scope: str = "session"
+
+
+class Call(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an agent wants to do: either permission and patterns, or a tool's name and its input."""
+
+    permission: str
+    patterns: tuple[str, ...] = ()
+    tool_name: str | None = None
+    input: Any = None
+    cwd: str | None = None
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One piece of a call that was judged by itself.
+
+    `liftable` says whether a grant may turn this part's ask into an allow; a configured deny, and an ask that the
+    dialect puts above grants, are not liftable. `grants` are the ids of the grants that did lift it.
+    """
+
+    text: str
+    verdict: Verdict
+    rules: tuple[RuleRef, ...] = ()
+    liftable: bool = True
+    grants: tuple[str, ...] = ()
+
+
+class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A verdict with its reasons.
+
+    `rules` are those that decided; `message` is what the source system would tell the agent (a deny only);
+    `reason` explains in a sentence what no rule says. `always` is what an `always` reply would grant and
+    `ask_first` are calls (for example an external directory) that must be allowed before this one is asked.
+    """
+
+    verdict: Verdict
+    parts: tuple[Part, ...] = ()
+    rules: tuple[RuleRef, ...] = ()
+    message: str | None = None
+    reason: str | None = None
+    always: tuple[str, ...] = ()
+    ask_first: tuple[Call, ...] = ()
+
+
+class Policy(Protocol):
+    """A compiled configuration of one dialect. Immutable; safe to share between sessions and threads."""
+
+    @property
+    def source(self) -> PolicySource: ...
+
+    def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        """Judge a call. Total: a rule that cannot be evaluated raises the verdict, it never loosens it."""
+        ...
+
+    def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
+        """Whether this grant would allow a part that was recorded as ask (used when an `always` reply cascades)."""
+        ...
+
+    def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        """The tools that are wholly denied, so that a model need not be told of them."""
+        ...
