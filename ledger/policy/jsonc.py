@@ -53,7 +53,7 @@ def pointer(*keys: str | int) -> str:
 
 
 def parse(text: str, *, comments: bool) -> Document:
-    """Read one JSON value. `comments` allows `//`, `/* */` and a comma after the last member. Raises JsonSyntaxError."""
+    """Read one value. `comments` allows `//`, `/* */` and a comma after the last member. Raises JsonSyntaxError."""
     parser = _Parser(_tokens(text, comments=comments), trailing_commas=comments)
     value = parser.value("", depth=0)
     parser.expect_end()

@@ -29,6 +29,9 @@ _DENIED: Final[dict[Edition, str]] = {
     "opencode.md": "Rule prevents this tool call: {}",
 }
 
+_stringify: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""JSON exactly as JavaScript's JSON.stringify writes it."""
+
 
 class _Options(NamedTuple):
     edition: Edition
@@ -43,6 +46,7 @@ class _Compiled(NamedTuple):
     pattern: Matcher
     action: Verdict
     refs: tuple[RuleRef, ...]
+    spelt: dict[str, str]
 
 
 class OpenCodePolicy:
@@ -89,7 +93,7 @@ class OpenCodePolicy:
             verdict,
             parts,
             tuple(dict.fromkeys(ref for part in parts if part.verdict is verdict for ref in part.rules)),
-            self._denial(permission) if verdict is Verdict.DENY else None,
+            self._denial(candidates) if verdict is Verdict.DENY else None,
             _reason(verdict, parts),
         )
 
@@ -118,27 +122,23 @@ class OpenCodePolicy:
                 return Part(text, Verdict.ALLOW, (), liftable, lifted)
         return Part(text, rule.action, rule.refs, liftable) if rule else Part(text, Verdict.ASK)
 
-    def _denial(self, permission: str) -> str:
-        """What OpenCode tells the agent: the configured rules of this permission, spelt as JSON.stringify does."""
-        relevant = [
-            {"permission": rule.permission, "pattern": rule.pattern, "action": rule.action.value}
-            for rule in self._rules
-            if _matches(rule.permission, permission)
-        ]
-        return self._denied_text.format(json.dumps(relevant, ensure_ascii=False, separators=(",", ":")))
+    def _denial(self, candidates: list[_Compiled]) -> str:
+        """What OpenCode tells the agent: the configured rules of this permission, in order."""
+        return self._denied_text.format(_stringify([compiled.spelt for compiled in reversed(candidates)]))
 
 
 def _compile(rule: Rule) -> _Compiled:
     ref = RuleRef(f"{rule.permission} {rule.pattern} {rule.action.value}", rule.layer, rule.file, rule.line)
     permission, pattern = (compile_normalised(normalise(side)) for side in (rule.permission, rule.pattern))
-    return _Compiled(permission, pattern, rule.action, (ref,))
+    spelt = {"permission": rule.permission, "pattern": rule.pattern, "action": rule.action.value}
+    return _Compiled(permission, pattern, rule.action, (ref,), spelt)
 
 
 def _compile_grants(grants: Sequence[Grant], permission: str) -> list[tuple[str, Matcher]]:
     return [
         (grant.grant_id, compile_normalised(normalise(grant.pattern)))
         for grant in grants
-        if _matches(grant.permission, permission)
+        if grant.permission == permission or _matches(grant.permission, permission)
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from msgspec.structs import replace
+
 from ledger.policy.checks import Origin, as_rules, origin_of, shown
 from ledger.policy.config import Section, drop_allows, merge_sections, read_section, read_tools, section_rules
 from ledger.policy.errors import PolicyError
@@ -56,8 +58,15 @@ def _single_rules(layer: Layer, *, agent: str | None, home: str | None) -> tuple
     if layer.config is not None:
         rules = _run_rules([layer], agent=agent, home=home)
     else:
-        rules = as_rules(layer.rules, origin_of(layer))
+        rules = tuple(_placed(rule, layer) for rule in as_rules(layer.rules, origin_of(layer)))
     return rules if layer.trusted else drop_allows(rules)
+
+
+def _placed(rule: Rule, layer: Layer) -> Rule:
+    """A rule that does not say where it comes from comes from its layer."""
+    if rule.layer is not None:
+        return rule
+    return replace(rule, layer=layer.name, file=rule.file or layer.file)
 
 
 def _run_rules(run: list[Layer], *, agent: str | None, home: str | None) -> tuple[Rule, ...]:

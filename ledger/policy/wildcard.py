@@ -23,9 +23,9 @@ def match(value: str, pattern: str, *, slashes: bool = True, dot_all: bool = Tru
 
 
 def compile_wildcard(pattern: str, *, slashes: bool = True, dot_all: bool = True) -> Matcher:
-    """A function that tells whether a value matches.
+    r"""A function that tells whether a value matches.
 
-    `slashes=False` keeps `\\` apart from `/` (the matcher that opencode-zh.md 4.2 prints, and brutus.md);
+    `slashes=False` keeps `\` apart from `/` (the matcher that opencode-zh.md 4.2 prints, and brutus.md);
     `dot_all=False` keeps `*` and `?` from matching a newline (brutus.md).
     """
     if not slashes:
