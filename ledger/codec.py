@@ -26,7 +26,7 @@ class Envelope(msgspec.Struct, frozen=True):
     event: Event
 
 
-class NewerEvent(Value, tag="newer", kw_only=True):
+class NewerEvent(Value, tag="newer", kw_only=True, frozen=True):
     """An event of a schema that this version does not know: kept, shown, never decided upon. Never written."""
 
     schema: int

@@ -32,7 +32,7 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of every stored shape: immutable, and a default takes no room."""
 
 
-class Actor(Value):
+class Actor(Value, frozen=True):
     """Who caused an event: an agent, a person, a `local` command, or a worker of ours; `via` names the channel."""
 
     kind: str
@@ -40,21 +40,21 @@ class Actor(Value):
     via: str | None = None
 
 
-class ToolRef(Value):
+class ToolRef(Value, frozen=True):
     """The tool call a request belongs to (`opencode.md`, Request.tool)."""
 
     message_id: str
     call_id: str
 
 
-class Presence(Value):
+class Presence(Value, frozen=True):
     """A person's connected device."""
 
     client_id: str
     name: str
 
 
-class Settings(Value, kw_only=True):
+class Settings(Value, kw_only=True, frozen=True):
     """What a session decided about time and cascades. Durations in ms; None means never."""
 
     attended_ms: int | None = 60_000
@@ -66,7 +66,7 @@ class Settings(Value, kw_only=True):
     on_denied: AgentAction = "continue"
 
 
-class Opinion(Value):
+class Opinion(Value, frozen=True):
     """What one decider after the rules said; `verdict` None is no opinion. `failed` says why it could not answer."""
 
     decider: str
@@ -75,7 +75,7 @@ class Opinion(Value):
     failed: str | None = None
 
 
-class Cause(Value):
+class Cause(Value, frozen=True):
     """Why an event followed from another: the reply to `request_id` cascaded, or `grant_id` now allows it."""
 
     kind: Literal["cascade", "grant"]
@@ -83,12 +83,12 @@ class Cause(Value):
     grant_id: str | None = None
 
 
-class PolicyDetail(Value):
+class PolicyDetail(Value, frozen=True):
     policy: PolicySource
     cwd: str | None = None
 
 
-class SessionOpened(Value, tag="session_opened", kw_only=True):
+class SessionOpened(Value, tag="session_opened", kw_only=True, frozen=True):
     """`policy_source` says in a word where the rules came from; the rules themselves are in `detail`."""
 
     project: str | None = None
@@ -101,7 +101,7 @@ class SessionOpened(Value, tag="session_opened", kw_only=True):
     detail: PolicyDetail | None = None
 
 
-class PolicyChanged(Value, tag="policy_changed", kw_only=True):
+class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
     """From here on other rules or settings judge; requests that are pending keep the evaluation they have."""
 
     dialect: str = "opencode"
@@ -111,7 +111,7 @@ class PolicyChanged(Value, tag="policy_changed", kw_only=True):
     detail: PolicyDetail | None = None
 
 
-class AskedDetail(Value, kw_only=True):
+class AskedDetail(Value, kw_only=True, frozen=True):
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
@@ -120,7 +120,7 @@ class AskedDetail(Value, kw_only=True):
     opinions: tuple[Opinion, ...] = ()
 
 
-class Asked(Value, tag="asked", kw_only=True):
+class Asked(Value, tag="asked", kw_only=True, frozen=True):
     """A request and what was said of it. Only verdict `ask` makes it pending, with a tier and a duration from here.
 
     `digest` is the SHA-256 of what was asked (see `ledger.requests`); `grants` are the grants that lifted it;
@@ -147,11 +147,11 @@ class Asked(Value, tag="asked", kw_only=True):
     detail: AskedDetail | None = None
 
 
-class ReopenedDetail(Value):
+class ReopenedDetail(Value, frozen=True):
     evaluation: Evaluation
 
 
-class Reopened(Value, tag="reopened", kw_only=True):
+class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
     """The project's grants changed before an allow could be returned: the request is pending after all, or denied."""
 
     request_id: str
@@ -165,12 +165,12 @@ class Reopened(Value, tag="reopened", kw_only=True):
     detail: ReopenedDetail | None = None
 
 
-class RepliedDetail(Value):
+class RepliedDetail(Value, frozen=True):
     message: str | None = None
     patterns: tuple[str, ...] = ()
 
 
-class Replied(Value, tag="replied", kw_only=True):
+class Replied(Value, tag="replied", kw_only=True, frozen=True):
     """The one answer that counts. `grants` are the ids of the grants it makes, in the order of `detail.patterns`.
 
     `override` marks an administrator's local reply where only the holder of the input lock may answer.
@@ -187,12 +187,12 @@ class Replied(Value, tag="replied", kw_only=True):
     detail: RepliedDetail | None = None
 
 
-class GrantedDetail(Value):
+class GrantedDetail(Value, frozen=True):
     pattern: str
     reason: str | None = None
 
 
-class Granted(Value, tag="granted", kw_only=True):
+class Granted(Value, tag="granted", kw_only=True, frozen=True):
     """A standing allow for one pattern, from the request that it came from or from an administrator."""
 
     grant_id: str
@@ -204,16 +204,16 @@ class Granted(Value, tag="granted", kw_only=True):
     detail: GrantedDetail | None = None
 
 
-class ReasonDetail(Value):
+class ReasonDetail(Value, frozen=True):
     reason: str | None = None
 
 
-class Revoked(Value, tag="revoked", kw_only=True):
+class Revoked(Value, tag="revoked", kw_only=True, frozen=True):
     grant_id: str
     detail: ReasonDetail | None = None
 
 
-class DeadlineMoved(Value, tag="deadline_moved", kw_only=True):
+class DeadlineMoved(Value, tag="deadline_moved", kw_only=True, frozen=True):
     """An attended request whose people have all gone moves, once, to the unattended tier."""
 
     request_id: str
@@ -221,7 +221,7 @@ class DeadlineMoved(Value, tag="deadline_moved", kw_only=True):
     duration_ms: int | None = None
 
 
-class Expired(Value, tag="expired", kw_only=True):
+class Expired(Value, tag="expired", kw_only=True, frozen=True):
     """`duration_ms` is the time that was given, for the text that the agent is told."""
 
     request_id: str
@@ -229,36 +229,36 @@ class Expired(Value, tag="expired", kw_only=True):
     duration_ms: int
 
 
-class Cancelled(Value, tag="cancelled", kw_only=True):
+class Cancelled(Value, tag="cancelled", kw_only=True, frozen=True):
     request_id: str
     cause: CancelCause
     detail: ReasonDetail | None = None
 
 
-class ClientConnected(Value, tag="client_connected", kw_only=True):
+class ClientConnected(Value, tag="client_connected", kw_only=True, frozen=True):
     client_id: str
     name: str
 
 
-class ClientDisconnected(Value, tag="client_disconnected", kw_only=True):
+class ClientDisconnected(Value, tag="client_disconnected", kw_only=True, frozen=True):
     """`lease`: the client was not heard of for longer than its lease."""
 
     client_id: str
     cause: Literal["left", "lease"]
 
 
-class LockTaken(Value, tag="lock_taken", kw_only=True):
+class LockTaken(Value, tag="lock_taken", kw_only=True, frozen=True):
     client_id: str
 
 
-class LockRequested(Value, tag="lock_requested", kw_only=True):
+class LockRequested(Value, tag="lock_requested", kw_only=True, frozen=True):
     """Another client holds the lock; it passes when `duration_ms` has gone by."""
 
     client_id: str
     duration_ms: int
 
 
-class LockPassed(Value, tag="lock_passed", kw_only=True):
+class LockPassed(Value, tag="lock_passed", kw_only=True, frozen=True):
     """`to` is None when nobody is left to hold it."""
 
     holder: str
@@ -266,25 +266,25 @@ class LockPassed(Value, tag="lock_passed", kw_only=True):
     cause: Literal["disconnect", "request", "given"]
 
 
-class NotificationDetail(Value):
+class NotificationDetail(Value, frozen=True):
     text: str | None = None
     target: str | None = None
 
 
-class Notification(Value, tag="notification", kw_only=True):
+class Notification(Value, tag="notification", kw_only=True, frozen=True):
     request_id: str
     service: str
     result: Literal["sent", "failed", "withdrawn"]
     detail: NotificationDetail | None = None
 
 
-class ToolFinishedDetail(Value):
+class ToolFinishedDetail(Value, frozen=True):
     input: Any = None
     title: str | None = None
     output: str | None = None
 
 
-class ToolFinished(Value, tag="tool_finished", kw_only=True):
+class ToolFinished(Value, tag="tool_finished", kw_only=True, frozen=True):
     """What really ran after a request was allowed; `as_asked` says whether it was what had been asked."""
 
     request_id: str | None = None
@@ -295,14 +295,14 @@ class ToolFinished(Value, tag="tool_finished", kw_only=True):
     detail: ToolFinishedDetail | None = None
 
 
-class LogRegressed(Value, tag="log_regressed", kw_only=True):
+class LogRegressed(Value, tag="log_regressed", kw_only=True, frozen=True):
     """A writer had seen entries that the server no longer has (a failover lost them). Ids as `<ms>-<version>`."""
 
     seen_id: str
     found_id: str
 
 
-class SessionClosed(Value, tag="session_closed", kw_only=True):
+class SessionClosed(Value, tag="session_closed", kw_only=True, frozen=True):
     detail: ReasonDetail | None = None
 
 

@@ -24,7 +24,7 @@ class Recorded(NamedTuple):
     event_id: str
 
 
-class StandingGrant(Value, kw_only=True):
+class StandingGrant(Value, kw_only=True, frozen=True):
     """A grant as state knows it. `expires_ms` and `revoked_ms` are server times; None means never and not."""
 
     grant_id: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ledger.codec import NewerEvent
-from ledger.errors import InputError, UnknownGrantError
-from ledger.events import Event, Granted, GrantedDetail, ReasonDetail, Revoked, Value
+from ledger.errors import InputError, NewerSchemaError, UnknownGrantError
+from ledger.events import Actor, Event, Granted, GrantedDetail, ReasonDetail, Revoked, Value
 from ledger.grants import Grants, Recorded, add_granted, mark_revoked, no_grants
 
 
-class ProjectState(Value, kw_only=True):
+class ProjectState(Value, kw_only=True, frozen=True):
     """What a project's stream folds to. `newer` says that it holds events this version cannot read."""
 
     project_id: str
@@ -20,9 +20,14 @@ class ProjectState(Value, kw_only=True):
     grants: Grants = no_grants()
 
 
-class GrantInProject(Value, kw_only=True):
-    """Make a grant; an id that is known already (also a revoked one) makes nothing."""
+class GrantInProject(Value, kw_only=True, frozen=True):
+    """Make a grant; an id that is known already (also a revoked one) makes nothing.
 
+    `event_id` is given where a reply makes the grant, so that repeating it is recognised in the log.
+    """
+
+    actor: Actor
+    event_id: str | None = None
     grant_id: str
     permission: str
     pattern: str
@@ -32,7 +37,8 @@ class GrantInProject(Value, kw_only=True):
     reason: str | None = None
 
 
-class RevokeInProject(Value, kw_only=True):
+class RevokeInProject(Value, kw_only=True, frozen=True):
+    actor: Actor
     grant_id: str
     reason: str | None = None
 
@@ -42,6 +48,11 @@ ProjectCommand = GrantInProject | RevokeInProject
 
 def decide_project(state: ProjectState, command: ProjectCommand) -> tuple[Event, ...]:
     """The events that a command makes; none when there is nothing to do. Raises UnknownGrantError."""
+    if state.newer:
+        raise NewerSchemaError(
+            f"project `{state.project_id}` holds events of a newer version; upgrade this worker",
+            project=state.project_id,
+        )
     if isinstance(command, GrantInProject):
         return _grant(state, command)
     return _revoke(state, command)

@@ -23,6 +23,7 @@ from ledger.ids import new_event_id
 from ledger.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.stores.port import (
     START,
+    Answer,
     Append,
     Appended,
     Behind,
@@ -110,6 +111,8 @@ class _Batch(Generic[S]):
         self.outcomes: list[tuple[_Job[S], LedgerError | None, int, int]] = []
         self.not_before_ms: int | None = None
         self.not_after_ms: int | None = None
+        self.written_at: Position | None = None
+        """Where the first of the events stands, once they are in the log."""
 
     def narrow(self, plan: Plan) -> None:
         if plan.not_before_ms is not None:
@@ -228,8 +231,9 @@ class Stream(Generic[S]):
         for _ in range(ROUNDS_MAX):
             batch, left = await self._plan(jobs)
             if batch.events:
+                after = self.position
                 answer = await self._append(batch, jobs)
-                if await self._learn(batch, answer):
+                if await self._learn(batch, after, answer):
                     self._finish(batch)
                     return left
                 read_for_them = True
@@ -279,7 +283,7 @@ class Stream(Generic[S]):
             version = self.position.version + len(batch.events)
             batch.state = self._fold.evolve(batch.state, Recorded(event, plan.actor, now_ms, version, event_id))
 
-    async def _append(self, batch: _Batch[S], jobs: Sequence[_Job[S]]) -> tuple[object, tuple[Entry, ...]]:
+    async def _append(self, batch: _Batch[S], jobs: Sequence[_Job[S]]) -> Answer:
         payloads = self._encode(batch)
         now_ms = max(self._store.clock.now_ms(), self.position.ms)
         append = Append(
@@ -296,11 +300,12 @@ class Stream(Generic[S]):
         if companion is not None:
             await companion.take_beside(beside)
         if isinstance(answer, Appended):
-            after = append.after.version
-            return answer, tuple(
-                Entry(answer.ms, after + 1 + index, payload) for index, payload in enumerate(payloads)
+            batch.written_at = Position(answer.ms, append.after.version + 1)
+            # A wake-up may have brought these entries already; what is known is passed over.
+            self._absorb(
+                [Entry(answer.ms, append.after.version + 1 + index, one) for index, one in enumerate(payloads)]
             )
-        return answer, ()
+        return answer
 
     async def take_beside(self, entries: Sequence[Entry]) -> None:
         """Entries that another stream's append brought along; when they fill a page, the rest is read."""
@@ -321,32 +326,35 @@ class Stream(Generic[S]):
             return chain.genesis(self.key.kind, self.key.id)
         return chain.after_entry(self.position.ms, self.position.version, self._payload)
 
-    async def _learn(self, batch: _Batch[S], answered: tuple[object, tuple[Entry, ...]]) -> bool:
+    async def _learn(self, batch: _Batch[S], after: Position, answer: Answer) -> bool:
         """Take in what an append came to; True when the batch is in the log."""
-        answer, own = answered
         match answer:
             case Appended():
-                self._absorb(own)
                 return True
             case Conflict():
-                return await self._catch_up(answer, batch.events[0][2])
+                await self._catch_up(batch, after, answer)
+                return batch.written_at is not None
             case OutsideWindow():
                 return False
             case Behind():
                 await self._fold_again(answer)
                 return False
-            case _:
-                raise AssertionError(f"a store answered an append with {answer!r}")
 
-    async def _catch_up(self, conflict: Conflict, own_event_id: str) -> bool:
-        """Fold what others wrote. Our own event among it means: appended, and only the answer was lost."""
-        found = self._absorb(conflict.entries, looking_for=own_event_id)
-        while self.position.version < conflict.head.version:
-            page = await self._store.read(self.key, self.position, PAGE_COUNT)
-            if not page:
-                break
-            found = self._absorb(page, looking_for=own_event_id) or found
-        return found
+    async def _catch_up(self, batch: _Batch[S], after: Position, conflict: Conflict) -> None:
+        """Fold what others wrote. Our own event among it means: appended, and only the answer was lost.
+
+        The search begins where the append began, not where the fold is: a wake-up may have brought our own entries.
+        """
+        page = conflict.entries
+        while page:
+            own = next((entry for entry in page if _bears(entry, batch.events[0][2])), None)
+            if own is not None:
+                batch.written_at = own.position
+            self._absorb(page)
+            after = page[-1].position
+            if after.version >= conflict.head.version:
+                return
+            page = await self._store.read(self.key, after, PAGE_COUNT)
 
     async def _fold_again(self, behind: Behind) -> None:
         seen = self.position
@@ -361,21 +369,20 @@ class Stream(Generic[S]):
             await self._learn_regression(batch)
 
     async def _learn_regression(self, batch: _Batch[S]) -> None:
-        answer, own = await self._append(batch, ())
-        if isinstance(answer, Appended):
-            self._absorb(own)
-        elif isinstance(answer, Conflict):
+        after = self.position
+        answer = await self._append(batch, ())
+        if isinstance(answer, Conflict):
             # Another writer is repairing too; its record of the loss is as good as ours.
-            await self._catch_up(answer, batch.events[0][2])
+            await self._catch_up(batch, after, answer)
 
     def _finish(self, batch: _Batch[S]) -> None:
-        first_version = self.position.version - len(batch.events) + 1
+        at = batch.written_at or self.position
         for job, error, start, end in batch.outcomes:
             if error is not None:
                 job.fail(error)
                 continue
             made = tuple(
-                Recorded(event, actor, self.position.ms, first_version + start + index, event_id)
+                Recorded(event, actor, at.ms, at.version + start + index, event_id)
                 for index, (event, actor, event_id) in enumerate(batch.events[start:end])
             )
             job.succeed(Done(self.state, made))
@@ -417,9 +424,8 @@ class Stream(Generic[S]):
             return False
         return True
 
-    def _absorb(self, entries: Sequence[Entry], looking_for: str | None = None) -> bool:
-        """Fold entries that come next, passing over those already known; True when `looking_for` was among them."""
-        found = False
+    def _absorb(self, entries: Sequence[Entry]) -> None:
+        """Fold entries that come next, passing over those already known."""
         for entry in entries:
             if entry.version <= self.position.version:
                 continue
@@ -427,13 +433,20 @@ class Stream(Generic[S]):
             self.state = self._fold.evolve(self.state, recorded)
             self.position = entry.position
             self._payload = entry.payload
-            found = found or recorded.event_id == looking_for
             self._tell(recorded)
-        return found
 
     def _tell(self, recorded: Recorded | None) -> None:
         for observer in list(self._observers):
             observer(recorded)
+
+
+def _bears(entry: Entry, event_id: str) -> bool:
+    if event_id.encode() not in entry.payload:
+        return False
+    try:
+        return codec.decode(entry.payload).id == event_id
+    except DamageError:
+        return False
 
 
 class Regression(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -149,7 +149,7 @@ class NoteToolFinished(Command, frozen=True, kw_only=True):
 class NoteNotification(Command, frozen=True, kw_only=True):
     request_id: str
     service: str
-    result: str
+    result: Literal["sent", "failed", "withdrawn"]
     text: str | None = None
     target: str | None = None
 

@@ -24,7 +24,7 @@ from ledger.grants import Grants, no_grants
 from ledger.policy.model import Evaluation, PolicySource
 
 
-class Request(Value, kw_only=True):
+class Request(Value, kw_only=True, frozen=True):
     """A request as it was asked. Times are server ms; `deadline_ms` None means that it never expires."""
 
     request_id: str
@@ -54,7 +54,7 @@ class Request(Value, kw_only=True):
     present: tuple[Presence, ...] = ()
 
 
-class Settled(Value, kw_only=True):
+class Settled(Value, kw_only=True, frozen=True):
     """How a request ended: once and for all, by whom and when. `reply` is None where no person answered."""
 
     request: Request
@@ -71,7 +71,7 @@ class Settled(Value, kw_only=True):
     granted_to_project: bool = False
 
 
-class Client(Value):
+class Client(Value, frozen=True):
     """A connected client, and since when (server ms)."""
 
     client_id: str
@@ -80,14 +80,14 @@ class Client(Value):
     version: int
 
 
-class LockRequest(Value):
+class LockRequest(Value, frozen=True):
     """Who wants the input lock, and when (server ms) it passes to them."""
 
     client_id: str
     due_ms: int
 
 
-class SessionState(Value, kw_only=True):
+class SessionState(Value, kw_only=True, frozen=True):
     """The fold of a session's stream. Immutable: `evolve` gives a new one."""
 
     session_id: str
