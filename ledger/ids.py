@@ -42,6 +42,11 @@ def new_session_id() -> str:
     return _ascending.next("ses")
 
 
+def new_grant_id() -> str:
+    """A `grn_…` id for a grant that comes from no request."""
+    return _ascending.next("grn")
+
+
 class _EventIds:
     """Event ids are unique, not secret: 128 random bits a process and a counter cost a twentieth of a UUID each."""
 

@@ -63,3 +63,15 @@ PLUGIN_SECONDS: Final = 1.0
 
 GIVE_UP_SECONDS: Final = 10.0
 """How long a write without an answer is retried before it is reported as in doubt."""
+
+REASON_LENGTH_CHARS: Final = 1000
+"""What is kept of the reason or the failure of a decider."""
+
+SWEEP_SECONDS: Final = 15.0
+"""How often a process that waits looks by itself, in case a wake-up was lost."""
+
+STREAMS_KEPT_COUNT: Final = 1024
+"""Folds that a process keeps although nobody uses them just now."""
+
+SETTLE_GRACE_MS: Final = 250
+"""A waiter settles its own request so long after the deadline, should no expiry worker have done it."""

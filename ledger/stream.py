@@ -45,6 +45,9 @@ log = logging.getLogger(__name__)
 
 SYSTEM = Actor("system", "ledger")
 
+SETTLE = "settle"
+"""The command that does nothing but what every command does first: end what is due."""
+
 ROUNDS_MAX = 64
 """Tries of one batch (conflicts, windows) before it is given up; each round has seen what the one before had not."""
 
@@ -175,8 +178,9 @@ class Stream(Generic[S]):
         return self._folded
 
     @property
-    def idle(self) -> bool:
-        return not self._jobs and not self._observers and (self._drainer is None or self._drainer.done())
+    def observed(self) -> bool:
+        """Whether somebody here waits for what comes."""
+        return bool(self._observers)
 
     def woken(self, wake_up: WakeUp) -> None:
         """A wake-up is taken if it brings the next versions; else, and while nothing was read yet, the stream is."""
@@ -250,7 +254,9 @@ class Stream(Generic[S]):
     async def _plan(self, jobs: list[_Job[S]]) -> tuple[_Batch[S], list[_Job[S]]]:
         now_ms = max(self._store.clock.now_ms(), self.position.ms)
         batch = _Batch(self.state)
-        due = await self._fold.settle(batch.state, now_ms)
+        # Who only reads causes nothing.
+        reading = all(job.command is None for job in jobs)
+        due = Plan() if reading else await self._fold.settle(batch.state, now_ms)
         if due.events:
             self._speculate(batch, due, now_ms)
         if due.more:
@@ -267,7 +273,7 @@ class Stream(Generic[S]):
     def _decide(self, batch: _Batch[S], job: _Job[S], now_ms: int) -> None:
         first = len(batch.events)
         error: LedgerError | None = None
-        if job.command is not None:
+        if job.command is not None and job.command is not SETTLE:
             try:
                 self._speculate(batch, self._fold.decide(batch.state, job.command, now_ms), now_ms)
             except LedgerError as refusal:

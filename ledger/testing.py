@@ -16,6 +16,7 @@ class TestClock:
     """
 
     __test__ = False
+    grace_ms = 0
 
     def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
         self._now_ms = now_ms

@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import Protocol
 
+from ledger.limits import SETTLE_GRACE_MS
+
 
 class Clock(Protocol):
     """The server's time in ms, as well as this process knows it."""
@@ -13,6 +15,11 @@ class Clock(Protocol):
     @property
     def known(self) -> bool:
         """Whether the server was heard of at all."""
+        ...
+
+    @property
+    def grace_ms(self) -> int:
+        """How long who waits leaves it to an expiry worker to settle what is due."""
         ...
 
     def now_ms(self) -> int: ...
@@ -33,6 +40,10 @@ class EstimatedClock:
     @property
     def known(self) -> bool:
         return self._offset_ms is not None
+
+    @property
+    def grace_ms(self) -> int:
+        return SETTLE_GRACE_MS
 
     def now_ms(self) -> int:
         return int(time.monotonic() * 1000 + (self._offset_ms or 0.0))

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from ledger.events import Presence
-from ledger.limits import CONFLICT_TAIL_COUNT, PARTITION_COUNT_DEFAULT
+from ledger.limits import CONFLICT_TAIL_COUNT, PARTITION_COUNT_DEFAULT, SETTLE_GRACE_MS
 from ledger.stores.clock import Clock, sleep_until
 from ledger.stores.keys import Keys
 from ledger.stores.port import (
@@ -37,6 +37,7 @@ class WallClock:
     """The process's own clock: here it is the server's."""
 
     known = True
+    grace_ms = SETTLE_GRACE_MS
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
