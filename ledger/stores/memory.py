@@ -9,7 +9,14 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from ledger.events import Presence
-from ledger.limits import CONFLICT_TAIL_COUNT, PARTITION_COUNT_DEFAULT, SETTLE_GRACE_MS
+from ledger.limits import (
+    CONFLICT_TAIL_COUNT,
+    FEED_LENGTH_COUNT,
+    INLINE_WAKE_UP_BYTES,
+    PAGE_COUNT,
+    PARTITION_COUNT_DEFAULT,
+    SETTLE_GRACE_MS,
+)
 from ledger.stores.clock import Clock, sleep_until
 from ledger.stores.keys import Keys
 from ledger.stores.port import (
@@ -58,7 +65,7 @@ class MemoryServer:
         self.streams: dict[StreamKey, list[Entry]] = {}
         self.due: dict[str, float] = {}
         self.feeds: dict[int, list[FeedItem]] = defaultdict(list)
-        self.feed_count = 0
+        self.feed_counts: dict[int, int] = defaultdict(int)
         self.leases: dict[str | None, dict[str, tuple[Presence, int]]] = defaultdict(dict)
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
@@ -100,7 +107,7 @@ class MemoryStore:
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
     ) -> tuple[Answer, tuple[Entry, ...]]:
         answer = self._append(append)
-        return answer, () if also_read is None else self._after(*also_read)
+        return answer, () if also_read is None else self._after(*also_read, PAGE_COUNT)
 
     def _append(self, append: Append) -> Answer:
         now_ms = self.clock.now_ms()
@@ -112,9 +119,7 @@ class MemoryStore:
         too_early = append.not_before_ms is not None and ms < append.not_before_ms
         if too_early or (append.not_after_ms is not None and ms > append.not_after_ms):
             return OutsideWindow(ms, now_ms)
-        new = [
-            Entry(ms, append.after.version + 1 + index, payload) for index, payload in enumerate(append.payloads)
-        ]
+        new = [Entry(ms, append.after.version + 1 + index, payload) for index, payload in enumerate(append.payloads)]
         self._server.streams.setdefault(append.key, entries).extend(new)
         self._hint(append, ms, new)
         return Appended(ms, now_ms)
@@ -134,26 +139,27 @@ class MemoryStore:
         elif append.due is not None:
             self._server.due.pop(append.key.id, None)
         partition = self.partition_of(append.key)
-        self._server.feed_count += 1
-        item = FeedItem(f"{self._server.feed_count}", append.key, new[-1].version)
-        self._server.feeds[partition].append(item)
-        wake_up = WakeUp(append.key, new[-1].position, tuple(new))
+        self._server.feed_counts[partition] += 1
+        feed = self._server.feeds[partition]
+        feed.append(FeedItem(f"{partition}/{self._server.feed_counts[partition]}", append.key, new[-1].version))
+        del feed[:-FEED_LENGTH_COUNT]
+        wake_up = WakeUp(append.key, new[-1].position, tuple(new) if _fits_inline(new) else ())
         for listener in list(self._server.listeners[partition]):
             listener.woken(wake_up)
 
     async def open(self, key: StreamKey) -> Opening:
-        return Opening(await self.info(key), self._after(key, START), self.clock.now_ms())
+        return Opening(await self.info(key), self._after(key, START, PAGE_COUNT), self.clock.now_ms())
 
     async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
         return self._after(key, after, count)
 
     async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
-        return [self._after(key, after) for key, after in wanted]
+        return [self._after(key, after, PAGE_COUNT) for key, after in wanted]
 
-    def _after(self, key: StreamKey, after: Position, count: int | None = None) -> tuple[Entry, ...]:
+    def _after(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
         entries = self._server.streams.get(key, [])
         first = bisect_right([entry.position for entry in entries], after) if after != START else 0
-        return tuple(entries[first:] if count is None else entries[first : first + count])
+        return tuple(entries[first : first + count])
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
         entries = self._server.streams.get(key)
@@ -210,8 +216,8 @@ class MemoryStore:
         items: list[FeedItem] = []
         for partition in partitions:
             done = self._server.delivered[group, partition]
-            fresh = self._server.feeds[partition][done : done + count - len(items)]
-            self._server.delivered[group, partition] = done + len(fresh)
+            fresh = [item for item in self._server.feeds[partition] if _place(item)[1] > done][:count]
+            self._server.delivered[group, partition] = _place(fresh[-1])[1] if fresh else done
             items += fresh
         for item in items:
             self._server.unacknowledged[group][item.item_id] = (item, consumer, self.clock.now_ms())
@@ -222,10 +228,13 @@ class MemoryStore:
     ) -> list[FeedItem]:
         now_ms = self.clock.now_ms()
         waiting = self._server.unacknowledged[group]
-        idle = [item for item, _, since in waiting.values() if now_ms - since >= idle_ms][:count]
-        for item in idle:
+        idle = [item for item, _, since in waiting.values() if now_ms - since >= idle_ms]
+        claimed: list[FeedItem] = []
+        for partition in partitions:
+            claimed += [item for item in idle if _place(item)[0] == partition][:count]
+        for item in claimed:
             waiting[item.item_id] = (item, consumer, now_ms)
-        return idle
+        return claimed
 
     async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None:
         for item in items:
@@ -255,6 +264,17 @@ class MemoryStore:
         self._server.views.pop(partition, None)
         for key in [key for key in self._server.checkpoints if self.partition_of(key) == partition]:
             del self._server.checkpoints[key]
+
+
+def _fits_inline(entries: Sequence[Entry]) -> bool:
+    """Whether a wake-up carries the entries themselves: each takes a line for its id and one for its payload."""
+    return sum(len(f"\n{entry.position}\n") + len(entry.payload) for entry in entries) <= INLINE_WAKE_UP_BYTES
+
+
+def _place(item: FeedItem) -> tuple[int, int]:
+    """Partition of an item and its number there."""
+    partition, _, number = item.item_id.partition("/")
+    return int(partition), int(number)
 
 
 def _write_view(held: dict[str, bytes | int], write: ViewWrite) -> None:

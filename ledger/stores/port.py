@@ -249,23 +249,30 @@ class Store(Protocol):
 
     # what projectors need --------------------------------------------------------------------------------------------
 
-    async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]: ...
+    async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
+        """Lines that no consumer of the group was given yet, at most `count` of each partition."""
+        ...
 
     async def claim_feed(
         self, partitions: Sequence[int], group: str, consumer: str, idle_ms: int, count: int
-    ) -> list[FeedItem]: ...
+    ) -> list[FeedItem]:
+        """Take over lines given to any consumer so long ago and never acknowledged, at most `count` of each partition.
+
+        Idle time is the server's real time, also where a test moves the clock.
+        """
+        ...
 
     async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None: ...
 
-    async def project(
-        self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]
-    ) -> bool:
+    async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
         """Change views and this stream's checkpoint in one step; False when the checkpoint is not `expected_version`."""
         ...
 
     async def checkpoint(self, key: StreamKey) -> int: ...
 
-    async def view(self, view: str, partition: int) -> Mapping[str, bytes]: ...
+    async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
+        """A view's fields; of a sorted one, and of counts, the values are decimal numbers."""
+        ...
 
     async def view_field(self, view: str, partition: int, field: str) -> bytes | None: ...
 

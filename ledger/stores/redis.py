@@ -83,7 +83,11 @@ class RedisStore:
     """The store over one server; several stores and processes may share it."""
 
     def __init__(
-        self, connect: Callable[[], AbstractConnection], *, partition_count: int | None = None, clock: Clock | None = None
+        self,
+        connect: Callable[[], AbstractConnection],
+        *,
+        partition_count: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._link = Link(connect, ANSWER_SECONDS)
         self._connect = connect
@@ -323,20 +327,29 @@ class RedisStore:
 
     async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
         key = self.keys.lease(session)
-        until_ms = await self.now_ms() + lease_ms
-        await self._ask((("ZADD", key, until_ms, f"{client.client_id}\n{client.name}"), ("PEXPIRE", key, lease_ms * 2)))
+        member = f"{client.client_id}\n{client.name}".encode()
+        time, members = await self._ask((("TIME",), ("ZRANGE", key, 0, -1)))
+        now_ms = self._observe_time(time)
+        renamed = [one for one in _leases_of(client.client_id, members) if one != member]
+        await self._ask(
+            (
+                ("ZADD", key, now_ms + lease_ms, member),
+                *((("ZREM", key, *renamed),) if renamed else ()),
+                ("ZREMRANGEBYSCORE", key, "-inf", now_ms),
+                # A key lives at least as long as its longest lease; GT alone does nothing to a key without an end.
+                ("PEXPIRE", key, lease_ms * 2, "NX"),
+                ("PEXPIRE", key, lease_ms * 2, "GT"),
+            )
+        )
 
     async def drop_lease(self, session: str | None, client_id: str) -> None:
         key = self.keys.lease(session)
-        members = await self.command("ZRANGE", key, 0, -1)
-        gone = [member for member in members if member.partition(b"\n")[0] == client_id.encode()]
+        gone = _leases_of(client_id, await self.command("ZRANGE", key, 0, -1))
         if gone:
             await self.command("ZREM", key, *gone)
 
     async def leases(self, session: str | None) -> tuple[Presence, ...]:
-        members = await self.command(
-            "ZRANGE", self.keys.lease(session), f"({self._clock.now_ms()}", "+inf", "BYSCORE"
-        )
+        members = await self.command("ZRANGE", self.keys.lease(session), f"({self._clock.now_ms()}", "+inf", "BYSCORE")
         pairs = (member.decode().partition("\n") for member in members)
         return tuple(Presence(client_id, name) for client_id, _, name in pairs)
 
@@ -415,12 +428,22 @@ class RedisStore:
         return int(await self.command("HGET", self.keys.checkpoints(self.partition_of(key)), key.name) or 0)
 
     async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
-        flat = await self.command("HGETALL", self.keys.view(view, partition))
+        key = self.keys.view(view, partition)
+        flat = await self._of_either_type(("HGETALL", key), ("ZRANGE", key, 0, -1, "WITHSCORES"))
         return {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
 
     async def view_field(self, view: str, partition: int, field: str) -> bytes | None:
-        value: bytes | None = await self.command("HGET", self.keys.view(view, partition), field)
+        key = self.keys.view(view, partition)
+        value: bytes | None = await self._of_either_type(("HGET", key, field), ("ZSCORE", key, field))
         return value
+
+    async def _of_either_type(self, of_hash: CommandLine, of_sorted: CommandLine) -> Any:
+        """The answer of that one of two reads which fits what a view's key holds."""
+        replies = await self._patiently(lambda: self._link.run((of_hash, of_sorted)))
+        reply = replies[1] if _refused_with(replies[0], "WRONGTYPE") else replies[0]
+        if isinstance(reply, ResponseError):
+            raise refusal_of(reply) from reply
+        return reply
 
     async def drop_views(self, partition: int) -> None:
         cursor = b"0"
@@ -476,6 +499,11 @@ def _info(reply: Any, size: int | None = None) -> StreamInfo | None:
         max_deleted=Position.parse(facts["max-deleted-entry-id"].decode()),
         size_bytes=size,
     )
+
+
+def _leases_of(client_id: str, members: Sequence[bytes]) -> list[bytes]:
+    """The lease of a client, under whatever name it goes."""
+    return [member for member in members if member.partition(b"\n")[0] == client_id.encode()]
 
 
 def _score(reply: bytes) -> float:
