@@ -58,7 +58,8 @@ class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
     """One source of configuration, lowest first.
 
     Exactly one of `config` (the source's own file, parsed JSON) and `rules` (already normalised) is given.
-    `trusted=False` means that its allow rules do not count.
+    `trusted=False` means that its allow rules do not count. `lines` says on which line (1-based) of `file` a member of
+    `config` stands, by JSON pointer.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: tuple[Rule, ...] = ()
     file: str | None = None
     trusted: bool = True
+    lines: dict[str, int] = {}
 
 
 class PolicySource(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,48 @@
+# Everything a checkout can do. Needs Python 3.11 or newer, or uv besides it; nothing is installed outside .venv.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test check bench lock
+
+# A folder that does not exist yet is not checked.
+PACKAGES := $(wildcard ledger projections workers tests bench)
+COMMAND  := .venv/bin/permission-ledger
+PYTEST   := .venv/bin/python -m pytest
+
+# make test PYTEST_ARGS="-n 0 -x tests/session"
+PYTEST_ARGS ?= -n 2
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-7s %s\n", $$1, $$2 }'
+
+setup: ## make .venv with the locked packages (PYTHON=… chooses the interpreter)
+	@scripts/setup
+
+demo: setup ## the whole story on an embedded server: ask, reply, expire, replay, verify
+	@$(COMMAND) demo
+
+up: setup ## the real thing until Ctrl-C: server (or PERMISSION_LEDGER_URL), expiry worker, projector
+	@$(COMMAND) up
+
+test: setup ## the whole test suite, embedded servers included
+	@$(PYTEST) $(PYTEST_ARGS)
+
+check: setup ## ruff, mypy and the import contracts
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy $(PACKAGES)
+	@.venv/bin/lint-imports
+
+bench: setup ## measure on this machine
+	@.venv/bin/python -m bench
+
+# Versions and hashes for every platform, and no address: where packages come from is the reader's choice.
+# A release must have been out for a week: by then mirrors have it, and a bad one has been withdrawn.
+LOCK := uv pip compile pyproject.toml --universal --python-version 3.11 --only-binary :all: --generate-hashes \
+	--exclude-newer "7 days" --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
+
+lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; LOCK_ARGS=--upgrade for newer versions)
+	@uv --version >/dev/null 2>&1 || { echo "lock: uv was not found"; echo "hint: pip install uv"; exit 1; } >&2
+	@$(LOCK) $(LOCK_ARGS) --extra embedded --group dev --output-file requirements/dev.txt
+	@$(LOCK) --constraint requirements/dev.txt --extra embedded --output-file requirements/runtime.txt
+	@$(subst compile pyproject.toml,compile,$(LOCK)) --constraint requirements/dev.txt --group build \
+		--output-file requirements/build.txt

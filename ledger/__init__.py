@@ -1,0 +1,69 @@
+"""The permission ledger: may this agent do that? Asked, answered, timed out, remembered, replayed.
+
+    async with Ledger.connect("redis://localhost") as ledger:
+        session = await ledger.session("ses_1", project="shop", rules=[…])
+        await session.ask("bash", ["git push"], always=["git push *"])
+"""
+
+from ledger.client import Ledger
+from ledger.errors import (
+    AlreadyAnsweredError,
+    CancelledError,
+    CorrectedError,
+    DamageError,
+    DeniedError,
+    DifferentRequestError,
+    DigestMismatchError,
+    ExpiredError,
+    InDoubtError,
+    InputError,
+    LedgerError,
+    NewerSchemaError,
+    NoInputLockError,
+    RefusalError,
+    RejectedError,
+    ReplyError,
+    SessionClosedError,
+    SetupError,
+    StaleReplyError,
+    StoreError,
+    UnknownGrantError,
+    UnknownRequestError,
+    UnknownSessionError,
+)
+from ledger.results import Approved, Pending, Result
+from ledger.session_handle import Connection, Session
+from ledger.timeouts import Timeouts
+
+__all__ = [
+    "AlreadyAnsweredError",
+    "Approved",
+    "CancelledError",
+    "Connection",
+    "CorrectedError",
+    "DamageError",
+    "DeniedError",
+    "DifferentRequestError",
+    "DigestMismatchError",
+    "ExpiredError",
+    "InDoubtError",
+    "InputError",
+    "Ledger",
+    "LedgerError",
+    "NewerSchemaError",
+    "NoInputLockError",
+    "Pending",
+    "RefusalError",
+    "RejectedError",
+    "ReplyError",
+    "Result",
+    "Session",
+    "SessionClosedError",
+    "SetupError",
+    "StaleReplyError",
+    "StoreError",
+    "Timeouts",
+    "UnknownGrantError",
+    "UnknownRequestError",
+    "UnknownSessionError",
+]

@@ -1,0 +1,393 @@
+"""The ledger as a program holds it: sessions, what is pending anywhere, grants, history."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import socket
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ledger.errors import InputError, UnknownGrantError, UnknownRequestError, UnknownSessionError
+from ledger.events import Actor, Answering, CascadeAlways, CascadeReject, Presence, Settings
+from ledger.grants import in_force
+from ledger.history import Moment, state_at
+from ledger.ids import check_id, new_grant_id
+from ledger.limits import LEASE_MS, POLICY_BYTES
+from ledger.plugins import Decider, check_deciders, from_entry_points
+from ledger.policy.dialects import compile_policy, digest
+from ledger.policy.model import Layer, Policy, PolicySource, Rule
+from ledger.policy.rules import merge
+from ledger.project import GrantInProject, RevokeInProject
+from ledger.requests import check_message, check_name, make_question
+from ledger.results import Approved, Pending, Result, pending_of
+from ledger.session.commands import Open
+from ledger.session.state import SessionState
+from ledger.session_handle import Session
+from ledger.stores.clock import Clock
+from ledger.stores.embedded import EmbeddedServer, embedded_server
+from ledger.stores.opening import embedded_folder, open_store
+from ledger.stores.port import Store, StreamKey
+from ledger.stream import Stream
+from ledger.streams import Streams
+from ledger.timeouts import Timeouts
+
+INBOX_FRESH_SECONDS = 1.0
+"""How long a process may rely on who it last saw with the inbox open."""
+
+PENDING_SESSIONS_MAX = 100_000
+
+
+class Ledger:
+    """`async with Ledger.connect(url) as ledger:`. One a process is enough; it is safe to use from many tasks."""
+
+    def __init__(
+        self, url: str, *, plugins: Sequence[Decider], clock: Clock | None, actor: str | None, partitions: int | None
+    ) -> None:
+        self._url = url
+        self._clock = clock
+        self._partitions = partitions
+        self._actor_name = check_name(actor or default_actor_name(), "actor")
+        self.deciders = plugins
+        self._server: EmbeddedServer | None = None
+        self._store: Store | None = None
+        self._streams: Streams | None = None
+        self._policies: dict[str, Policy] = {}
+        self._watched: set[int] = set()
+        self._inbox: tuple[float, tuple[Presence, ...]] = (float("-inf"), ())
+
+    @classmethod
+    def connect(
+        cls,
+        url: str | None = None,
+        *,
+        plugins: Iterable[Decider] = (),
+        entry_points: bool = True,
+        clock: Clock | None = None,
+        actor: str | None = None,
+        partitions: int | None = None,
+    ) -> Ledger:
+        """A ledger at a URL (default: `PERMISSION_LEDGER_URL`, else the embedded server of the data folder).
+
+        `plugins` are deciders after the rules, before those that installed distributions offer (`entry_points`).
+        `clock` is for tests (`ledger.testing`). Entering the block raises StoreError, SetupError or InputError.
+        """
+        deciders = [*plugins, *(from_entry_points() if entry_points else ())]
+        named = url or os.environ.get("PERMISSION_LEDGER_URL") or "embedded://"
+        return cls(named, plugins=check_deciders(deciders), clock=clock, actor=actor, partitions=partitions)
+
+    async def __aenter__(self) -> Ledger:
+        url = self._url
+        if url.startswith("embedded://"):
+            self._server = embedded_server(embedded_folder(url))
+            await self._server.__aenter__()
+            url = self._server.url
+        try:
+            self._store = open_store(url, clock=self._clock, partition_count=self._partitions)
+            await self._store.start()
+            self._streams = Streams(self._store)
+            await self._streams.start()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._streams is not None:
+            await self._streams.close()
+        if self._store is not None:
+            await self._store.close()
+        if self._server is not None:
+            await self._server.__aexit__(None, None, None)
+            self._server = None
+
+    @property
+    def store(self) -> Store:
+        assert self._store is not None, "use it as `async with Ledger.connect(...) as ledger`"
+        return self._store
+
+    @property
+    def streams(self) -> Streams:
+        assert self._streams is not None, "use it as `async with Ledger.connect(...) as ledger`"
+        return self._streams
+
+    # --- sessions ---------------------------------------------------------------------------------------------------
+
+    async def session(
+        self,
+        session_id: str,
+        *,
+        project: str | None = None,
+        rules: Sequence[Rule | Mapping[str, Any]] | Mapping[str, Any] | None = None,
+        policy: PolicySource | None = None,
+        policy_source: str | None = None,
+        dialect: str = "opencode",
+        options: Mapping[str, Any] | None = None,
+        timeouts: Timeouts | None = None,
+        cascade_reject: CascadeReject | None = None,
+        cascade_always: CascadeAlways | None = None,
+        answering: Answering | None = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Session:
+        """Open a session, or attach to it; what is not given stays as it is.
+
+        `rules` are rules (`{permission, pattern, action}`) or a configuration in the dialect's own form; `policy` is
+        the same with layers. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
+        """
+        check_id(session_id, "session id")
+        source = policy or _policy_source(rules, dialect, options)
+        policy_digest = "" if source is None else self._check_policy(source)
+        handle = Session(self, session_id)
+        state = await handle.state()
+        command = Open(
+            actor=self.actor(actor, "agent"),
+            project=None if project is None else check_id(project, "project id"),
+            agent=None if agent is None else check_name(agent, "agent"),
+            parent=None if parent is None else check_id(parent, "parent session id"),
+            cwd=cwd,
+            policy=source or (None if state.opened_ms else PolicySource(dialect=dialect, options=dict(options or {}))),
+            policy_digest=policy_digest,
+            policy_source=policy_source,
+            settings=_settings(state.settings, timeouts, cascade_reject, cascade_always, answering, dialect, state),
+        )
+        if command.policy is not None and not command.policy_digest:
+            command = msgspec.structs.replace(command, policy_digest=self._check_policy(command.policy))
+        await handle.stream.submit(command)
+        return handle
+
+    async def attach(self, session_id: str) -> Session:
+        """A session that is there already. Raises UnknownSessionError."""
+        handle = Session(self, check_id(session_id, "session id"))
+        if (await handle.state()).opened_ms is None:
+            raise UnknownSessionError(f"there is no session `{session_id}`", session=session_id)
+        return handle
+
+    async def state_at(self, session_id: str, at: str | int | None = None) -> Moment[SessionState]:
+        """A session as of a version, or after the last event at or before an RFC 3339 time."""
+        return await state_at(self.store, StreamKey("session", session_id), self.streams.session_fold, at)
+
+    async def sessions(self) -> AsyncIterator[str]:
+        """The ids of all sessions, in no order."""
+        async for key in self.store.streams():
+            if key.kind == "session":
+                yield key.id
+
+    def _check_policy(self, source: PolicySource) -> str:
+        size = len(msgspec.json.encode(source))
+        if size > POLICY_BYTES:
+            raise InputError(f"the rules take {size} bytes; at most {POLICY_BYTES} are taken")
+        policy_digest = digest(source)
+        self.compiled(source, policy_digest)
+        return policy_digest
+
+    def compiled(self, source: PolicySource, policy_digest: str) -> Policy:
+        """The compiled form of a policy; made once for each digest."""
+        policy = self._policies.get(policy_digest)
+        if policy is None:
+            policy = self._policies[policy_digest] = compile_policy(source)
+        return policy
+
+    # --- requests anywhere ------------------------------------------------------------------------------------------
+
+    async def pending(self, session_id: str | None = None) -> list[Pending]:
+        """What waits for a person, nearest deadline first; those that never expire come last."""
+        if session_id is not None:
+            return await (await self.attach(session_id)).pending()
+        states = await self._pending_states()
+        found = [one for state in states for one in pending_of(state)]
+        return sorted(found, key=lambda one: (one.request.deadline_ms is None, one.request.deadline_ms or 0))
+
+    async def _pending_states(self) -> list[SessionState]:
+        due = await self.store.due(None, PENDING_SESSIONS_MAX)
+        handles = [Session(self, session_id) for session_id, _ in due]
+        return list(await asyncio.gather(*(handle.state() for handle in handles)))
+
+    async def sessions_of(self, request_id: str) -> list[str]:
+        """The sessions that know this request id; those with something pending are looked at first, then all."""
+        found = [state.session_id for state in await self._pending_states() if state.find(request_id)]
+        if found:
+            return found
+        async for session_id in self.sessions():
+            if (await Session(self, session_id).state()).find(request_id) is not None:
+                found.append(session_id)
+        return found
+
+    async def session_of(self, request_id: str, session_id: str | None = None) -> Session:
+        """The session of a request. Raises UnknownRequestError; InputError when several know the id."""
+        if session_id is not None:
+            return await self.attach(session_id)
+        known_in = await self.sessions_of(request_id)
+        if not known_in:
+            raise UnknownRequestError(f"no session has a request `{request_id}`", request_id=request_id)
+        if len(known_in) > 1:
+            names = ", ".join(f"`{name}`" for name in sorted(known_in))
+            raise InputError(
+                f"request `{request_id}` is known in several sessions: {names}; name one (--session)",
+                request_id=request_id,
+                sessions=sorted(known_in),
+            )
+        return await self.attach(known_in[0])
+
+    async def reply(self, request_id: str, reply: str, *, session_id: str | None = None, **more: Any) -> Result:
+        """Answer a request by its id; see `Session.reply`."""
+        return await (await self.session_of(request_id, session_id)).reply(request_id, reply, **more)
+
+    async def cancel(self, request_id: str, *, session_id: str | None = None, **more: Any) -> Result:
+        """Withdraw a request by its id; see `Session.cancel`."""
+        return await (await self.session_of(request_id, session_id)).cancel(request_id, **more)
+
+    async def release_in_project(self, project: str) -> None:
+        """Release what a project's new grants allow in all its sessions that want it (`cascade_always`)."""
+        for state in await self._pending_states():
+            if state.project == project and state.settings.cascade_always == "project":
+                await Session(self, state.session_id).release()
+
+    # --- a project's grants -----------------------------------------------------------------------------------------
+
+    async def approved_in_project(self, project: str) -> list[Approved]:
+        """The grants in force in a project."""
+        state = await self.streams.project(check_id(project, "project id")).refresh()
+        standing = in_force(state.grants, self.store.clock.now_ms())
+        return [Approved(grant=grant, session=grant.session, project=project) for grant in standing]
+
+    async def grant_in_project(
+        self,
+        project: str,
+        permission: str,
+        pattern: str = "*",
+        *,
+        expires_in_ms: int | None = None,
+        reason: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Approved:
+        """A standing allow for all sessions of a project, also those to come."""
+        command = GrantInProject(
+            actor=self.actor(actor, "person"),
+            grant_id=new_grant_id(),
+            permission=check_name(permission, "permission"),
+            pattern=make_question("grant", [pattern]).call.patterns[0],
+            expires_in_ms=expires_in_ms,
+            reason=check_message(reason, "reason"),
+        )
+        done = await self.streams.project(check_id(project, "project id")).submit(command)
+        await self.release_in_project(project)
+        return Approved(grant=done.state.grants[command.grant_id], session=None, project=project)
+
+    async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> StreamKey:
+        """End a grant, wherever it stands; gives the stream. Raises UnknownGrantError."""
+        key = await self._stream_of_grant(check_id(grant_id, "grant id"))
+        if key.kind == "session":
+            await Session(self, key.id).revoke(grant_id, reason=reason, actor=actor)
+        else:
+            command = RevokeInProject(
+                actor=self.actor(actor, "person"), grant_id=grant_id, reason=check_message(reason, "reason")
+            )
+            await self.streams.project(key.id).submit(command)
+        return key
+
+    async def _stream_of_grant(self, grant_id: str) -> StreamKey:
+        keys = [key async for key in self.store.streams()]
+        # Projects first: there are few of them, and most grants stand there.
+        for key in sorted(keys, key=lambda key: key.kind != "project"):
+            stream: Stream[Any] = (
+                self.streams.project(key.id) if key.kind == "project" else self.streams.session(key.id)
+            )
+            if grant_id in (await stream.refresh()).grants:
+                return key
+        raise UnknownGrantError(f"there is no grant `{grant_id}`", grant_id=grant_id)
+
+    # --- the inbox --------------------------------------------------------------------------------------------------
+
+    async def connect_inbox(self, client_id: str, *, actor: str) -> list[Pending]:
+        """A person's client has the inbox open: it is present for every session; what waits is replayed to it."""
+        presence = Presence(check_id(client_id, "client id"), check_name(actor, "client name"))
+        await self.store.renew_lease(None, presence, LEASE_MS)
+        self._inbox = (float("-inf"), ())
+        replayed: list[Pending] = []
+        for state in await self._pending_states():
+            if state.closed_ms is None:
+                replayed += (await Session(self, state.session_id).connect(client_id, actor=actor)).replayed
+        return sorted(replayed, key=lambda one: (one.request.asked_ms, one.session, one.request.version))
+
+    async def renew_inbox(self, client_id: str, *, actor: str) -> None:
+        """Say that the client still has the inbox open."""
+        await self.store.renew_lease(None, Presence(client_id, actor), LEASE_MS)
+
+    async def disconnect_inbox(self, client_id: str, *, actor: str) -> None:
+        await self.store.drop_lease(None, client_id)
+        self._inbox = (float("-inf"), ())
+        for state in await self._pending_states():
+            if client_id in state.clients:
+                await Session(self, state.session_id).disconnect(client_id, actor=actor)
+
+    async def inbox_presence(self) -> tuple[Presence, ...]:
+        """Who has the inbox open, as of at most a second ago."""
+        now = asyncio.get_running_loop().time()
+        if now - self._inbox[0] > INBOX_FRESH_SECONDS or self._clock is not None:
+            self._inbox = (now, await self.store.leases(None))
+        return self._inbox[1]
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def actor(self, actor: Actor | str | None, kind: str) -> Actor:
+        """The author of an event: as given, else this process's own name."""
+        if isinstance(actor, Actor):
+            return actor
+        return Actor(kind, self._actor_name if actor is None else check_name(actor, "actor"))
+
+    def is_watching(self, stream: Stream[Any]) -> bool:
+        """Whether this process already hears of every append to the stream's partition; notes that it will."""
+        partition = self.store.partition_of(stream.key)
+        if partition in self._watched:
+            return True
+        self._watched.add(partition)
+        return False
+
+
+def default_actor_name() -> str:
+    """`user@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def _policy_source(
+    rules: Sequence[Rule | Mapping[str, Any]] | Mapping[str, Any] | None,
+    dialect: str,
+    options: Mapping[str, Any] | None,
+) -> PolicySource | None:
+    if rules is None:
+        return None
+    if isinstance(rules, Mapping):
+        layer = Layer("session", config=dict(rules))
+    else:
+        layer = Layer("session", rules=merge(rules))
+    return PolicySource(dialect=dialect, layers=(layer,), options=dict(options or {}))
+
+
+def _settings(
+    known: Settings,
+    timeouts: Timeouts | None,
+    cascade_reject: CascadeReject | None,
+    cascade_always: CascadeAlways | None,
+    answering: Answering | None,
+    dialect: str,
+    state: SessionState,
+) -> Settings:
+    """What is given over what is known; a new session begins with what its dialect's source does."""
+    changes: dict[str, Any] = {}
+    if state.opened_ms is None and dialect in ("betcode", "codelia", "claude"):
+        changes["cascade_reject"] = "none"
+    if timeouts is not None:
+        changes.update(timeouts.as_ms())
+    named = {"cascade_reject": cascade_reject, "cascade_always": cascade_always, "answering": answering}
+    changes.update({name: value for name, value in named.items() if value is not None})
+    return msgspec.convert({**msgspec.to_builtins(known), **changes}, Settings)

@@ -1,0 +1,93 @@
+"""Events to bytes and back. One entry's payload is one JSON object: readable in any Redis client.
+
+    {"v": 1, "id": "evt_…", "prev": "<64 hex>", "actor": {"kind", "name", "via"?}, "event": {"type": "asked", …}}
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from ledger.errors import DamageError, InputError
+from ledger.events import Actor, Event, Value
+from ledger.limits import EVENT_BYTES
+
+SCHEMA_VERSION: Final = 1
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """What every entry carries besides the fact itself."""
+
+    v: int
+    id: str
+    prev: str
+    actor: Actor
+    event: Event
+
+
+class NewerEvent(Value, tag="newer", kw_only=True, frozen=True):
+    """An event of a schema that this version does not know: kept, shown, never decided upon. Never written."""
+
+    schema: int
+    event_type: str
+    body: Any = None
+
+
+class _RawEnvelope(msgspec.Struct, frozen=True):
+    v: int
+    id: str
+    prev: str
+    actor: Actor
+    event: dict[str, Any]
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    """A payload that was read; `event` is a NewerEvent when `v` is above this version's."""
+
+    v: int
+    id: str
+    prev: str
+    actor: Actor
+    event: Event | NewerEvent
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Envelope)
+_raw_decoder = msgspec.json.Decoder(_RawEnvelope)
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
+    """The payload of one entry. Raises InputError when it is larger than an event may be."""
+    payload = _encoder.encode(Envelope(SCHEMA_VERSION, event_id, prev, actor, event))
+    if len(payload) > EVENT_BYTES:
+        raise InputError(f"the event takes {len(payload)} bytes; at most {EVENT_BYTES} are taken")
+    return payload
+
+
+def decode(payload: bytes) -> Envelope | Decoded:
+    """Read one payload. Raises DamageError for anything that no version of the ledger has written."""
+    try:
+        envelope = _decoder.decode(payload)
+    except msgspec.DecodeError as error:
+        return _decode_newer(payload, error)
+    if envelope.v > SCHEMA_VERSION:
+        return _decode_newer(payload, None)
+    return envelope
+
+
+def _decode_newer(payload: bytes, cause: msgspec.DecodeError | None) -> Decoded:
+    try:
+        raw = _raw_decoder.decode(payload)
+    except msgspec.DecodeError as error:
+        raise DamageError(f"an entry is not an event of this ledger: {error}") from error
+    if raw.v <= SCHEMA_VERSION:
+        raise DamageError(f"an entry claims schema {raw.v} but is not an event of it: {cause}") from cause
+    tag = raw.event.get("type")
+    return Decoded(raw.v, raw.id, raw.prev, raw.actor, NewerEvent(schema=raw.v, event_type=str(tag), body=raw.event))
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys and no white space, as digests are taken of it."""
+    return _canonical.encode(value)

@@ -1,0 +1,209 @@
+"""Every error that this package raises, with its code and what the agent should do.
+
+    LedgerError                      root; `code` is stable, `data` is what a program needs
+    ├── InputError                   something handed in is malformed, oversized or unknown        INPUT
+    │   └── DifferentRequestError    the same request id with another content                      DIFFERENT_REQUEST
+    ├── RefusalError                 the tool call may not run; says whether the agent goes on
+    │   ├── DeniedError              a rule (or a decider) denies it                               DENIED
+    │   ├── RejectedError            a person rejected it                                          REJECTED
+    │   │   └── CorrectedError       … with feedback                                               CORRECTED
+    │   ├── ExpiredError             nobody answered in time                                       EXPIRED
+    │   └── CancelledError           the asker gave up, or the session was closed                  CANCELLED
+    ├── ReplyError                   an answer that does not count
+    │   ├── UnknownRequestError      no such request                                               UNKNOWN_REQUEST
+    │   ├── AlreadyAnsweredError     somebody else was first: who, when, what                      ALREADY_ANSWERED
+    │   ├── StaleReplyError          the deadline has passed                                       PERMISSION_STALE
+    │   ├── NoInputLockError         another client holds the input lock                           NO_INPUT_LOCK
+    │   └── DigestMismatchError      what was shown is not what is pending                         DIGEST_MISMATCH
+    ├── UnknownGrantError            no such grant                                                 UNKNOWN_GRANT
+    ├── SessionClosedError           the session takes no more commands                            SESSION_CLOSED
+    ├── UnknownSessionError          no such session                                               UNKNOWN_SESSION
+    ├── StoreError                   the ledger cannot be reached, or answers wrongly              UNREACHABLE
+    │   ├── InDoubtError             a write was sent and no answer came; never an allow           IN_DOUBT
+    │   └── SetupError               wrong partition count, evicting policy, old server …          SETUP
+    └── DamageError                  a stream that is not what the ledger wrote                    DAMAGED
+        └── NewerSchemaError         written by a newer version: upgrade this worker               NEWER_SCHEMA
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+AgentAction = Literal["stop", "continue"]
+
+
+class LedgerError(Exception):
+    """Root of all errors of the ledger. `data` is JSON-clean and holds what the text says, for programs."""
+
+    code: ClassVar[str] = "LEDGER"
+
+    def __init__(self, text: str, **data: Any) -> None:
+        super().__init__(text)
+        self.text = text
+        self.data = data
+
+    @property
+    def request_id(self) -> str | None:
+        value = self.data.get("request_id")
+        return value if isinstance(value, str) else None
+
+    @property
+    def session(self) -> str | None:
+        value = self.data.get("session")
+        return value if isinstance(value, str) else None
+
+    @property
+    def reasons(self) -> list[Any]:
+        """Why: rules for a denial, otherwise what the error knows."""
+        return list(self.data.get("reasons", ()))
+
+    @property
+    def agent(self) -> AgentAction:
+        """What the asking agent should do; an error that is not a person's refusal lets it go on without the tool."""
+        return "stop" if self.data.get("agent") == "stop" else "continue"
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object; the documented members come first."""
+        known = ("request_id", "session", "reasons", "agent")
+        rest = {name: value for name, value in self.data.items() if name not in known}
+        return {
+            "code": self.code,
+            "error": self.text,
+            "request_id": self.request_id,
+            "session": self.session,
+            "reasons": self.reasons,
+            "agent": self.agent,
+            **rest,
+        }
+
+
+class InputError(LedgerError):
+    """Something handed in is malformed, oversized or unknown."""
+
+    code = "INPUT"
+
+
+class DifferentRequestError(InputError):
+    """The request id is taken by a request with another content."""
+
+    code = "DIFFERENT_REQUEST"
+
+
+class RefusalError(LedgerError):
+    """The tool call may not run."""
+
+    code = "REFUSED"
+
+
+class DeniedError(RefusalError):
+    """A rule, or a decider after the rules, denies the call."""
+
+    code = "DENIED"
+
+
+class RejectedError(RefusalError):
+    """A person rejected the call."""
+
+    code = "REJECTED"
+
+
+class CorrectedError(RejectedError):
+    """A person rejected the call and said what to do instead."""
+
+    code = "CORRECTED"
+
+
+class ExpiredError(RefusalError):
+    """Nobody answered before the deadline."""
+
+    code = "EXPIRED"
+
+
+class CancelledError(RefusalError):
+    """The request was withdrawn: the asker gave up or died, or the session was closed."""
+
+    code = "CANCELLED"
+
+
+class ReplyError(LedgerError):
+    """An answer that does not count."""
+
+    code = "REPLY"
+
+
+class UnknownRequestError(ReplyError):
+    """No request has this id."""
+
+    code = "UNKNOWN_REQUEST"
+
+
+class AlreadyAnsweredError(ReplyError):
+    """Another answer was first; `data` says who, when and what."""
+
+    code = "ALREADY_ANSWERED"
+
+
+class StaleReplyError(ReplyError):
+    """The request had expired when the answer came."""
+
+    code = "PERMISSION_STALE"
+
+
+class NoInputLockError(ReplyError):
+    """This session takes answers from the holder of the input lock only."""
+
+    code = "NO_INPUT_LOCK"
+
+
+class DigestMismatchError(ReplyError):
+    """The answer was given to something else than what is pending."""
+
+    code = "DIGEST_MISMATCH"
+
+
+class UnknownGrantError(LedgerError):
+    """No grant has this id."""
+
+    code = "UNKNOWN_GRANT"
+
+
+class SessionClosedError(LedgerError):
+    """The session was closed."""
+
+    code = "SESSION_CLOSED"
+
+
+class UnknownSessionError(LedgerError):
+    """No session has this id."""
+
+    code = "UNKNOWN_SESSION"
+
+
+class StoreError(LedgerError):
+    """The ledger's server cannot be reached, or does not answer as a ledger's server does."""
+
+    code = "UNREACHABLE"
+
+
+class InDoubtError(StoreError):
+    """A write was sent and no answer came back: it may or may not be in the log. Never treated as an allow."""
+
+    code = "IN_DOUBT"
+
+
+class SetupError(StoreError):
+    """The server or the deployment is not fit to hold a ledger."""
+
+    code = "SETUP"
+
+
+class DamageError(LedgerError):
+    """A stream is not what the ledger wrote; nothing is appended to it."""
+
+    code = "DAMAGED"
+
+
+class NewerSchemaError(DamageError):
+    """A stream holds events of a newer version of this software."""
+
+    code = "NEWER_SCHEMA"

@@ -1,0 +1,334 @@
+"""The facts: one frozen Struct an event, one tagged union for all of them.
+
+What people or agents wrote freely (patterns, metadata, input, feedback, texts of rules) stands in the member `detail`,
+so that it can be withheld one day; what the fold needs to stay valid without it stands outside. Types and fields only
+grow: a new field has a default, a field never changes its type, a tag is never used again. Durations are milliseconds;
+no event holds a time of its own, its time is the millisecond of its entry's id.
+
+Request and grant shapes follow `opencode.md` "Core Data Structures", `brutus.md` "Core Types"; presence, input lock
+and deadlines follow `betcode.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from ledger.policy.model import Evaluation, PolicySource, Verdict
+
+ReplyKind = Literal["once", "session", "always", "reject"]
+Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
+Scope = Literal["session", "project"]
+Tier = Literal["attended", "unattended"]
+CancelCause = Literal["asker_gave_up", "asker_died", "withdrawn", "session_closed"]
+CascadeReject = Literal["session", "siblings", "none"]
+CascadeAlways = Literal["session", "project"]
+Answering = Literal["anyone", "lock-holder"]
+AgentAction = Literal["stop", "continue"]
+
+
+class Value(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of every stored shape: immutable, and a default takes no room."""
+
+
+class Actor(Value, frozen=True):
+    """Who caused an event: an agent, a person, a `local` command, or a worker of ours; `via` names the channel."""
+
+    kind: str
+    name: str
+    via: str | None = None
+
+
+class ToolRef(Value, frozen=True):
+    """The tool call a request belongs to (`opencode.md`, Request.tool)."""
+
+    message_id: str
+    call_id: str
+
+
+class Presence(Value, frozen=True):
+    """A person's connected device."""
+
+    client_id: str
+    name: str
+
+
+class Settings(Value, kw_only=True, frozen=True):
+    """What a session decided about time and cascades. Durations in ms; None means never."""
+
+    attended_ms: int | None = 60_000
+    unattended_ms: int | None = 7 * 86_400_000
+    cap_ms: int | None = 30 * 86_400_000
+    cascade_reject: CascadeReject = "session"
+    cascade_always: CascadeAlways = "session"
+    answering: Answering = "anyone"
+    on_denied: AgentAction = "continue"
+
+
+class Opinion(Value, frozen=True):
+    """What one decider after the rules said; `verdict` None is no opinion. `failed` says why it could not answer."""
+
+    decider: str
+    verdict: Verdict | None = None
+    reason: str | None = None
+    failed: str | None = None
+
+
+class Cause(Value, frozen=True):
+    """Why an event followed from another: the reply to `request_id` cascaded, or `grant_id` now allows it."""
+
+    kind: Literal["cascade", "grant"]
+    request_id: str | None = None
+    grant_id: str | None = None
+
+
+class PolicyDetail(Value, frozen=True):
+    policy: PolicySource
+    cwd: str | None = None
+
+
+class SessionOpened(Value, tag="session_opened", kw_only=True, frozen=True):
+    """`policy_source` says in a word where the rules came from; the rules themselves are in `detail`."""
+
+    project: str | None = None
+    agent: str | None = None
+    parent: str | None = None
+    dialect: str = "opencode"
+    policy_digest: str
+    policy_source: str | None = None
+    settings: Settings = Settings()
+    detail: PolicyDetail | None = None
+
+
+class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
+    """From here on other rules or settings judge; requests that are pending keep the evaluation they have."""
+
+    dialect: str = "opencode"
+    policy_digest: str
+    policy_source: str | None = None
+    settings: Settings = Settings()
+    detail: PolicyDetail | None = None
+
+
+class AskedDetail(Value, kw_only=True, frozen=True):
+    patterns: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    input: Any = None
+    evaluation: Evaluation | None = None
+    opinions: tuple[Opinion, ...] = ()
+
+
+class Asked(Value, tag="asked", kw_only=True, frozen=True):
+    """A request and what was said of it. Only verdict `ask` makes it pending, with a tier and a duration from here.
+
+    `digest` is the SHA-256 of what was asked (see `ledger.requests`); `grants` are the grants that lifted it;
+    `project_version` is the version of the project's stream that it was judged by.
+    """
+
+    request_id: str
+    permission: str
+    verdict: Verdict
+    digest: str
+    policy_digest: str
+    tier: Tier | None = None
+    duration_ms: int | None = None
+    unattended_ms: int | None = None
+    cap_ms: int | None = None
+    present: tuple[Presence, ...] = ()
+    project_version: int | None = None
+    grants: tuple[str, ...] = ()
+    rests_on_project: bool = False
+    tool: ToolRef | None = None
+    tool_name: str | None = None
+    agent: str | None = None
+    parent: str | None = None
+    detail: AskedDetail | None = None
+
+
+class ReopenedDetail(Value, frozen=True):
+    evaluation: Evaluation
+
+
+class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
+    """The project's grants changed before an allow could be returned: the request is pending after all, or denied."""
+
+    request_id: str
+    verdict: Verdict
+    tier: Tier | None = None
+    duration_ms: int | None = None
+    unattended_ms: int | None = None
+    cap_ms: int | None = None
+    project_version: int | None = None
+    present: tuple[Presence, ...] = ()
+    detail: ReopenedDetail | None = None
+
+
+class RepliedDetail(Value, frozen=True):
+    message: str | None = None
+    patterns: tuple[str, ...] = ()
+
+
+class Replied(Value, tag="replied", kw_only=True, frozen=True):
+    """The one answer that counts. `grants` are the ids of the grants it makes, in the order of `detail.patterns`.
+
+    `override` marks an administrator's local reply where only the holder of the input lock may answer.
+    """
+
+    request_id: str
+    reply: ReplyKind
+    outcome: Literal["allowed", "rejected", "corrected"]
+    cause: Cause | None = None
+    scope: Scope | None = None
+    grants: tuple[str, ...] = ()
+    client_id: str | None = None
+    override: bool = False
+    detail: RepliedDetail | None = None
+
+
+class GrantedDetail(Value, frozen=True):
+    pattern: str
+    reason: str | None = None
+
+
+class Granted(Value, tag="granted", kw_only=True, frozen=True):
+    """A standing allow for one pattern, from the request that it came from or from an administrator."""
+
+    grant_id: str
+    permission: str
+    scope: Scope
+    expires_in_ms: int | None = None
+    session: str | None = None
+    request_id: str | None = None
+    detail: GrantedDetail | None = None
+
+
+class ReasonDetail(Value, frozen=True):
+    reason: str | None = None
+
+
+class Revoked(Value, tag="revoked", kw_only=True, frozen=True):
+    grant_id: str
+    detail: ReasonDetail | None = None
+
+
+class DeadlineMoved(Value, tag="deadline_moved", kw_only=True, frozen=True):
+    """An attended request whose people have all gone moves, once, to the unattended tier."""
+
+    request_id: str
+    tier: Tier
+    duration_ms: int | None = None
+
+
+class Expired(Value, tag="expired", kw_only=True, frozen=True):
+    """`duration_ms` is the time that was given, for the text that the agent is told."""
+
+    request_id: str
+    tier: Tier
+    duration_ms: int
+
+
+class Cancelled(Value, tag="cancelled", kw_only=True, frozen=True):
+    request_id: str
+    cause: CancelCause
+    detail: ReasonDetail | None = None
+
+
+class ClientConnected(Value, tag="client_connected", kw_only=True, frozen=True):
+    client_id: str
+    name: str
+
+
+class ClientDisconnected(Value, tag="client_disconnected", kw_only=True, frozen=True):
+    """`lease`: the client was not heard of for longer than its lease."""
+
+    client_id: str
+    cause: Literal["left", "lease"]
+
+
+class LockTaken(Value, tag="lock_taken", kw_only=True, frozen=True):
+    client_id: str
+
+
+class LockRequested(Value, tag="lock_requested", kw_only=True, frozen=True):
+    """Another client holds the lock; it passes when `duration_ms` has gone by."""
+
+    client_id: str
+    duration_ms: int
+
+
+class LockPassed(Value, tag="lock_passed", kw_only=True, frozen=True):
+    """`to` is None when nobody is left to hold it."""
+
+    holder: str
+    to: str | None
+    cause: Literal["disconnect", "request", "given"]
+
+
+class NotificationDetail(Value, frozen=True):
+    text: str | None = None
+    target: str | None = None
+
+
+class Notification(Value, tag="notification", kw_only=True, frozen=True):
+    request_id: str
+    service: str
+    result: Literal["sent", "failed", "withdrawn"]
+    detail: NotificationDetail | None = None
+
+
+class ToolFinishedDetail(Value, frozen=True):
+    input: Any = None
+    title: str | None = None
+    output: str | None = None
+
+
+class ToolFinished(Value, tag="tool_finished", kw_only=True, frozen=True):
+    """What really ran after a request was allowed; `as_asked` says whether it was what had been asked."""
+
+    request_id: str | None = None
+    call_id: str | None = None
+    ok: bool = True
+    as_asked: bool | None = None
+    digest: str | None = None
+    detail: ToolFinishedDetail | None = None
+
+
+class LogRegressed(Value, tag="log_regressed", kw_only=True, frozen=True):
+    """A writer had seen entries that the server no longer has (a failover lost them). Ids as `<ms>-<version>`."""
+
+    seen_id: str
+    found_id: str
+
+
+class SessionClosed(Value, tag="session_closed", kw_only=True, frozen=True):
+    detail: ReasonDetail | None = None
+
+
+Event = (
+    SessionOpened
+    | PolicyChanged
+    | Asked
+    | Reopened
+    | Replied
+    | Granted
+    | Revoked
+    | DeadlineMoved
+    | Expired
+    | Cancelled
+    | ClientConnected
+    | ClientDisconnected
+    | LockTaken
+    | LockRequested
+    | LockPassed
+    | Notification
+    | ToolFinished
+    | LogRegressed
+    | SessionClosed
+)
+
+
+def event_type(event: Event) -> str:
+    """The tag under which an event is stored, for example `session_opened`."""
+    return str(event.__struct_config__.tag)

@@ -1,0 +1,99 @@
+"""How sessions and projects fold and decide, in the form that `ledger.stream` drives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.events import LogRegressed
+from ledger.grants import Recorded
+from ledger.limits import LEASE_MS
+from ledger.project import GrantInProject, ProjectState, decide_project, evolve_project
+from ledger.session import SessionState, decide, evolve, needs_presence, next_due_ms, settle
+from ledger.session.commands import Live
+from ledger.session.state import in_order
+from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
+from ledger.stream import SYSTEM, Plan, Regression
+
+
+class SessionFold:
+    """A session's stream. The store is asked only who is there."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def initial(self, key: StreamKey) -> SessionState:
+        return SessionState(session_id=key.id)
+
+    def evolve(self, state: SessionState, recorded: Recorded) -> SessionState:
+        return evolve(state, recorded)
+
+    def decide(self, state: SessionState, command: Any, now_ms: int) -> Plan:
+        if isinstance(command, Regression):
+            return _regressed(command)
+        decision = decide(state, command, now_ms)
+        return Plan(decision.events, command.actor, not_after_ms=decision.not_after_ms)
+
+    async def settle(self, state: SessionState, now_ms: int) -> Plan:
+        live = await self.live(state, now_ms) if needs_presence(state, now_ms) else Live()
+        settlement = settle(state, now_ms, live)
+        return Plan(settlement.events, SYSTEM, not_before_ms=settlement.not_before_ms, more=settlement.more)
+
+    async def live(self, state: SessionState, now_ms: int) -> Live:
+        """Who is there by the leases. A client that connected within the last lease needs none to be there."""
+        fresh = {client.client_id for client in state.clients.values() if now_ms < client.since_ms + LEASE_MS}
+        inbox = await self._store.leases(None)
+        leases = await self._store.leases(state.session_id) if len(fresh) < len(state.clients) else ()
+        return Live(frozenset(fresh.union(client.client_id for client in leases)), inbox)
+
+    def next_due_ms(self, state: SessionState) -> int | None:
+        return next_due_ms(state)
+
+    def due_hint(self, before: SessionState, after: SessionState, after_ms: int) -> Due | str | None:
+        """What to tell the due index; None when it need not change."""
+        due = next_due_ms(after)
+        if due is None and not after.pending:
+            return NOTHING_DUE if before.pending or before.lock_request else None
+        if due == next_due_ms(before) and bool(before.pending) == bool(after.pending):
+            return None
+        if due is None:
+            return Due(None)
+        return Due(due - after_ms, relative=True) if _begins_now(before, after, due) else Due(due)
+
+
+def _begins_now(before: SessionState, after: SessionState, due_ms: int) -> bool:
+    """Whether the earliest deadline is set by this very append, whose time only the server knows."""
+    for request in in_order(after.pending.values()):
+        if request.deadline_ms == due_ms:
+            known = before.pending.get(request.request_id)
+            return known is None or known.deadline_ms != due_ms
+    return before.lock_request != after.lock_request
+
+
+class ProjectFold:
+    """A project's stream: grants only, nothing is ever due."""
+
+    def initial(self, key: StreamKey) -> ProjectState:
+        return ProjectState(project_id=key.id)
+
+    def evolve(self, state: ProjectState, recorded: Recorded) -> ProjectState:
+        return evolve_project(state, recorded)
+
+    def decide(self, state: ProjectState, command: Any, now_ms: int) -> Plan:
+        if isinstance(command, Regression):
+            return _regressed(command)
+        events = decide_project(state, command)
+        fixed = command.event_id if isinstance(command, GrantInProject) else None
+        return Plan(events, command.actor, event_ids=(fixed,) if events and fixed else ())
+
+    async def settle(self, state: ProjectState, now_ms: int) -> Plan:
+        return Plan()
+
+    def next_due_ms(self, state: ProjectState) -> int | None:
+        return None
+
+    def due_hint(self, before: ProjectState, after: ProjectState, after_ms: int) -> Due | str | None:
+        return None
+
+
+def _regressed(command: Regression) -> Plan:
+    return Plan((LogRegressed(seen_id=str(command.seen), found_id=str(command.found)),), SYSTEM)

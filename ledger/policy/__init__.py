@@ -1,0 +1,45 @@
+"""Rules: what they look like, how they match, and the dialects that judge a tool call by them."""
+
+from __future__ import annotations
+
+from ledger.policy.dialects import DIALECTS, compile_policy, digest
+from ledger.policy.errors import PolicyError
+from ledger.policy.loader import load_rules
+from ledger.policy.model import (
+    Call,
+    Evaluation,
+    Grant,
+    Layer,
+    Part,
+    Policy,
+    PolicySource,
+    Rule,
+    RuleRef,
+    Verdict,
+    strictest,
+)
+from ledger.policy.rules import EDIT_TOOLS, disabled, evaluate, from_config, merge
+
+__all__ = [
+    "DIALECTS",
+    "EDIT_TOOLS",
+    "Call",
+    "Evaluation",
+    "Grant",
+    "Layer",
+    "Part",
+    "Policy",
+    "PolicyError",
+    "PolicySource",
+    "Rule",
+    "RuleRef",
+    "Verdict",
+    "compile_policy",
+    "digest",
+    "disabled",
+    "evaluate",
+    "from_config",
+    "load_rules",
+    "merge",
+    "strictest",
+]

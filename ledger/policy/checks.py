@@ -1,0 +1,118 @@
+"""What a rule must look like, and the words in which one that does not is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from ledger.limits import NAME_LENGTH_CHARS, PATTERN_LENGTH_BYTES
+from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import pointer
+from ledger.policy.limits import RULE_COUNT
+from ledger.policy.model import Layer, Rule, Verdict
+
+RuleLike = Rule | Mapping[str, Any]
+"""A rule, or an object `{permission, pattern, action}` as JSON has it."""
+
+_RULE_KEYS: Final = ("permission", "pattern", "action")
+_SHOWN_CHARS: Final = 60
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a configuration was written: its layer, its file, and the line of each member by JSON pointer."""
+
+    layer: str | None = None
+    file: str | None = None
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def line(self, keys: tuple[str | int, ...]) -> int | None:
+        return self.lines.get(pointer(*keys))
+
+    def problem(self, text: str, keys: tuple[str | int, ...]) -> PolicyError:
+        """An error that says where: file and line as far as they are known."""
+        line = self.line(keys)
+        where = f"{shown(self.file)}" if self.file else f"layer {shown(self.layer)}" if self.layer else ""
+        if line:
+            where += f" line {line}" if where else f"line {line}"
+        key = ".".join(map(str, keys)) or None
+        known = {"key": key, "layer": self.layer, "file": self.file, "line": line}
+        return PolicyError(f"{where}: {text}" if where else text, **{k: v for k, v in known.items() if v is not None})
+
+
+NOWHERE: Final = Origin()
+
+
+def origin_of(layer: Layer) -> Origin:
+    return Origin(layer.name, layer.file, layer.lines)
+
+
+def shown(text: object) -> str:
+    """Somebody's own text as an error shows it."""
+    whole = text if isinstance(text, str) else repr(text)
+    short = whole if len(whole) <= _SHOWN_CHARS else whole[:_SHOWN_CHARS] + "…"
+    return f"`{short if short.isprintable() else ascii(short)[1:-1]}`"
+
+
+def check_action(value: object, what: str, origin: Origin, keys: tuple[str | int, ...]) -> Verdict:
+    """An action by its name."""
+    if not isinstance(value, str) or value not in Verdict.__members__.values():
+        raise origin.problem(f"{what} must be `allow`, `ask` or `deny`, not {shown(value)}", keys)
+    return Verdict(value)
+
+
+def check_permission(value: object, origin: Origin, keys: tuple[str | int, ...]) -> str:
+    """The permission side of a rule."""
+    text = _check_text(value, "a permission", origin, keys)
+    if len(text) > NAME_LENGTH_CHARS:
+        raise origin.problem(f"the permission {shown(text)} has more than {NAME_LENGTH_CHARS} characters", keys)
+    return text
+
+
+def check_pattern(value: object, origin: Origin, keys: tuple[str | int, ...]) -> str:
+    """The pattern side of a rule."""
+    text = _check_text(value, "a pattern", origin, keys)
+    if len(text.encode()) > PATTERN_LENGTH_BYTES:
+        raise origin.problem(f"the pattern {shown(text)} has more than {PATTERN_LENGTH_BYTES} bytes", keys)
+    return text
+
+
+def _check_text(value: object, what: str, origin: Origin, keys: tuple[str | int, ...]) -> str:
+    if not isinstance(value, str):
+        raise origin.problem(f"{what} must be a string, not {shown(value)}", keys)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise origin.problem(f"{what} {shown(value)} is not valid Unicode", keys) from None
+    return value
+
+
+def as_rules(ruleset: object, origin: Origin = NOWHERE) -> tuple[Rule, ...]:
+    """Check a list of rules. Raises PolicyError with the number of the rule, counted from 1."""
+    if not isinstance(ruleset, Collection) or isinstance(ruleset, str | bytes | Mapping):
+        kind = type(ruleset).__name__
+        raise origin.problem(f"a ruleset must be a list of rules, not {kind}; from_config takes a configuration", ())
+    if len(ruleset) > RULE_COUNT:
+        raise origin.problem(f"the ruleset has {len(ruleset)} rules; at most {RULE_COUNT} are taken", ())
+    return tuple(_as_rule(rule, index, origin) for index, rule in enumerate(ruleset))
+
+
+def _as_rule(value: object, index: int, origin: Origin) -> Rule:
+    known = value if isinstance(value, Rule) else None
+    members = msgspec.structs.asdict(known) if known else value
+    if not isinstance(members, Mapping):
+        raise origin.problem(f"rule {index + 1} must be an object with permission, pattern and action", (index,))
+    for name in _RULE_KEYS:
+        if name not in members:
+            raise origin.problem(f"rule {index + 1} has no `{name}`", (index,))
+    if known is None and (unknown := [name for name in members if name not in _RULE_KEYS]):
+        raise origin.problem(f"rule {index + 1} has an unknown member {shown(unknown[0])}", (index,))
+    permission = check_permission(members["permission"], origin, (index,))
+    pattern = check_pattern(members["pattern"], origin, (index,))
+    action = check_action(members["action"], f"the action of rule {index + 1}", origin, (index,))
+    if known is not None:
+        return known if known.action is action else msgspec.structs.replace(known, action=action)
+    return Rule(permission, pattern, action, origin.layer, origin.file, origin.line((index,)))

@@ -1,0 +1,106 @@
+"""The `permission` part of an OpenCode configuration: checked, merged key by key, and turned into rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ledger.policy.checks import NOWHERE, Origin, check_action, check_pattern, check_permission, shown
+from ledger.policy.model import Rule, Verdict
+
+Keys = tuple[str | int, ...]
+
+_LEGACY_EDIT_TOOLS = frozenset({"write", "edit", "patch", "multiedit"})
+
+
+class Entry(NamedTuple):
+    """One action and where it was written."""
+
+    action: Verdict
+    origin: Origin
+    keys: Keys
+
+
+Section = dict[str, Entry | dict[str, Entry]]
+"""What a `permission` object says, key by key and in the order of its keys."""
+
+
+def read_section(config: object, origin: Origin = NOWHERE, keys: Keys = ()) -> Section:
+    """Check a `permission` value (opencode-zh.md 9.1). Raises PolicyError, which names the key, file and line."""
+    if isinstance(config, str):
+        return {"*": _entry(config, "`permission`", origin, keys)}
+    if not isinstance(config, Mapping):
+        raise origin.problem(f"`permission` must be an action or an object, not {shown(config)}", keys)
+    return {
+        check_permission(permission, origin, keys): _read_key(permission, value, origin, (*keys, permission))
+        for permission, value in config.items()
+    }
+
+
+def _read_key(permission: str, value: object, origin: Origin, keys: Keys) -> Entry | dict[str, Entry]:
+    if not isinstance(value, Mapping):
+        return _entry(value, f"the action of {shown(permission)}", origin, keys)
+    return {
+        check_pattern(pattern, origin, keys): _entry(
+            action, f"the action of {shown(permission)} for {shown(pattern)}", origin, (*keys, pattern)
+        )
+        for pattern, action in value.items()
+    }
+
+
+def _entry(action: object, what: str, origin: Origin, keys: Keys) -> Entry:
+    return Entry(check_action(action, what, origin, keys), origin, keys)
+
+
+def read_tools(tools: object, origin: Origin = NOWHERE, keys: Keys = ()) -> Section:
+    """The older `tools` object, from tool to true or false; the tools that write files share the key `edit`."""
+    if not isinstance(tools, Mapping):
+        raise origin.problem(f"`tools` must be an object, not {shown(tools)}", keys)
+    section: Section = {}
+    for tool, enabled in tools.items():
+        name = check_permission(tool, origin, keys)
+        if not isinstance(enabled, bool):
+            raise origin.problem(f"`tools` must say true or false for {shown(name)}", (*keys, name))
+        entry = Entry(Verdict.ALLOW if enabled else Verdict.DENY, origin, (*keys, name))
+        section["edit" if name in _LEGACY_EDIT_TOOLS else name] = entry
+    return section
+
+
+def merge_sections(low: Section, high: Section) -> Section:
+    """Merge key by key: a known key keeps its place and takes the later value, a new one is appended."""
+    merged = dict(low)
+    for permission, value in high.items():
+        before = merged.get(permission)
+        both = isinstance(before, dict) and isinstance(value, dict)
+        merged[permission] = {**before, **value} if both else value  # type: ignore[dict-item]
+    return merged
+
+
+def section_rules(section: Section, *, home: str | None) -> tuple[Rule, ...]:
+    """One rule for each pattern, in order (opencode-zh.md 9.2). Raises PolicyError when `~` needs a home."""
+    rules: list[Rule] = []
+    for permission, value in section.items():
+        patterns = value if isinstance(value, dict) else {"*": value}
+        for pattern, (action, origin, keys) in patterns.items():
+            expanded = _expand(pattern, home, origin, keys)
+            rules.append(Rule(permission, expanded, action, origin.layer, origin.file, origin.line(keys)))
+    return tuple(rules)
+
+
+def _expand(pattern: str, home: str | None, origin: Origin, keys: Keys) -> str:
+    """Put the home directory for `~`, `~/…` and `$HOME…`; nowhere else in a pattern do they mean anything."""
+    if pattern == "~" or pattern.startswith("~/"):
+        rest = pattern[1:]
+    elif pattern.startswith("$HOME"):
+        rest = pattern[len("$HOME") :]
+    else:
+        return pattern
+    if home is None:
+        # Left as it is, the rule would match nothing: a deny would be lost without a word.
+        raise origin.problem(f"the pattern {shown(pattern)} needs the home directory; pass `home`", keys)
+    return (home.rstrip("/") if rest.startswith("/") else home) + rest
+
+
+def drop_allows(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """What is left of the rules of a source that is not trusted."""
+    return tuple(rule for rule in rules if rule.action is not Verdict.ALLOW)

@@ -1,0 +1,38 @@
+"""The dialects by name: the one place where a new one is plugged in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from ledger.policy.checks import shown
+from ledger.policy.errors import PolicyError
+from ledger.policy.model import Policy, PolicySource
+from ledger.policy.opencode import OpenCodePolicy
+
+DIALECTS: Final[Mapping[str, Callable[[PolicySource], Policy]]] = MappingProxyType({"opencode": OpenCodePolicy})
+"""What makes a policy of a source, for each dialect."""
+
+
+def compile_policy(source: PolicySource) -> Policy:
+    """Check a source and make it ready to judge calls. Raises PolicyError."""
+    make = DIALECTS.get(source.dialect)
+    if make is None:
+        known = ", ".join(f"`{name}`" for name in sorted(DIALECTS))
+        raise PolicyError(f"the dialect {shown(source.dialect)} is not known; known are {known}")
+    return make(source)
+
+
+def digest(source: PolicySource) -> str:
+    """The lower-case hex SHA-256 of a source, equal after a round trip through the log.
+
+    Options are sorted by name. The keys of a configuration are not: their order decides which rule is the last match,
+    so two files that differ in it alone are different policies.
+    """
+    plain = {**msgspec.to_builtins(source), "options": dict(sorted(source.options.items()))}
+    return sha256(json.dumps(plain, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,93 @@
+"""Read rules from a file. The only module here that does; what cannot be read is an error, never "no rules"."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ledger.limits import POLICY_BYTES
+from ledger.policy.checks import Origin, as_rules, shown
+from ledger.policy.config import read_section, read_tools
+from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import Document, JsonSyntaxError, parse
+from ledger.policy.model import Layer
+
+_SECTIONS: Final = ("tools", "permission")
+
+
+def load_rules(path: str | os.PathLike[str], *, name: str = "rules") -> Layer:
+    """One layer from a `.json` or `.jsonc` file: an OpenCode configuration, or a list of rules.
+
+    Of a configuration only what concerns permissions is kept, so that keys of providers never reach the log.
+    `name` is the layer's name. Raises PolicyError with the file and, where it is known, the line.
+    """
+    file = os.fspath(path)
+    document = _parse(file, _read(file))
+    if isinstance(document.value, list):
+        rules = as_rules(document.value, Origin(name, file, document.lines))
+        return Layer(name, rules=rules, file=file)
+    config = _permission_parts(document.value, file)
+    lines = {where: line for where, line in document.lines.items() if _concerns_permissions(where)}
+    _check(config, Origin(name, file, lines))
+    return Layer(name, config=config, file=file, lines=lines)
+
+
+def _read(file: str) -> str:
+    try:
+        with Path(file).open("rb") as stream:
+            content = stream.read(POLICY_BYTES + 1)
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise PolicyError(f"{shown(file)} cannot be read: {cause.lower()}", file=file) from error
+    if len(content) > POLICY_BYTES:
+        raise PolicyError(f"{shown(file)} is larger than {POLICY_BYTES} bytes", file=file)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PolicyError(f"{shown(file)} line {line}: the file is not UTF-8", file=file, line=line) from None
+
+
+def _parse(file: str, text: str) -> Document:
+    try:
+        return parse(text, comments=file.endswith(".jsonc"))
+    except JsonSyntaxError as problem:
+        text = f"{shown(file)} line {problem.line}: {problem.text}"
+        raise PolicyError(text, file=file, line=problem.line) from None
+
+
+def _permission_parts(config: Any, file: str) -> dict[str, Any]:
+    if not isinstance(config, dict):
+        raise PolicyError(f"{shown(file)} must hold an object with `permission`, or a list of rules", file=file)
+    kept = {key: config[key] for key in _SECTIONS if key in config}
+    if isinstance(agents := config.get("agent"), dict):
+        sections = {agent: _permission_members(section) for agent, section in agents.items()}
+        kept |= {"agent": sections} if any(sections.values()) else {}
+    if not kept:
+        raise PolicyError(f"{shown(file)} has neither `permission` nor `tools`, so it sets no rule", file=file)
+    return kept
+
+
+def _permission_members(section: Any) -> Any:
+    return {key: section[key] for key in _SECTIONS if key in section} if isinstance(section, dict) else section
+
+
+def _concerns_permissions(where: str) -> bool:
+    keys = where.split("/")[1:]
+    if keys[:1] == ["agent"]:
+        keys = keys[2:]
+    return keys[:1] in (["permission"], ["tools"])
+
+
+def _check(config: Mapping[str, Any], origin: Origin, keys: tuple[str, ...] = ()) -> None:
+    """Find mistakes while the file is at hand; home is not needed for that."""
+    if "permission" in config:
+        read_section(config["permission"], origin, (*keys, "permission"))
+    if "tools" in config:
+        read_tools(config["tools"], origin, (*keys, "tools"))
+    for agent, section in config.get("agent", {}).items():
+        if not isinstance(section, Mapping):
+            raise origin.problem(f"the section of the agent {shown(agent)} must be an object", ("agent", agent))
+        _check(section, origin, (*keys, "agent", agent))

@@ -1,0 +1,111 @@
+"""From the layers of an OpenCode policy to one list of rules (opencode-zh.md 9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from msgspec.structs import replace
+
+from ledger.policy.checks import Origin, as_rules, origin_of, shown
+from ledger.policy.config import Section, drop_allows, merge_sections, read_section, read_tools, section_rules
+from ledger.policy.errors import PolicyError
+from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
+from ledger.policy.model import Layer, Rule
+
+Order = Literal["insertion", "key-length"]
+Keys = tuple[str, ...]
+
+
+def configured_rules(
+    layers: tuple[Layer, ...], *, agent: str | None, home: str | None, order: Order
+) -> tuple[Rule, ...]:
+    """All rules of all layers, lowest first.
+
+    Configurations that follow one another are merged key by key, then comes the `agent`'s section of them; rules
+    stand where their layer stands. A layer that is not trusted is never merged, because merging could replace a
+    deny below it. `key-length` sorts the rules of all layers together, as opencode.md's "Last match wins" says.
+    Raises PolicyError.
+    """
+    if len(layers) > LAYER_COUNT:
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+    rules: list[Rule] = []
+    run: list[Layer] = []
+    for layer in layers:
+        if layer.config is not None and layer.trusted:
+            run.append(_checked(layer))
+            continue
+        rules += _run_rules(run, agent=agent, home=home)
+        run.clear()
+        rules += _single_rules(_checked(layer), agent=agent, home=home)
+    rules += _run_rules(run, agent=agent, home=home)
+    if len(rules) > RULE_COUNT:
+        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are taken")
+    return tuple(sorted(rules, key=_key_length) if order == "key-length" else rules)
+
+
+def _key_length(rule: Rule) -> tuple[int, str, int, str]:
+    return len(rule.permission), rule.permission, len(rule.pattern), rule.pattern
+
+
+def _checked(layer: Layer) -> Layer:
+    if layer.config is not None and layer.rules:
+        raise origin_of(layer).problem("a layer holds either a configuration or rules, not both", ())
+    return layer
+
+
+def _single_rules(layer: Layer, *, agent: str | None, home: str | None) -> tuple[Rule, ...]:
+    if layer.config is not None:
+        rules = _run_rules([layer], agent=agent, home=home)
+    else:
+        rules = tuple(_placed(rule, layer) for rule in as_rules(layer.rules, origin_of(layer)))
+    return rules if layer.trusted else drop_allows(rules)
+
+
+def _placed(rule: Rule, layer: Layer) -> Rule:
+    """A rule that does not say where it comes from comes from its layer."""
+    if rule.layer is not None:
+        return rule
+    return replace(rule, layer=layer.name, file=rule.file or layer.file)
+
+
+def _run_rules(run: list[Layer], *, agent: str | None, home: str | None) -> tuple[Rule, ...]:
+    files = [(_config_of(layer), origin_of(layer)) for layer in run]
+    rules = _merged_rules([(config, origin, ()) for config, origin in files], home)
+    if agent is None:
+        return rules
+    sections = [(_agent_of(config, agent, origin), origin, ("agent", agent)) for config, origin in files]
+    return rules + _merged_rules(sections, home)
+
+
+def _merged_rules(parts: Iterable[tuple[Mapping[str, object], Origin, Keys]], home: str | None) -> tuple[Rule, ...]:
+    """`tools` of all files stand before `permission` of all files, whichever file they come from."""
+    tools: Section = {}
+    permissions: Section = {}
+    for config, origin, keys in parts:
+        if "permissions" in config:
+            text = "`permissions` is a list of OpenCode 2, which is not read; write the rules under `permission`"
+            raise origin.problem(text, (*keys, "permissions"))
+        if "tools" in config:
+            tools = merge_sections(tools, read_tools(config["tools"], origin, (*keys, "tools")))
+        if "permission" in config:
+            section = read_section(config["permission"], origin, (*keys, "permission"))
+            permissions = merge_sections(permissions, section)
+    return section_rules(merge_sections(tools, permissions), home=home)
+
+
+def _config_of(layer: Layer) -> Mapping[str, object]:
+    if not isinstance(layer.config, Mapping):
+        text = f"a configuration is an object with `permission`, not {shown(layer.config)}"
+        raise origin_of(layer).problem(text, ())
+    return layer.config
+
+
+def _agent_of(config: Mapping[str, object], agent: str, origin: Origin) -> Mapping[str, object]:
+    agents = config.get("agent", {})
+    if not isinstance(agents, Mapping):
+        raise origin.problem("`agent` must be an object", ("agent",))
+    section = agents.get(agent, {})
+    if not isinstance(section, Mapping):
+        raise origin.problem(f"the section of the agent {shown(agent)} must be an object", ("agent", agent))
+    return section

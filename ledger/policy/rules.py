@@ -1,0 +1,57 @@
+"""Rules as a program uses them: made from a configuration, merged, looked up (opencode-zh.md 4 and 9, opencode.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from ledger.policy.checks import RuleLike, as_rules
+from ledger.policy.config import read_section, section_rules
+from ledger.policy.model import Rule, Verdict
+from ledger.policy.wildcard import match
+
+EDIT_TOOLS: Final = frozenset({"edit", "write", "patch", "multiedit", "apply_patch"})
+"""Tools that ask for the permission `edit` (opencode-zh.md 9.4)."""
+
+
+def from_config(config: Any, *, home: str | None = None) -> tuple[Rule, ...]:
+    """The rules of a `permission` value, in the order of its keys (opencode-zh.md 9.2).
+
+    `config` is a mapping from permission to an action or to a mapping from pattern to action; an action alone stands
+    for every permission. A pattern that is `~`, or begins with `~/` or `$HOME`, is below `home`, the home directory
+    of whoever runs the agent. Raises PolicyError, which names the key.
+    """
+    return section_rules(read_section(config), home=home)
+
+
+def merge(*rulesets: Collection[RuleLike]) -> tuple[Rule, ...]:
+    """One ruleset after the other, nothing sorted or dropped (opencode-zh.md 4.4). Raises PolicyError."""
+    return tuple(rule for ruleset in rulesets for rule in as_rules(ruleset))
+
+
+def evaluate(permission: str, pattern: str, *rulesets: Collection[RuleLike]) -> Rule:
+    """The last rule whose permission and pattern match, else ask (opencode-zh.md 4.1). Raises PolicyError.
+
+    Rules are checked and compiled at every call; `compile_policy` does that once.
+    """
+    for rule in reversed(merge(*rulesets)):
+        if match(permission, rule.permission) and match(pattern, rule.pattern):
+            return rule
+    return Rule(permission, "*", Verdict.ASK)
+
+
+def disabled(tools: Iterable[str], ruleset: Collection[RuleLike]) -> frozenset[str]:
+    """The tools whose last rule denies every pattern (opencode-zh.md 9.4). Raises PolicyError.
+
+    A last rule for some patterns only leaves the tool enabled, whatever the rule says.
+    """
+    rules = as_rules(ruleset)
+    return frozenset(tool for tool in tools if _is_wholly_denied(tool, rules))
+
+
+def _is_wholly_denied(tool: str, rules: tuple[Rule, ...]) -> bool:
+    permission = "edit" if tool in EDIT_TOOLS else tool
+    for rule in reversed(rules):
+        if match(permission, rule.permission):
+            return rule.pattern == "*" and rule.action is Verdict.DENY
+    return False

@@ -1,0 +1,176 @@
+"""A request as it comes from outside: checked, bounded, and given the digest that binds an answer to it.
+
+Request fields: `opencode.md` "Permission Request"; `opencode-zh.md` 3.4; `brutus.md` types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from ledger.codec import canonical_json
+from ledger.errors import InputError
+from ledger.events import ToolRef
+from ledger.ids import check_id
+from ledger.limits import (
+    JSON_DEPTH_LEVELS,
+    MESSAGE_BYTES,
+    METADATA_BYTES,
+    NAME_LENGTH_CHARS,
+    PATTERN_COUNT,
+    PATTERN_LENGTH_BYTES,
+)
+from ledger.policy.model import Call
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent asks, checked. `digest` is the SHA-256 over all of it but the ids of agent and parent."""
+
+    call: Call
+    always: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    tool: ToolRef | None = None
+    agent: str | None = None
+    parent: str | None = None
+    digest: str = ""
+
+
+def make_question(
+    permission: str,
+    patterns: Iterable[str],
+    *,
+    always: Iterable[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    tool: ToolRef | Mapping[str, str] | None = None,
+    tool_name: str | None = None,
+    tool_input: Any = None,
+    agent: str | None = None,
+    parent: str | None = None,
+    cwd: str | None = None,
+) -> Question:
+    """Check everything an agent hands in. Raises InputError."""
+    call = Call(
+        permission=check_name(permission, "permission"),
+        patterns=_check_patterns(patterns, "pattern"),
+        tool_name=None if tool_name is None else check_name(tool_name, "tool name"),
+        input=_check_json(tool_input, "tool input"),
+        cwd=cwd,
+    )
+    question = Question(
+        call=call,
+        always=_check_patterns(always, "always pattern"),
+        metadata=_check_metadata(metadata),
+        tool=_check_tool(tool),
+        agent=None if agent is None else check_name(agent, "agent"),
+        parent=None if parent is None else check_name(parent, "parent"),
+    )
+    return msgspec.structs.replace(question, digest=request_digest(question))
+
+
+def request_digest(question: Question) -> str:
+    """Lower-case hex SHA-256 over canonical JSON (sorted keys, no white space) of what was asked."""
+    call = question.call
+    asked = {
+        "permission": call.permission,
+        "patterns": call.patterns,
+        "always": question.always,
+        "metadata": question.metadata,
+        "tool": question.tool,
+        "tool_name": call.tool_name,
+        "input": call.input,
+    }
+    return sha256(canonical_json(asked)).hexdigest()
+
+
+def check_name(value: object, what: str) -> str:
+    """A name: 1 to 256 characters that can be shown. Raises InputError."""
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be a string, not {type(value).__name__}")
+    if not value or len(value) > NAME_LENGTH_CHARS:
+        raise InputError(f"the {what} has {len(value)} characters; 1 to {NAME_LENGTH_CHARS} are taken")
+    if not value.isprintable():
+        raise InputError(f"the {what} {ascii(value)} holds characters that cannot be shown")
+    return value
+
+
+def check_message(value: str | None, what: str = "message") -> str | None:
+    """Free text of a person, bounded. Raises InputError."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be a string, not {type(value).__name__}")
+    size = len(_utf8(value, what))
+    if size > MESSAGE_BYTES:
+        raise InputError(f"the {what} takes {size} bytes; at most {MESSAGE_BYTES} are taken")
+    return value
+
+
+def _utf8(value: str, what: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the {what} {ascii(value[:40])} is not valid Unicode") from None
+
+
+def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
+    if isinstance(values, str | bytes):
+        raise InputError(f"{what}s are a list, not the single text {ascii(values[:40])}")
+    patterns = tuple(values)
+    if len(patterns) > PATTERN_COUNT:
+        raise InputError(f"{len(patterns)} {what}s are too many; at most {PATTERN_COUNT} are taken")
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise InputError(f"a {what} must be a string, not {type(pattern).__name__}")
+        size = len(_utf8(pattern, what))
+        if size > PATTERN_LENGTH_BYTES:
+            raise InputError(f"a {what} takes {size} bytes; at most {PATTERN_LENGTH_BYTES} are taken")
+    return patterns
+
+
+def _check_metadata(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"metadata must be a JSON object, not {type(value).__name__}")
+    checked: dict[str, Any] = _check_json(dict(value), "metadata")
+    return checked
+
+
+def _check_json(value: Any, what: str) -> Any:
+    """The value as it comes back from JSON, so that what is stored is what was judged. Raises InputError."""
+    if value is None:
+        return None
+    _check_depth(value, what)
+    try:
+        encoded = msgspec.json.encode(value)
+    except (TypeError, ValueError, UnicodeError, msgspec.MsgspecError) as error:
+        raise InputError(f"the {what} cannot be written as JSON: {error}") from error
+    if len(encoded) > METADATA_BYTES:
+        raise InputError(f"the {what} takes {len(encoded)} bytes; at most {METADATA_BYTES} are taken")
+    return msgspec.json.decode(encoded)
+
+
+def _check_depth(value: Any, what: str) -> None:
+    level = [value]
+    for _ in range(JSON_DEPTH_LEVELS):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return
+    raise InputError(f"the {what} is nested deeper than {JSON_DEPTH_LEVELS} levels")
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _check_tool(value: ToolRef | Mapping[str, str] | None) -> ToolRef | None:
+    if value is None or isinstance(value, ToolRef):
+        return value
+    if set(value) != {"message_id", "call_id"}:
+        raise InputError("tool must be an object with exactly `message_id` and `call_id`")
+    return ToolRef(check_id(value["message_id"], "message id"), check_id(value["call_id"], "call id"))

@@ -1,0 +1,226 @@
+"""What an ask or a reply came to, as callers and programs see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ledger.errors import (
+    CancelledError,
+    CorrectedError,
+    DeniedError,
+    ExpiredError,
+    RefusalError,
+    RejectedError,
+    UnknownRequestError,
+)
+from ledger.events import Actor, AgentAction, Outcome, Presence, ReplyKind
+from ledger.grants import StandingGrant
+from ledger.policy.model import Evaluation, PolicySource
+from ledger.session.state import Request, SessionState, Settled, in_order
+from ledger.session.texts import agent_action, message_of
+from ledger.times import format_time
+
+_ERRORS: dict[str, type[RefusalError]] = {
+    "denied": DeniedError,
+    "rejected": RejectedError,
+    "corrected": CorrectedError,
+    "expired": ExpiredError,
+    "cancelled": CancelledError,
+}
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request stands. `outcome` None is pending; `at_ms` is when it was settled, else when it was asked."""
+
+    session: str
+    request_id: str
+    version: int
+    outcome: Outcome | None
+    reply: ReplyKind | None
+    by: Actor
+    at_ms: int
+    message: str | None
+    agent: AgentAction | None
+    evaluation: Evaluation | None
+    request: Request
+    settled: Settled | None = None
+
+    @property
+    def allowed(self) -> bool:
+        return self.outcome == "allowed"
+
+    @property
+    def code(self) -> str | None:
+        """The code of the error that a refused ask raises."""
+        return _ERRORS[self.outcome].code if self.outcome in _ERRORS else None
+
+    @property
+    def at(self) -> str:
+        return format_time(self.at_ms)
+
+    def error(self) -> RefusalError | None:
+        """The error to raise where the call may not run; None while it is pending or when it is allowed."""
+        if self.outcome not in _ERRORS:
+            return None
+        return _ERRORS[self.outcome](
+            self.message or self.outcome,
+            request_id=self.request_id,
+            session=self.session,
+            agent=self.agent,
+            reasons=self.reasons,
+            by=self.by.name,
+            at=self.at,
+            **({"feedback": self.settled.message} if self.outcome == "corrected" and self.settled else {}),
+        )
+
+    @property
+    def reasons(self) -> list[Any]:
+        """Why: the rules that decided, and what deciders after them said."""
+        rules = self.evaluation.rules if self.evaluation else ()
+        said = [opinion for opinion in self.request.opinions if opinion.verdict is not None]
+        return [msgspec.to_builtins(one) for one in (*rules, *said)]
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of CONTRACT's `ask, reply` row."""
+        return {
+            "session": self.session,
+            "request_id": self.request_id,
+            "version": self.version,
+            "outcome": self.outcome,
+            "reply": self.reply,
+            "by": self.by.name,
+            "at": self.at,
+            "message": self.message,
+            "code": self.code,
+            "agent": self.agent,
+            "evaluation": msgspec.to_builtins(self.evaluation),
+        }
+
+
+def result_of(state: SessionState, request_id: str) -> Result:
+    """Where a request of this session stands. Raises UnknownRequestError."""
+    pending = state.pending.get(request_id)
+    if pending is not None:
+        return _pending(state, pending)
+    settled = state.settled.get(request_id)
+    if settled is None:
+        raise UnknownRequestError(
+            f"session `{state.session_id}` has no request `{request_id}`",
+            request_id=request_id,
+            session=state.session_id,
+        )
+    return _settled(state, settled)
+
+
+def _pending(state: SessionState, request: Request) -> Result:
+    return Result(
+        session=state.session_id,
+        request_id=request.request_id,
+        version=request.version,
+        outcome=None,
+        reply=None,
+        by=request.asker,
+        at_ms=request.asked_ms,
+        message=None,
+        agent=None,
+        evaluation=request.evaluation,
+        request=request,
+    )
+
+
+def _settled(state: SessionState, settled: Settled) -> Result:
+    source = state.policy or PolicySource()
+    message = message_of(settled, source)
+    if settled.outcome == "allowed" and settled.reply in ("always", "session") and _grants_nothing(settled):
+        message = f"nothing is remembered: the request offers no pattern to grant, so {settled.reply} counts as once"
+    return Result(
+        session=state.session_id,
+        request_id=settled.request.request_id,
+        version=settled.version,
+        outcome=settled.outcome,
+        reply=settled.reply,
+        by=settled.by,
+        at_ms=settled.at_ms,
+        message=message,
+        agent=agent_action(settled, state.settings),
+        evaluation=settled.request.evaluation,
+        request=settled.request,
+        settled=settled,
+    )
+
+
+def _grants_nothing(settled: Settled) -> bool:
+    return settled.cause is None and not settled.grants
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that waits for a person, as it is shown; `is_replay` when it was asked before the client came."""
+
+    session: str
+    request: Request
+    is_replay: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of CONTRACT's `pending` row, and the request's other fields."""
+        request = self.request
+        return {
+            "session": self.session,
+            "request_id": request.request_id,
+            "permission": request.permission,
+            "patterns": list(request.patterns),
+            "always": list(request.always),
+            "metadata": request.metadata,
+            "tool": msgspec.to_builtins(request.tool),
+            "asked_at": format_time(request.asked_ms),
+            "deadline": None if request.deadline_ms is None else format_time(request.deadline_ms),
+            "tier": request.tier,
+            "digest": request.digest,
+            "agent": request.agent,
+            "parent": request.parent,
+            "tool_name": request.tool_name,
+            "input": request.input,
+            "by": request.asker.name,
+            "version": request.version,
+            "evaluation": msgspec.to_builtins(request.evaluation),
+            "is_replay": self.is_replay,
+        }
+
+
+def pending_of(state: SessionState, *, is_replay: bool = False) -> list[Pending]:
+    """What waits in a session, in order of asking."""
+    return [
+        Pending(session=state.session_id, request=request, is_replay=is_replay)
+        for request in in_order(state.pending.values())
+    ]
+
+
+class Approved(msgspec.Struct, frozen=True, kw_only=True):
+    """A grant in force, and where it stands: in a session's stream or in a project's."""
+
+    grant: StandingGrant
+    session: str | None
+    project: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of CONTRACT's `approved` row."""
+        grant = self.grant
+        return {
+            "grant_id": grant.grant_id,
+            "scope": grant.scope,
+            "session": self.session,
+            "project": self.project,
+            "permission": grant.permission,
+            "pattern": grant.pattern,
+            "action": "allow",
+            "by": grant.by.name,
+            "at": format_time(grant.at_ms),
+            "expires_at": None if grant.expires_ms is None else format_time(grant.expires_ms),
+            "request_id": grant.request_id,
+            "reason": grant.reason,
+        }
+
+
+def clients_json(clients: list[Presence]) -> list[dict[str, Any]]:
+    return [{"client_id": client.client_id, "name": client.name} for client in clients]

@@ -1,0 +1,181 @@
+"""What can be asked of a session. Commands are values: ids, rulesets, presence and project state come in with them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from ledger.events import Actor, CancelCause, Opinion, Presence, ReplyKind, Settings, ToolRef
+from ledger.policy.model import Call, Policy, PolicySource
+from ledger.project import ProjectState
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all commands; `actor` becomes the author of the events that it makes."""
+
+    actor: Actor
+
+
+class Live(msgspec.Struct, frozen=True):
+    """Who is there by the leases: clients of this session, and people with the inbox open."""
+
+    clients: frozenset[str] = frozenset()
+    inbox: tuple[Presence, ...] = ()
+
+    def __contains__(self, client_id: object) -> bool:
+        return client_id in self.clients or any(one.client_id == client_id for one in self.inbox)
+
+
+class Open(Command, frozen=True, kw_only=True):
+    """Open the session, or attach to it. None in `policy` or `settings` keeps what it has."""
+
+    project: str | None = None
+    agent: str | None = None
+    parent: str | None = None
+    cwd: str | None = None
+    policy: PolicySource | None = None
+    policy_digest: str = ""
+    policy_source: str | None = None
+    settings: Settings | None = None
+
+
+class Ask(Command, frozen=True, kw_only=True):
+    """May this run? `opinions` are what the deciders after the rules said of it, in their order."""
+
+    request_id: str
+    call: Call
+    digest: str
+    policy: Policy
+    always: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    tool: ToolRef | None = None
+    agent: str | None = None
+    parent: str | None = None
+    opinions: tuple[Opinion, ...] = ()
+    live: Live = Live()
+    project: ProjectState | None = None
+
+
+class Recheck(Command, frozen=True, kw_only=True):
+    """The project's stream is newer than what `request_id` was judged by: judge again before anything is returned."""
+
+    request_id: str
+    call: Call
+    policy: Policy
+    project: ProjectState
+    live: Live = Live()
+
+
+class Reply(Command, frozen=True, kw_only=True):
+    """Answer a request. `administrator` may answer without the input lock, and it is marked."""
+
+    request_id: str
+    reply: ReplyKind
+    policy: Policy
+    message: str | None = None
+    digest: str | None = None
+    client_id: str | None = None
+    administrator: bool = False
+    project: ProjectState | None = None
+
+
+class Release(Command, frozen=True, kw_only=True):
+    """Release what the project's grants now allow (`cascade_always = "project"`, or a grant found after an ask)."""
+
+    policy: Policy
+    project: ProjectState
+    request_id: str | None = None
+
+
+class MakeGrant(Command, frozen=True, kw_only=True):
+    """A grant for this session, not from a request."""
+
+    grant_id: str
+    permission: str
+    pattern: str
+    expires_in_ms: int | None = None
+    reason: str | None = None
+
+
+class Revoke(Command, frozen=True, kw_only=True):
+    grant_id: str
+    reason: str | None = None
+
+
+class Connect(Command, frozen=True, kw_only=True):
+    client_id: str
+    name: str
+    live: Live = Live()
+
+
+class Disconnect(Command, frozen=True, kw_only=True):
+    client_id: str
+
+
+class TakeLock(Command, frozen=True, kw_only=True):
+    """Take the input lock if it is free, else ask for it."""
+
+    client_id: str
+
+
+class PassLock(Command, frozen=True, kw_only=True):
+    client_id: str
+    to: str
+
+
+class Cancel(Command, frozen=True, kw_only=True):
+    request_id: str
+    cause: CancelCause
+    reason: str | None = None
+
+
+class Close(Command, frozen=True, kw_only=True):
+    reason: str | None = None
+
+
+class NoteToolFinished(Command, frozen=True, kw_only=True):
+    """What really ran. `digest` is that of the request as it ran, where the caller can tell."""
+
+    request_id: str | None = None
+    call_id: str | None = None
+    ok: bool = True
+    digest: str | None = None
+    input: Any = None
+    title: str | None = None
+    output: str | None = None
+
+
+class NoteNotification(Command, frozen=True, kw_only=True):
+    request_id: str
+    service: str
+    result: Literal["sent", "failed", "withdrawn"]
+    text: str | None = None
+    target: str | None = None
+
+
+class NoteRegression(Command, frozen=True, kw_only=True):
+    """The server has lost entries that this writer had seen."""
+
+    seen_id: str
+    found_id: str
+
+
+AnyCommand = (
+    Open
+    | Ask
+    | Recheck
+    | Reply
+    | Release
+    | MakeGrant
+    | Revoke
+    | Connect
+    | Disconnect
+    | TakeLock
+    | PassLock
+    | Cancel
+    | Close
+    | NoteToolFinished
+    | NoteNotification
+    | NoteRegression
+)

@@ -1,0 +1,265 @@
+"""State after one more event. Pure and total: what is in the log has happened, nothing is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from ledger.codec import NewerEvent
+from ledger.events import (
+    Asked,
+    Cancelled,
+    ClientConnected,
+    ClientDisconnected,
+    DeadlineMoved,
+    Expired,
+    Granted,
+    LockPassed,
+    LockRequested,
+    LockTaken,
+    PolicyChanged,
+    Presence,
+    Reopened,
+    Replied,
+    Revoked,
+    SessionClosed,
+    SessionOpened,
+    Tier,
+)
+from ledger.grants import Recorded, add_granted, mark_revoked
+from ledger.policy.model import Verdict
+from ledger.session.state import Client, LockRequest, Request, SessionState, Settled
+
+
+def evolve(state: SessionState, recorded: Recorded) -> SessionState:
+    """The state after `recorded`, which is the event of version `state.version + 1`."""
+    step = _STEPS.get(type(recorded.event))
+    if step is not None:
+        state = step(state, recorded, recorded.event)
+    return replace(state, version=recorded.version, last_ms=recorded.ms)
+
+
+def _opened(state: SessionState, recorded: Recorded, event: SessionOpened) -> SessionState:
+    state = replace(
+        state, opened_ms=recorded.ms, project=event.project, agent=event.agent, parent=event.parent
+    )
+    return _with_policy(state, event)
+
+
+def _policy_changed(state: SessionState, recorded: Recorded, event: PolicyChanged) -> SessionState:
+    return _with_policy(state, event)
+
+
+def _with_policy(state: SessionState, event: SessionOpened | PolicyChanged) -> SessionState:
+    return replace(
+        state,
+        policy=event.detail.policy if event.detail else None,
+        cwd=event.detail.cwd if event.detail else None,
+        policy_digest=event.policy_digest,
+        policy_source=event.policy_source,
+        settings=event.settings,
+    )
+
+
+def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionState:
+    detail = event.detail
+    request = Request(
+        request_id=event.request_id,
+        version=recorded.version,
+        asked_ms=recorded.ms,
+        asker=recorded.actor,
+        permission=event.permission,
+        digest=event.digest,
+        patterns=detail.patterns if detail else (),
+        always=detail.always if detail else (),
+        metadata=detail.metadata if detail else {},
+        input=detail.input if detail else None,
+        tool=event.tool,
+        tool_name=event.tool_name,
+        agent=event.agent,
+        parent=event.parent,
+        evaluation=detail.evaluation if detail else None,
+        opinions=detail.opinions if detail else (),
+        grants=event.grants,
+        project_version=event.project_version,
+        rests_on_project=event.rests_on_project,
+        unattended_ms=event.unattended_ms,
+        cap_at_ms=None if event.cap_ms is None else recorded.ms + event.cap_ms,
+        present=event.present,
+    )
+    if event.verdict is not Verdict.ASK:
+        outcome = "allowed" if event.verdict is Verdict.ALLOW else "denied"
+        return _settle(state, recorded, request, outcome=outcome)
+    request = _timed(request, recorded.ms, event.tier or "unattended", event.duration_ms)
+    state = _with_present(state, recorded, event.present)
+    return replace(state, pending=state.pending.insert(request.request_id, request))
+
+
+def _reopened(state: SessionState, recorded: Recorded, event: Reopened) -> SessionState:
+    settled = state.settled.get(event.request_id)
+    if settled is None:
+        return state
+    request = replace(
+        settled.request,
+        evaluation=event.detail.evaluation if event.detail else None,
+        project_version=event.project_version,
+        grants=(),
+        rests_on_project=False,
+        unattended_ms=event.unattended_ms,
+        # The time to answer begins anew: nobody could have answered while the request counted as allowed.
+        cap_at_ms=None if event.cap_ms is None else recorded.ms + event.cap_ms,
+        present=event.present,
+    )
+    if event.verdict is Verdict.DENY:
+        return _settle(state, recorded, request, outcome="denied")
+    request = _timed(request, recorded.ms, event.tier or "unattended", event.duration_ms)
+    state = _with_present(state, recorded, event.present)
+    return replace(
+        state,
+        settled=state.settled.remove(event.request_id),
+        pending=state.pending.insert(event.request_id, request),
+    )
+
+
+def _replied(state: SessionState, recorded: Recorded, event: Replied) -> SessionState:
+    request = state.pending.get(event.request_id)
+    if request is None:
+        return state
+    detail = event.detail
+    return _settle(
+        state,
+        recorded,
+        request,
+        outcome=event.outcome,
+        reply=event.reply,
+        message=detail.message if detail else None,
+        cause=event.cause,
+        grants=event.grants,
+        granted_patterns=detail.patterns if detail else (),
+        granted_to_project=event.scope == "project",
+    )
+
+
+def _expired(state: SessionState, recorded: Recorded, event: Expired) -> SessionState:
+    request = state.pending.get(event.request_id)
+    if request is None:
+        return state
+    return _settle(state, recorded, replace(request, duration_ms=event.duration_ms), outcome="expired")
+
+
+def _cancelled(state: SessionState, recorded: Recorded, event: Cancelled) -> SessionState:
+    request = state.pending.get(event.request_id)
+    if request is None:
+        return state
+    reason = event.detail.reason if event.detail else None
+    return _settle(state, recorded, request, outcome="cancelled", cancel_cause=event.cause, message=reason)
+
+
+def _settle(state: SessionState, recorded: Recorded, request: Request, **how: Any) -> SessionState:
+    # A settled request keeps what proves and explains it; its bulk (metadata, input) stays in the log alone.
+    request = replace(request, metadata={}, input=None)
+    settled = Settled(request=request, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, **how)
+    return replace(
+        state,
+        pending=state.pending.discard(request.request_id),
+        settled=state.settled.insert(request.request_id, settled),
+    )
+
+
+def _deadline_moved(state: SessionState, recorded: Recorded, event: DeadlineMoved) -> SessionState:
+    request = state.pending.get(event.request_id)
+    if request is None:
+        return state
+    moved = _timed(request, recorded.ms, event.tier, event.duration_ms)
+    return replace(state, pending=state.pending.insert(event.request_id, moved))
+
+
+def _timed(request: Request, from_ms: int, tier: Tier, duration_ms: int | None) -> Request:
+    deadline_ms = None if duration_ms is None else from_ms + duration_ms
+    if deadline_ms is not None and tier == "unattended" and request.cap_at_ms is not None:
+        deadline_ms = min(deadline_ms, request.cap_at_ms)
+    return replace(request, tier=tier, duration_ms=duration_ms, deadline_ms=deadline_ms)
+
+
+def _connected(state: SessionState, recorded: Recorded, event: ClientConnected) -> SessionState:
+    """A client that connects gives unattended requests their full time again (`betcode.md`, activity extends TTL)."""
+    pending = state.pending
+    for request in state.pending.values():
+        if request.tier == "unattended":
+            again = _timed(request, recorded.ms, "unattended", request.unattended_ms)
+            pending = pending.insert(request.request_id, again)
+    client = Client(event.client_id, event.name, recorded.ms, recorded.version)
+    return replace(state, pending=pending, clients=state.clients.insert(event.client_id, client))
+
+
+def _with_present(state: SessionState, recorded: Recorded, present: tuple[Presence, ...]) -> SessionState:
+    """Who had the inbox open when it was asked counts as connected to this session from then on."""
+    clients = state.clients
+    for one in present:
+        if one.client_id not in clients:
+            clients = clients.insert(one.client_id, Client(one.client_id, one.name, recorded.ms, recorded.version))
+    return replace(state, clients=clients)
+
+
+def _disconnected(state: SessionState, recorded: Recorded, event: ClientDisconnected) -> SessionState:
+    waiting = state.lock_request
+    return replace(
+        state,
+        clients=state.clients.discard(event.client_id),
+        lock=None if state.lock == event.client_id else state.lock,
+        lock_request=None if waiting and waiting.client_id == event.client_id else waiting,
+    )
+
+
+def _lock_taken(state: SessionState, recorded: Recorded, event: LockTaken) -> SessionState:
+    return replace(state, lock=event.client_id, lock_request=None)
+
+
+def _lock_requested(state: SessionState, recorded: Recorded, event: LockRequested) -> SessionState:
+    return replace(state, lock_request=LockRequest(event.client_id, recorded.ms + event.duration_ms))
+
+
+def _lock_passed(state: SessionState, recorded: Recorded, event: LockPassed) -> SessionState:
+    waiting = state.lock_request
+    served = waiting is None or waiting.client_id == event.to
+    return replace(state, lock=event.to, lock_request=None if served else waiting)
+
+
+def _granted(state: SessionState, recorded: Recorded, event: Granted) -> SessionState:
+    return replace(state, grants=add_granted(state.grants, recorded, event))
+
+
+def _revoked(state: SessionState, recorded: Recorded, event: Revoked) -> SessionState:
+    return replace(state, grants=mark_revoked(state.grants, recorded, event))
+
+
+def _closed(state: SessionState, recorded: Recorded, event: SessionClosed) -> SessionState:
+    return replace(state, closed_ms=recorded.ms)
+
+
+def _newer(state: SessionState, recorded: Recorded, event: NewerEvent) -> SessionState:
+    return replace(state, newer=True)
+
+
+# Notification, ToolFinished and LogRegressed are facts for readers; no decision depends on them.
+_STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
+    SessionOpened: _opened,
+    PolicyChanged: _policy_changed,
+    Asked: _asked,
+    Reopened: _reopened,
+    Replied: _replied,
+    Expired: _expired,
+    Cancelled: _cancelled,
+    DeadlineMoved: _deadline_moved,
+    ClientConnected: _connected,
+    ClientDisconnected: _disconnected,
+    LockTaken: _lock_taken,
+    LockRequested: _lock_requested,
+    LockPassed: _lock_passed,
+    Granted: _granted,
+    Revoked: _revoked,
+    SessionClosed: _closed,
+    NewerEvent: _newer,
+}

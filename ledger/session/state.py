@@ -1,0 +1,143 @@
+"""What a session's stream folds to: who is waiting, what was decided, what stands, who is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rpds import HashTrieMap
+
+from ledger.events import (
+    Actor,
+    CancelCause,
+    Cause,
+    Opinion,
+    Outcome,
+    Presence,
+    ReplyKind,
+    Settings,
+    Tier,
+    ToolRef,
+    Value,
+)
+from ledger.grants import Grants, no_grants
+from ledger.policy.model import Evaluation, PolicySource
+
+
+class Request(Value, kw_only=True, frozen=True):
+    """A request as it was asked. Times are server ms; `deadline_ms` None means that it never expires."""
+
+    request_id: str
+    version: int
+    asked_ms: int
+    asker: Actor
+    permission: str
+    digest: str
+    patterns: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    input: Any = None
+    tool: ToolRef | None = None
+    tool_name: str | None = None
+    agent: str | None = None
+    parent: str | None = None
+    evaluation: Evaluation | None = None
+    opinions: tuple[Opinion, ...] = ()
+    grants: tuple[str, ...] = ()
+    project_version: int | None = None
+    rests_on_project: bool = False
+    tier: Tier | None = None
+    duration_ms: int | None = None
+    deadline_ms: int | None = None
+    unattended_ms: int | None = None
+    cap_at_ms: int | None = None
+    present: tuple[Presence, ...] = ()
+
+
+class Settled(Value, kw_only=True, frozen=True):
+    """How a request ended: once and for all, by whom and when. `reply` is None where no person answered."""
+
+    request: Request
+    outcome: Outcome
+    by: Actor
+    at_ms: int
+    version: int
+    reply: ReplyKind | None = None
+    message: str | None = None
+    cause: Cause | None = None
+    cancel_cause: CancelCause | None = None
+    grants: tuple[str, ...] = ()
+    granted_patterns: tuple[str, ...] = ()
+    granted_to_project: bool = False
+
+
+class Client(Value, frozen=True):
+    """A connected client, and since when (server ms)."""
+
+    client_id: str
+    name: str
+    since_ms: int
+    version: int
+
+
+class LockRequest(Value, frozen=True):
+    """Who wants the input lock, and when (server ms) it passes to them."""
+
+    client_id: str
+    due_ms: int
+
+
+class SessionState(Value, kw_only=True, frozen=True):
+    """The fold of a session's stream. Immutable: `evolve` gives a new one."""
+
+    session_id: str
+    version: int = 0
+    last_ms: int = 0
+    opened_ms: int | None = None
+    closed_ms: int | None = None
+    newer: bool = False
+    project: str | None = None
+    agent: str | None = None
+    parent: str | None = None
+    cwd: str | None = None
+    policy: PolicySource | None = None
+    policy_digest: str = ""
+    policy_source: str | None = None
+    settings: Settings = Settings()
+    pending: HashTrieMap[str, Request] = HashTrieMap()
+    settled: HashTrieMap[str, Settled] = HashTrieMap()
+    grants: Grants = no_grants()
+    clients: HashTrieMap[str, Client] = HashTrieMap()
+    lock: str | None = None
+    lock_request: LockRequest | None = None
+
+    @property
+    def grants_project(self) -> str:
+        """A session without a project is its own project."""
+        return self.project or self.session_id
+
+    def find(self, request_id: str) -> Request | None:
+        """The request of this id, pending or settled."""
+        pending = self.pending.get(request_id)
+        if pending is not None:
+            return pending
+        settled = self.settled.get(request_id)
+        return None if settled is None else settled.request
+
+
+def in_order(requests: Iterable[Request]) -> list[Request]:
+    """Requests in order of asking."""
+    return sorted(requests, key=lambda request: request.version)
+
+
+def next_due_ms(state: SessionState) -> int | None:
+    """The earliest server time at which something must be settled, or None."""
+    due = [request.deadline_ms for request in state.pending.values() if request.deadline_ms is not None]
+    if state.lock_request is not None:
+        due.append(state.lock_request.due_ms)
+    return min(due, default=None)
+
+
+def longest_connected(clients: Iterable[Client]) -> Client | None:
+    """To whom the input lock passes (`betcode.md`: the longest-connected client)."""
+    return min(clients, key=lambda client: (client.version, client.client_id), default=None)

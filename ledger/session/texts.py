@@ -1,0 +1,79 @@
+"""The words in which an agent is told, by dialect and edition. Sources are named with each."""
+
+from __future__ import annotations
+
+from ledger.durations import spell_duration
+from ledger.events import AgentAction, Settings
+from ledger.policy.model import PolicySource, Verdict
+from ledger.session.state import Settled
+
+REJECTED = "The user rejected permission to use this specific tool call."
+
+
+def corrected(source: PolicySource, message: str) -> str:
+    """`opencode-zh.md` 7.1; `brutus.md` errors.go; `opencode.md` "CorrectedError" for its edition."""
+    if source.dialect == "brutus":
+        return f"Permission rejected with feedback: {message}"
+    if source.options.get("edition") == "opencode.md":
+        return f"The user rejected permission with feedback: {message}"
+    return f"The user rejected permission to use this specific tool call with the following feedback: {message}"
+
+
+def expired(settled: Settled) -> str:
+    """`betcode.md`, the two tiers; the configured duration, below a day in seconds."""
+    duration = spell_duration(settled.request.duration_ms or 0)
+    if settled.request.tier == "attended":
+        return f"Permission request timed out after {duration}."
+    return f"Permission request expired after {duration}."
+
+
+def denied(settled: Settled) -> str:
+    """What the rules' dialect says, or which decider after the rules said no."""
+    evaluation = settled.request.evaluation
+    if evaluation is not None and evaluation.verdict is Verdict.DENY:
+        return evaluation.message or "Permission denied by rule"
+    for opinion in settled.request.opinions:
+        if opinion.verdict is Verdict.DENY:
+            return f"Permission denied by {opinion.decider}: {opinion.reason or opinion.failed or 'no reason given'}"
+    return "Permission denied"
+
+
+def cancelled(settled: Settled) -> str:
+    why = {
+        "asker_gave_up": "the agent gave up waiting",
+        "asker_died": "the agent that asked is gone",
+        "withdrawn": "it was withdrawn",
+        "session_closed": "the session was closed",
+    }[settled.cancel_cause or "withdrawn"]
+    reason = f" ({settled.message})" if settled.message else ""
+    return f"Permission request cancelled: {why}{reason}"
+
+
+def message_of(settled: Settled, source: PolicySource) -> str | None:
+    """What the agent is told; None where it was allowed."""
+    match settled.outcome:
+        case "allowed":
+            return None
+        case "denied":
+            return denied(settled)
+        case "rejected":
+            return REJECTED
+        case "corrected":
+            return corrected(source, settled.message or "")
+        case "expired":
+            return expired(settled)
+        case "cancelled":
+            return cancelled(settled)
+
+
+def agent_action(settled: Settled, settings: Settings) -> AgentAction:
+    """Whether the agent stops its turn (`opencode-zh.md` 7.2): after a reject without feedback, else it goes on."""
+    if settled.outcome == "denied":
+        return settings.on_denied
+    return "stop" if settled.outcome == "rejected" else "continue"
+
+
+def describe_settled(settled: Settled) -> str:
+    """For the person who came too late: `allowed by ann (always)`."""
+    how = f" ({settled.reply})" if settled.reply else ""
+    return f"{settled.outcome} by {settled.by.name}{how}"

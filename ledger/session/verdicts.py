@@ -1,0 +1,52 @@
+"""How rules, deciders and grants combine into one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ledger.events import Opinion
+from ledger.grants import StandingGrant
+from ledger.policy.model import Policy, Verdict, strictest
+from ledger.session.state import Request
+
+
+def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:
+    """The chain after the rules: a decider may tighten anything, and may turn only an ask into an allow.
+
+    Source: `opencode.md`, "Plugin Integration" (the `permission.ask` hook).
+    """
+    for opinion in opinions:
+        if opinion.verdict is None:
+            continue
+        if opinion.verdict is Verdict.ALLOW:
+            verdict = Verdict.ALLOW if verdict is Verdict.ASK else verdict
+        else:
+            verdict = strictest((verdict, opinion.verdict))
+    return verdict
+
+
+def grants_that_release(
+    policy: Policy, request: Request, grants: Sequence[StandingGrant]
+) -> tuple[StandingGrant, ...] | None:
+    """The grants that allow a pending request, or None if they do not.
+
+    It is judged by the evaluation that was recorded when it was asked: the parts that rules allowed, and those that
+    a grant lifts. With `compat = "v1"` the grants must allow every part by themselves (`opencode-zh.md` 6.3).
+    """
+    evaluation = request.evaluation
+    if evaluation is None or not evaluation.parts:
+        return None
+    if with_opinions(Verdict.ALLOW, request.opinions) is not Verdict.ALLOW:
+        return None
+    grants_alone = policy.source.options.get("compat") == "v1"
+    used: list[StandingGrant] = []
+    for part in evaluation.parts:
+        if part.verdict is Verdict.ALLOW and not grants_alone:
+            continue
+        lifting = next(
+            (grant for grant in grants if policy.lifts(grant.as_policy_grant(), request.permission, part)), None
+        )
+        if lifting is None:
+            return None
+        used.append(lifting)
+    return tuple(used)

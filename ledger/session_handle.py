@@ -1,0 +1,565 @@
+"""A session as an agent worker, a person's client or a script holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ledger.errors import InDoubtError, LedgerError
+from ledger.events import Actor, CancelCause, Presence, ToolRef
+from ledger.grants import Recorded, derived_event_id, in_force
+from ledger.history import LoggedEvent, follow
+from ledger.ids import check_id, new_grant_id, new_request_id
+from ledger.limits import LEASE_MS
+from ledger.policy.dialects import compile_policy
+from ledger.policy.model import Policy, PolicySource
+from ledger.plugins import opinions_of
+from ledger.project import GrantInProject, ProjectState, RevokeInProject
+from ledger.replies import parse_reply
+from ledger.requests import Question, check_message, check_name, make_question
+from ledger.results import Approved, Pending, Result, pending_of, result_of
+from ledger.session.commands import (
+    Ask,
+    Cancel,
+    Close,
+    Connect,
+    Disconnect,
+    Live,
+    MakeGrant,
+    NoteNotification,
+    NoteToolFinished,
+    PassLock,
+    Recheck,
+    Release,
+    Reply,
+    Revoke,
+    TakeLock,
+)
+from ledger.session.state import SessionState, Settled
+from ledger.stream import Done, Stream
+
+if TYPE_CHECKING:
+    from ledger.client import Ledger
+
+log = logging.getLogger(__name__)
+
+RENEW_SECONDS = LEASE_MS / 3000
+"""A lease is renewed three times in its life."""
+
+
+class Session:
+    """One session of a ledger. Made by `Ledger.session`; safe to use from many tasks at once."""
+
+    def __init__(self, ledger: Ledger, session_id: str) -> None:
+        self.id = session_id
+        self._ledger = ledger
+        self._streams = ledger.streams
+        self._stream: Stream[SessionState] = ledger.streams.session(session_id)
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._stop_observing: Any = None
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        permission: str,
+        patterns: Iterable[str] = (),
+        *,
+        always: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        tool_name: str | None = None,
+        tool_input: Any = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """Ask, and wait as long as it takes; returns when the call may run.
+
+        Raises DeniedError, RejectedError, CorrectedError, ExpiredError or CancelledError when it may not; InputError
+        for a malformed request; InDoubtError when no answer came from the server (never an allow: ask again with the
+        same `request_id`). Cancelling the task leaves the request pending; `cancel` withdraws it.
+        """
+        result = await self.submit(
+            permission,
+            patterns,
+            always=always,
+            metadata=metadata,
+            request_id=request_id,
+            tool=tool,
+            tool_name=tool_name,
+            tool_input=tool_input,
+            agent=agent,
+            parent=parent,
+            actor=actor,
+        )
+        if result.outcome is None:
+            result = await self.wait(result.request_id)
+        error = result.error()
+        if error is not None:
+            raise error
+        return result
+
+    async def submit(
+        self,
+        permission: str,
+        patterns: Iterable[str] = (),
+        *,
+        always: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        tool_name: str | None = None,
+        tool_input: Any = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError."""
+        question = make_question(
+            permission,
+            patterns,
+            always=always,
+            metadata=metadata,
+            tool=tool,
+            tool_name=tool_name,
+            tool_input=tool_input,
+            agent=agent,
+            parent=parent,
+        )
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        return await self._ask(request_id, question, self._ledger.actor(actor, "agent"))
+
+    async def _ask(self, request_id: str, question: Question, actor: Actor) -> Result:
+        state = self._stream.state if self._stream.folded else await self._stream.refresh()
+        policy = self._policy(state)
+        project = await self._project_stream(state)
+        if project is not None and policy.source.options.get("compat") == "v1":
+            # Only here may a grant lift a deny, so only here must even a denial know the newest grants.
+            await project.refresh()
+        command = Ask(
+            actor=actor,
+            request_id=request_id,
+            call=question.call,
+            digest=question.digest,
+            policy=policy,
+            always=question.always,
+            metadata=question.metadata,
+            tool=question.tool,
+            agent=question.agent,
+            parent=question.parent,
+            opinions=await self._opinions(state, project, policy, question),
+            live=await self._live(state),
+            project=project.state if project else None,
+        )
+        done = await self._stream.submit(command, project)
+        await self._after_ask(done, command, project)
+        return result_of(self._stream.state, request_id)
+
+    async def _opinions(
+        self, state: SessionState, project: Stream[ProjectState] | None, policy: Policy, question: Question
+    ) -> Any:
+        deciders = self._ledger.deciders
+        if not deciders:
+            return ()
+        grants = await self.approved()
+        evaluation = policy.evaluate(question.call, [one.grant.as_policy_grant() for one in grants])
+        return await opinions_of(deciders, self.id, question, evaluation)
+
+    async def _after_ask(self, done: Done[SessionState], command: Ask, project: Stream[ProjectState] | None) -> None:
+        """What a project grants may have changed since the request was judged; its stream was read with the append."""
+        if project is None:
+            return
+        if not done.events:
+            await project.refresh()
+        for _ in range(RECHECKS_MAX):
+            state = self._stream.state
+            pending = state.pending.get(command.request_id)
+            judged = pending or state.find(command.request_id)
+            if judged is None or (judged.project_version or 0) >= project.state.version:
+                return
+            if pending is not None:
+                await self._stream.submit(
+                    Release(
+                        actor=command.actor, policy=command.policy, project=project.state, request_id=command.request_id
+                    )
+                )
+                return
+            settled = state.settled[command.request_id]
+            if settled.outcome != "allowed" or settled.reply is not None or not judged.rests_on_project:
+                return
+            known = project.state.version
+            recheck = Recheck(
+                actor=command.actor,
+                request_id=command.request_id,
+                call=command.call,
+                policy=command.policy,
+                project=project.state,
+                live=command.live,
+            )
+            await self._stream.submit(recheck, project)
+            if project.state.version == known:
+                return
+        raise InDoubtError(
+            f"the grants of project `{project.key.id}` changed {RECHECKS_MAX} times while request "
+            f"`{command.request_id}` was judged; ask again with the same request id",
+            request_id=command.request_id,
+            session=self.id,
+        )
+
+    async def wait(self, request_id: str, timeout: float | None = None) -> Result:
+        """Return when the request is settled, or after `timeout` seconds with where it stands then."""
+        if not self._ledger.is_watching(self._stream):
+            await self._streams.watch(self._stream)
+            await self._stream.refresh()
+        self._observe()
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    result = result_of(self._stream.state, request_id)
+                    if result.outcome is not None:
+                        return result
+                    await self._until_changed(request_id, result)
+        except TimeoutError:
+            return result_of(self._stream.state, request_id)
+
+    async def _until_changed(self, request_id: str, result: Result) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault(request_id, [])
+        waiting.append(future)
+        deadline_ms = result.request.deadline_ms
+        if deadline_ms is not None:
+            self._streams.set_alarm(deadline_ms, self._stream)
+        try:
+            await future
+        finally:
+            if future in waiting:
+                waiting.remove(future)
+            if not waiting:
+                self._waiting.pop(request_id, None)
+
+    def _observe(self) -> None:
+        if self._stop_observing is None:
+            self._stop_observing = self._stream.observe(self._changed)
+
+    def _changed(self, recorded: Recorded | None) -> None:
+        """Wake who waits for the request that an event is about; all of them when it may be about any."""
+        request_id = None if recorded is None else getattr(recorded.event, "request_id", None)
+        for waited in [request_id] if request_id else list(self._waiting):
+            for future in self._waiting.pop(waited, ()):
+                if not future.done():
+                    future.set_result(None)
+
+    def close_handle(self) -> None:
+        """Stop observing; waiting tasks are cancelled by their owners."""
+        if self._stop_observing is not None:
+            self._stop_observing()
+            self._stop_observing = None
+
+    # --- answering --------------------------------------------------------------------------------------------------
+
+    async def reply(
+        self,
+        request_id: str,
+        reply: str,
+        *,
+        actor: Actor | str | None = None,
+        message: str | None = None,
+        digest: str | None = None,
+        client_id: str | None = None,
+        administrator: bool = False,
+    ) -> Result:
+        """Answer a request; the same answer again succeeds and writes nothing.
+
+        Raises InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
+        StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown).
+        """
+        kind = parse_reply(reply)
+        state = await self._folded()
+        project = await self._project_stream(state)
+        if project is not None and kind in ("session", "always"):
+            await project.refresh()
+        command = Reply(
+            actor=self._ledger.actor(actor, "person"),
+            request_id=check_id(request_id, "request id"),
+            reply=kind,
+            policy=self._policy(state),
+            message=check_message(message),
+            digest=digest,
+            client_id=client_id,
+            administrator=administrator,
+            project=project.state if project else None,
+        )
+        done = await self._stream.submit(command)
+        if not done.events:
+            log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
+        settled = done.state.settled[request_id]
+        if project is not None and settled.granted_to_project:
+            await self.write_project_grants(settled)
+            if state.settings.cascade_always == "project":
+                await self._ledger.release_in_project(project.key.id)
+        return result_of(done.state, request_id)
+
+    async def write_project_grants(self, settled: Settled) -> None:
+        """Write the grants of a winning reply to the project's stream; those that stand there already stay as is."""
+        state = await self._folded()
+        project = await self._project_stream(state)
+        if project is None:
+            return
+        commands = [
+            GrantInProject(
+                actor=settled.by,
+                event_id=derived_event_id(grant_id),
+                grant_id=grant_id,
+                permission=settled.request.permission,
+                pattern=pattern,
+                session=self.id,
+                request_id=settled.request.request_id,
+            )
+            for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=True)
+        ]
+        await asyncio.gather(*(project.submit(command) for command in commands))
+
+    async def release(self) -> None:
+        """Release what the project's grants now allow (`cascade_always = "project"`)."""
+        state = await self._folded()
+        project = await self._project_stream(state)
+        if project is not None and state.settings.cascade_always == "project":
+            command = Release(
+                actor=self._ledger.actor(None, "system"), policy=self._policy(state), project=await project.refresh()
+            )
+            await self._stream.submit(command)
+
+    async def cancel(
+        self,
+        request_id: str,
+        *,
+        cause: CancelCause = "withdrawn",
+        reason: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """Withdraw a pending request. Raises UnknownRequestError, AlreadyAnsweredError."""
+        command = Cancel(
+            actor=self._ledger.actor(actor, "agent"),
+            request_id=check_id(request_id, "request id"),
+            cause=cause,
+            reason=check_message(reason, "reason"),
+        )
+        done = await self._stream.submit(command)
+        return result_of(done.state, request_id)
+
+    async def close(self, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
+        """Close the session: what is pending is cancelled, nothing more is asked."""
+        await self._stream.submit(Close(actor=self._ledger.actor(actor, "agent"), reason=check_message(reason)))
+
+    # --- grants -----------------------------------------------------------------------------------------------------
+
+    async def grant(
+        self,
+        permission: str,
+        pattern: str = "*",
+        *,
+        expires_in_ms: int | None = None,
+        reason: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Approved:
+        """A standing allow for this session. Pattern `*` is the whole tool."""
+        command = MakeGrant(
+            actor=self._ledger.actor(actor, "person"),
+            grant_id=new_grant_id(),
+            permission=check_name(permission, "permission"),
+            pattern=make_question("grant", [pattern]).call.patterns[0],
+            expires_in_ms=expires_in_ms,
+            reason=check_message(reason, "reason"),
+        )
+        done = await self._stream.submit(command)
+        return Approved(grant=done.state.grants[command.grant_id], session=self.id, project=done.state.project)
+
+    async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
+        """End a grant of this session or of its project; it allows nothing from the return on."""
+        who = self._ledger.actor(actor, "person")
+        state = await self._stream.refresh()
+        project = await self._project_stream(state)
+        if grant_id not in state.grants and project is not None and grant_id in (await project.refresh()).grants:
+            await project.submit(RevokeInProject(actor=who, grant_id=grant_id, reason=check_message(reason)))
+        else:
+            await self._stream.submit(Revoke(actor=who, grant_id=grant_id, reason=check_message(reason)))
+
+    async def approved(self) -> list[Approved]:
+        """The grants in force here: the session's own, then its project's."""
+        state = await self._stream.refresh()
+        now_ms = self._ledger.store.clock.now_ms()
+        own = [
+            Approved(grant=grant, session=self.id, project=state.project) for grant in in_force(state.grants, now_ms)
+        ]
+        project = await self._project_stream(state)
+        if project is None:
+            return own
+        shared = in_force((await project.refresh()).grants, now_ms)
+        return own + [Approved(grant=grant, session=grant.session, project=state.project) for grant in shared]
+
+    # --- presence and the input lock --------------------------------------------------------------------------------
+
+    async def connect(self, client_id: str, *, actor: str, name: str | None = None) -> Connection:
+        """A person's client has this session open: what is pending is replayed to it in order of asking.
+
+        Use it as `async with await session.connect(…) as connection`; the lease is renewed until the block ends.
+        """
+        presence = Presence(check_id(client_id, "client id"), check_name(name or actor, "client name"))
+        await self._ledger.store.renew_lease(self.id, presence, LEASE_MS)
+        state = await self._stream.refresh()
+        live = await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
+        command = Connect(
+            actor=self._ledger.actor(actor, "person"), client_id=presence.client_id, name=presence.name, live=live
+        )
+        done = await self._stream.submit(command)
+        return Connection(self, presence, command.actor, pending_of(done.state, is_replay=True))
+
+    async def disconnect(self, client_id: str, *, actor: Actor | str | None = None) -> None:
+        await self._ledger.store.drop_lease(self.id, client_id)
+        await self._stream.submit(Disconnect(actor=self._ledger.actor(actor, "person"), client_id=client_id))
+
+    async def take_lock(self, client_id: str, *, actor: Actor | str | None = None) -> bool:
+        """Take the input lock, or ask for it: then it passes after 10 s. True when it is held from now on."""
+        done = await self._stream.submit(TakeLock(actor=self._ledger.actor(actor, "person"), client_id=client_id))
+        return done.state.lock == client_id
+
+    async def pass_lock(self, client_id: str, to: str, *, actor: Actor | str | None = None) -> None:
+        who = self._ledger.actor(actor, "person")
+        await self._stream.submit(PassLock(actor=who, client_id=client_id, to=to))
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def state(self) -> SessionState:
+        """The session as it stands on the server now."""
+        return await self._stream.refresh()
+
+    async def pending(self) -> list[Pending]:
+        return pending_of(await self._stream.refresh())
+
+    async def result(self, request_id: str) -> Result:
+        """Where a request stands now. Raises UnknownRequestError."""
+        return result_of(await self._stream.refresh(), request_id)
+
+    async def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        """The tools that the rules deny wholly (`opencode.md` "Disabled Tools Detection")."""
+        return self._policy(await self._folded()).disabled(tools)
+
+    def events(self, after: int = 0, *, follow_on: bool = True) -> AsyncIterator[LoggedEvent]:
+        """The session's events after a version: those there are, then (`follow_on`) each as it comes. Resumable."""
+        return follow(self._streams, self._ledger.store, self._stream, after, follow_on=follow_on)
+
+    # --- notes ------------------------------------------------------------------------------------------------------
+
+    async def note_tool_finished(
+        self,
+        request_id: str | None = None,
+        *,
+        call_id: str | None = None,
+        ok: bool = True,
+        ran: Question | None = None,
+        title: str | None = None,
+        output: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> None:
+        """Record what really ran; `ran` tells whether it was what had been asked."""
+        command = NoteToolFinished(
+            actor=self._ledger.actor(actor, "agent"),
+            request_id=request_id,
+            call_id=call_id,
+            ok=ok,
+            digest=ran.digest if ran else None,
+            input=ran.call.input if ran else None,
+            title=check_message(title, "title"),
+            output=check_message(output, "output"),
+        )
+        await self._stream.submit(command)
+
+    async def note_notification(
+        self, request_id: str, service: str, result: Any, *, text: str | None = None, target: str | None = None
+    ) -> None:
+        """Record that a person was notified, could not be, or that a notification was withdrawn."""
+        command = NoteNotification(
+            actor=self._ledger.actor(None, "system"),
+            request_id=request_id,
+            service=service,
+            result=result,
+            text=check_message(text),
+            target=target,
+        )
+        await self._stream.submit(command)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    @property
+    def stream(self) -> Stream[SessionState]:
+        return self._stream
+
+    async def _folded(self) -> SessionState:
+        return self._stream.state if self._stream.folded else await self._stream.refresh()
+
+    def _policy(self, state: SessionState) -> Policy:
+        return self._ledger.compiled(state.policy or PolicySource(), state.policy_digest)
+
+    async def _project_stream(self, state: SessionState) -> Stream[ProjectState] | None:
+        if state.project is None:
+            return None
+        stream = self._streams.project(state.project)
+        if not stream.folded:
+            await stream.refresh()
+        return stream
+
+    async def _live(self, state: SessionState) -> Live:
+        inbox = await self._ledger.inbox_presence()
+        if not state.clients:
+            return Live(inbox=inbox)
+        return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
+
+
+RECHECKS_MAX = 16
+"""How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
+
+
+class Connection:
+    """A client's stay in a session: what was replayed to it, and its lease."""
+
+    def __init__(self, session: Session, presence: Presence, actor: Actor, replayed: list[Pending]) -> None:
+        self.session = session
+        self.client_id = presence.client_id
+        self.replayed = replayed
+        self._presence = presence
+        self._actor = actor
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def renew(self) -> None:
+        """Say that the client is still there; without it the lease ends after 30 s."""
+        await self.session._ledger.store.renew_lease(self.session.id, self._presence, LEASE_MS)
+
+    async def disconnect(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            self._renewing = None
+        await self.session.disconnect(self.client_id, actor=self._actor)
+
+    async def reply(self, request_id: str, reply: str, **more: Any) -> Result:
+        """Answer as this client."""
+        return await self.session.reply(request_id, reply, actor=self._actor, client_id=self.client_id, **more)
+
+    async def __aenter__(self) -> Connection:
+        self._renewing = asyncio.create_task(self._keep_renewing(), name=f"lease of {self.client_id}")
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.disconnect()
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                await self.renew()
+            except LedgerError as error:
+                log.warning("the lease of client %s could not be renewed: %s", self.client_id, error)
+

@@ -1,0 +1,99 @@
+"""What is fixed when a deployment is created, and what a server must be to hold one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from ledger.errors import SetupError
+from ledger.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
+from ledger.stores.keys import Keys
+
+log = logging.getLogger(__name__)
+
+REDIS_VERSION_MIN = (7, 0)
+VALKEY_VERSION_MIN = (7, 2)
+
+
+class RunCommand(Protocol):
+    def __call__(self, *command: bytes | str | int | float) -> Awaitable[Any]: ...
+
+
+async def agree_on_partitions(run: RunCommand, wanted: int | None) -> int:
+    """The partition count of this deployment; the first process to come fixes it. Raises SetupError."""
+    await check_server(run)
+    if wanted is not None and not 0 < wanted <= PARTITION_COUNT_MAX:
+        raise SetupError(f"{wanted} partitions cannot be had; from 1 to {PARTITION_COUNT_MAX}")
+    config = Keys(1).config()
+    await run("HSETNX", config, "partitions", wanted or PARTITION_COUNT_DEFAULT)
+    fixed = int(await run("HGET", config, "partitions"))
+    if wanted not in (None, fixed):
+        raise SetupError(
+            f"this ledger was created with {fixed} partitions, not {wanted}; the number is fixed for good "
+            f"(export, create a new one, import)"
+        )
+    return fixed
+
+
+async def check_server(run: RunCommand) -> None:
+    """Refuse a server that would lose data quietly or lacks what the ledger needs; warn of what is only risky."""
+    facts = await server_facts(run)
+    problems = refusals(facts)
+    if problems:
+        raise SetupError("; ".join(problems))
+    for warning in warnings(facts):
+        log.warning("%s", warning)
+
+
+async def server_facts(run: RunCommand) -> dict[str, str]:
+    """INFO's server, memory, persistence and replication sections as one dictionary."""
+    facts: dict[str, str] = {}
+    for section in ("server", "memory", "persistence", "replication"):
+        text: bytes = await run("INFO", section)
+        for line in text.decode().splitlines():
+            name, colon, value = line.partition(":")
+            if colon:
+                facts[name] = value
+    return facts
+
+
+def engine(facts: dict[str, str]) -> tuple[str, str]:
+    """Name and version of the server: a Valkey also tells a Redis version, which is not its own."""
+    if "valkey_version" in facts:
+        return "valkey", facts["valkey_version"]
+    return "redis", facts.get("redis_version", "0")
+
+
+def refusals(facts: dict[str, str]) -> list[str]:
+    """Why this server cannot hold a ledger."""
+    found = []
+    name, version = engine(facts)
+    least = VALKEY_VERSION_MIN if name == "valkey" else REDIS_VERSION_MIN
+    if _numbers(version) < least:
+        found.append(f"{name} {version} is too old; {name} {least[0]}.{least[1]} or newer is needed")
+    policy = facts.get("maxmemory_policy", "noeviction")
+    if policy.startswith("allkeys"):
+        found.append(
+            f"the server evicts any key when memory is short (maxmemory-policy {policy}): history would be lost; "
+            "set maxmemory-policy noeviction"
+        )
+    return found
+
+
+def warnings(facts: dict[str, str]) -> list[str]:
+    """What would lose data in some accident."""
+    found = []
+    if facts.get("aof_enabled") == "0":
+        found.append("the server keeps no append-only file: a crash loses what came after the last snapshot; "
+                     "set appendonly yes and appendfsync always")
+    if facts.get("aof_last_write_status", "ok") != "ok":
+        found.append("the server's last write to its append-only file failed; look at its disk")
+    policy = facts.get("maxmemory_policy", "noeviction")
+    if policy.startswith("volatile"):
+        found.append(f"maxmemory-policy is {policy}; noeviction is what a ledger wants")
+    return found
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

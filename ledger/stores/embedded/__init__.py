@@ -1,0 +1,8 @@
+"""The embedded server: a real Redis or Valkey for one data folder, started, shared and ended by its users."""
+
+from ledger.stores.embedded.binary import ServerBinary
+from ledger.stores.embedded.errors import EmbeddedServerError, NoServerBinaryError
+from ledger.stores.embedded.server import EmbeddedServer, embedded_server
+from ledger.stores.embedded.stopping import stop
+
+__all__ = ["EmbeddedServer", "EmbeddedServerError", "NoServerBinaryError", "ServerBinary", "embedded_server", "stop"]

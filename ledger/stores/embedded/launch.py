@@ -1,0 +1,102 @@
+"""Start one server process that belongs to nobody but its data folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from ledger.stores.embedded.binary import BINARY_VARIABLE
+from ledger.stores.embedded.errors import EmbeddedServerError, is_disk_full
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ledger.stores.embedded.binary import ServerBinary
+    from ledger.stores.embedded.folder import DataFolder
+    from ledger.stores.embedded.locks import FileLock
+
+SETTINGS: Final = {
+    "port": "0",
+    "unixsocketperm": "700",
+    "pidfile": "server.pid",
+    "daemonize": "no",
+    "appendonly": "yes",
+    "appendfsync": "always",
+    "no-appendfsync-on-rewrite": "no",
+    # A base file in RDB format is one that only the engine that wrote it can load.
+    "aof-use-rdb-preamble": "no",
+    # What was torn by a power cut was never acknowledged.
+    "aof-load-truncated": "yes",
+    "save": "",
+    "maxmemory-policy": "noeviction",
+    # Most sessions are short, and a stream takes one whole node (4 kB by default) from its first event.
+    "stream-node-max-bytes": "1024",
+}
+"""Each is said aloud, defaults too: distributions change them."""
+
+_PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+# The shell ends at once, so the server is nobody's child: it leaves no zombie, and no Ctrl-C reaches its new session.
+_DETACH: Final = '"$@" &'
+
+
+def launch(binary: ServerBinary, folder: DataFolder, socket: Path, server_lock: FileLock) -> None:
+    """Spawn the server and return at once; it is not ready then.
+
+    `server_lock` must be held alone. The server inherits it and thereby holds it until the moment it is gone, whatever
+    kills it; the caller's own handle is to be closed.
+    """
+    folder.pid_file.unlink(missing_ok=True)
+    with folder.log.open("ab") as log:
+        shell = subprocess.run(  # noqa: S603
+            ["/bin/sh", "-c", _DETACH, "sh", str(binary.path), *arguments(socket)],
+            cwd=folder.path,
+            env=_server_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[server_lock.fileno()],
+            start_new_session=True,
+            umask=0o077,
+            check=False,
+        )
+    if shell.returncode:
+        text = with_log(f"no process could be made for the server of `{folder.path}`; try again", folder.log_tail())
+        raise EmbeddedServerError(text, folder=str(folder.path))
+
+
+def arguments(socket: Path) -> list[str]:
+    """The command line; the data folder is the working directory, so that no path needs quoting."""
+    options = {**SETTINGS, "unixsocket": str(socket)}
+    return [part for name, value in options.items() for part in (f"--{name}", value)]
+
+
+def start_failure(
+    folder: DataFolder, binary: ServerBinary, last_engine: str | None, log: list[str]
+) -> EmbeddedServerError:
+    """Why a server ended before it was ready, as far as can be known from outside."""
+    if is_disk_full(folder.path) or any("No space left on device" in line for line in log):
+        why = f"the disk of `{folder.path}` is full; free some space and try again"
+    else:
+        why = f"{binary} (`{binary.path}`) ended while it was starting on `{folder.path}`"
+        if last_engine and last_engine != str(binary):
+            why += (
+                f", which {last_engine} wrote last; nothing was deleted: if it cannot read what that one wrote, name a"
+                f" server of that kind or newer with {BINARY_VARIABLE}"
+            )
+    return EmbeddedServerError(
+        with_log(why, log), folder=str(folder.path), server=str(binary), last_server=last_engine, log=log
+    )
+
+
+def with_log(text: str, log: list[str]) -> str:
+    """An error's sentence, and below it the end of the server's log."""
+    return "\n  ".join([f"{text}; the end of its log:", *log]) if log else text
+
+
+def _server_environment() -> dict[str, str]:
+    # Nothing of the user's own, such as tokens, lives on in a server; and with a locale that this machine does not have
+    # the server refuses to start.
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {**kept, "LC_ALL": "C"}

@@ -1,0 +1,82 @@
+"""A few words with a server over its socket, on the standard library alone: a full client costs 0.3 s to import."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ANSWER_TIMEOUT_S: Final = 1.0
+RECEIVE_BYTES: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a running server says of itself."""
+
+    engine: str
+    version: str
+    pid: int
+    is_loading: bool
+    loaded_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.engine} {self.version}"
+
+
+def ask_info(path: Path) -> ServerInfo | None:
+    """What the server at this socket says; None while nobody answers there."""
+    try:
+        with _connected(path) as connection:
+            connection.sendall(b"INFO server persistence\r\n")
+            return _parsed(_read_bulk(connection))
+    except OSError:
+        return None
+
+
+def ask_to_shut_down(path: Path, timeout_s: float) -> str | None:
+    """Ask the server to end; None when it agreed or nobody answers, else what it said against it."""
+    try:
+        with _connected(path) as connection:
+            connection.settimeout(timeout_s)
+            connection.sendall(b"SHUTDOWN\r\n")
+            # It says nothing when it does as told; the connection just ends.
+            refusal = connection.recv(RECEIVE_BYTES)
+    except OSError:
+        return None
+    return refusal.decode(errors="replace").strip() or None
+
+
+def _connected(path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(ANSWER_TIMEOUT_S)
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _read_bulk(connection: socket.socket) -> str:
+    with connection.makefile("rb") as answer:
+        head = answer.readline()
+        if not head.startswith(b"$"):
+            raise ConnectionError(head.decode(errors="replace").strip() or "the server hung up")
+        return answer.read(int(head[1:])).decode(errors="replace")
+
+
+def _parsed(info: str) -> ServerInfo:
+    fields = dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
+    # Valkey also gives a redis_version, the one that it is compatible with.
+    engine = fields.get("server_name", "redis")
+    return ServerInfo(
+        engine=engine,
+        version=fields.get(f"{engine}_version", fields["redis_version"]),
+        pid=int(fields["process_id"]),
+        is_loading=fields.get("loading", "0") != "0",
+        loaded_bytes=int(fields.get("loading_loaded_bytes", "0")),
+    )

@@ -1,0 +1,217 @@
+"""A real Redis or Valkey for one data folder, shared by all processes that use it and gone with the last of them.
+
+Three kernel locks in the folder, of which no death leaves anything behind:
+
+* `start.lock`, alone and briefly: joining, starting, leaving and stopping happen one at a time;
+* `users.lock`, together: who can get it alone is the last user;
+* `server.lock`, alone, by inheritance held by the server process: it is free exactly when no server lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, Self
+
+from ledger.stores.embedded import launch, probe
+from ledger.stores.embedded.address import choose_socket, socket_url
+from ledger.stores.embedded.binary import ServerBinary, find_binary
+from ledger.stores.embedded.errors import AbandonedError, EmbeddedServerError, explained
+from ledger.stores.embedded.folder import DataFolder, open_folder, write_whole
+from ledger.stores.embedded.locks import FileLock, holding, is_held
+from ledger.stores.embedded.patience import Patience
+from ledger.stores.embedded.stopping import STOP_TIMEOUT_S, forget_last_socket, shut_down
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+START_TIMEOUT_S: Final = 10.0
+"""How long a starting server may make no progress. One that is reading its data makes progress."""
+
+GIVE_UP_TIMEOUT_S: Final = 1.0
+"""How long a failed or cancelled start waits for what it may have started to end."""
+
+_log = logging.getLogger(__name__)
+
+
+class EmbeddedServer:
+    """One user's hold on the server of a data folder, as a plain or an asynchronous context manager.
+
+    `keep` lets the server outlive its users, until `stop` is called on the folder or the machine ends.
+    Entering raises EmbeddedServerError.
+    """
+
+    def __init__(self, folder: Path, *, keep: bool = False, start_timeout_s: float = START_TIMEOUT_S) -> None:
+        self._path = folder
+        self._keep = keep
+        self._start_timeout_s = start_timeout_s
+        self._folder: DataFolder | None = None
+        self._users: FileLock | None = None
+        self._socket: Path | None = None
+        self._abandoned = threading.Event()
+        self._thread: ThreadPoolExecutor | None = None
+        # What this user itself launched: the program, and where in the log its lines begin.
+        self._launched: tuple[ServerBinary, int] | None = None
+
+    @property
+    def url(self) -> str:
+        """`unix:///path/to.sock`, good while the server is held."""
+        if self._socket is None:
+            raise AssertionError("an embedded server has a URL only while it is held")
+        return socket_url(self._socket)
+
+    @staticmethod
+    def binary() -> ServerBinary:
+        """The program that would be started. Raises EmbeddedServerError if there is none."""
+        return find_binary()
+
+    def open(self) -> None:
+        """Join the folder's server, starting it if none runs; returns when it answers."""
+        if self._users is not None:
+            raise AssertionError("this user holds the server already")
+        self._launched = None
+        with explained(self._path):
+            self._folder = open_folder(self._path)
+            try:
+                self._join(self._folder)
+                self._socket = self._wait_ready(self._folder)
+            except BaseException:
+                self.close(timeout_s=GIVE_UP_TIMEOUT_S)
+                raise
+
+    def close(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Leave; the last one to leave shuts the server down unless it is kept.
+
+        A server that does not end is left behind and logged, never raised: what the block did is done.
+        """
+        users, self._users, self._socket = self._users, None, None
+        if self._folder is None or users is None:
+            return
+        try:
+            # Leaving must work after a cancelled start as well, so this patience is not the abandoned one.
+            with holding(self._folder.start_lock, Patience(timeout_s)):
+                is_last = users.try_exclusive()
+                if is_last and not self._keep and not self._folder.kept.exists():
+                    shut_down(self._folder, timeout_s)
+        except (OSError, EmbeddedServerError) as error:
+            _log.warning("the embedded server of `%s` was not shut down: %s", self._folder.path, error)
+        finally:
+            users.close()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        self._abandoned.clear()
+        # One thread, so that a close always comes after the open that it undoes.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="embedded-server")
+        opening = asyncio.get_running_loop().run_in_executor(self._thread, self._open_unless_abandoned)
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            self._abandoned.set()
+            await self._close_in_thread()
+            raise
+        except BaseException:
+            self._thread.shutdown(wait=False)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close_in_thread()
+
+    def _open_unless_abandoned(self) -> None:
+        try:
+            self.open()
+        except (AbandonedError, EmbeddedServerError):
+            if not self._abandoned.is_set():  # otherwise nobody is there to be told
+                raise
+
+    async def _close_in_thread(self) -> None:
+        thread = self._thread
+        if thread is None:
+            return
+        closing = asyncio.get_running_loop().run_in_executor(thread, self.close)
+        thread.shutdown(wait=False)
+        # A cancellation here ends the waiting alone: the thread goes on and lets the locks go.
+        await asyncio.shield(closing)
+
+    def _patience(self) -> Patience:
+        return Patience(self._start_timeout_s, self._abandoned)
+
+    def _join(self, folder: DataFolder) -> None:
+        with holding(folder.start_lock, self._patience()):
+            self._users = self._users or FileLock(folder.users_lock)
+            if not self._users.try_shared():
+                raise AssertionError("nobody holds users.lock alone without holding start.lock")
+            self._launch_unless_alive(folder)
+            if self._keep:
+                folder.kept.touch(0o600)
+
+    def _launch_unless_alive(self, folder: DataFolder) -> None:
+        server_lock = FileLock(folder.server_lock)
+        try:
+            if not server_lock.try_exclusive():
+                return
+            binary = find_binary()
+            folder.kept.unlink(missing_ok=True)
+            forget_last_socket(folder)
+            socket = choose_socket(folder.path)
+            write_whole(folder.address, os.fsencode(socket))
+            self._launched = (binary, folder.set_log_aside())
+            launch.launch(binary, folder, socket, server_lock)
+        finally:
+            server_lock.close()
+
+    def _wait_ready(self, folder: DataFolder) -> Path:
+        patience = self._patience()
+        loaded_bytes = 0
+        while True:
+            socket = folder.socket()
+            info = probe.ask_info(socket) if socket else None
+            if socket and info and not info.is_loading:
+                folder.record_engine(str(info))
+                return socket
+            if info and info.loaded_bytes > loaded_bytes:
+                loaded_bytes = info.loaded_bytes
+                patience.renew()
+            if info is None and not is_held(folder.server_lock):
+                self._start_again(folder)
+            if not patience.pause():
+                raise self._not_ready(folder, info)
+
+    def _start_again(self, folder: DataFolder) -> None:
+        """The server is gone: if it was ours it cannot start, if it was another user's it is our turn."""
+        if self._launched:
+            binary, log_start = self._launched
+            raise launch.start_failure(folder, binary, folder.last_engine(), folder.log_tail(log_start))
+        self._join(folder)
+
+    def _not_ready(self, folder: DataFolder, info: probe.ServerInfo | None) -> EmbeddedServerError:
+        state = "stopped reading its data" if info else "does not answer"
+        pid = folder.pid()
+        way_out = f"end it with `kill {pid}` and try again" if pid else "try again"
+        text = f"the server of `{folder.path}` {state} (waited {self._start_timeout_s:g} s); {way_out}"
+        log = folder.log_tail()
+        return EmbeddedServerError(launch.with_log(text, log), folder=str(folder.path), pid=pid, log=log)
+
+
+def embedded_server(folder: Path, *, keep: bool = False, start_timeout_s: float = START_TIMEOUT_S) -> EmbeddedServer:
+    """Use the folder's server for the length of a `with` or an `async with` block.
+
+    Raises EmbeddedServerError on entering: no server program, a folder that cannot be used, a server that does not
+    start or makes no progress for `start_timeout_s` seconds.
+    """
+    return EmbeddedServer(folder, keep=keep, start_timeout_s=start_timeout_s)

@@ -1,0 +1,66 @@
+"""End the server of a data folder, cleanly and without hurting those who still use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ledger.stores.embedded import launch, probe
+from ledger.stores.embedded.address import forget_socket
+from ledger.stores.embedded.errors import EmbeddedServerError, explained
+from ledger.stores.embedded.folder import DataFolder, open_folder, real_path
+from ledger.stores.embedded.locks import FileLock, holding, is_held
+from ledger.stores.embedded.patience import Patience
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STOP_TIMEOUT_S: Final = 10.0
+"""How long a server may take to write out and end."""
+
+
+def stop(folder: Path, *, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+    """Shut down a server that was kept, or left behind by a killed user.
+
+    True when no server runs any more; False when others still use it: it then ends with the last of them.
+    Raises EmbeddedServerError when it does not end in time.
+    """
+    with explained(folder):
+        if not DataFolder(real_path(folder)).server_lock.exists():
+            return True
+        files = open_folder(folder)
+        with holding(files.start_lock, Patience(timeout_s)):
+            files.kept.unlink(missing_ok=True)
+            users = FileLock(files.users_lock)
+            try:
+                if not users.try_exclusive():
+                    return False
+                shut_down(files, timeout_s)
+            finally:
+                users.close()
+    return True
+
+
+def shut_down(folder: DataFolder, timeout_s: float) -> None:
+    """End the server; the caller holds `start.lock` and is the only user."""
+    patience = Patience(timeout_s)
+    refusal: str | None = None
+    while is_held(folder.server_lock):
+        socket = folder.socket()
+        # Asked until it is gone: a server that was only just launched does not listen yet.
+        refusal = probe.ask_to_shut_down(socket, timeout_s) if socket else None
+        if not patience.pause():
+            pid = folder.pid()
+            text = f"the server of `{folder.path}` does not end; end it with `kill {pid or '…'}`"
+            log = folder.log_tail()
+            raise EmbeddedServerError(
+                launch.with_log(text, log), folder=str(folder.path), pid=pid, refusal=refusal, log=log
+            )
+    forget_last_socket(folder)
+    folder.kept.unlink(missing_ok=True)
+
+
+def forget_last_socket(folder: DataFolder) -> None:
+    socket = folder.socket()
+    if socket:
+        forget_socket(folder.path, socket)
+        folder.address.unlink(missing_ok=True)

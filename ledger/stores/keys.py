@@ -1,0 +1,66 @@
+"""All names of keys and channels. Everything of a session lives in one partition, hash-tagged for Redis Cluster."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from ledger.stores.port import StreamKey
+
+
+class Keys:
+    """The key space of one deployment of `count` partitions."""
+
+    def __init__(self, count: int, prefix: str = "pl") -> None:
+        self.count = count
+        self.prefix = prefix
+
+    def partition_of(self, key: StreamKey) -> int:
+        """Fixed for the life of a deployment; CRC-32 of the stream's name, so that other programs can find it."""
+        return crc32(key.name.encode()) % self.count
+
+    def tag(self, partition: int) -> str:
+        return f"{{{self.prefix}:{partition}}}"
+
+    def stream(self, key: StreamKey) -> str:
+        return f"{self.tag(self.partition_of(key))}:{key.kind[0]}:{key.id}"
+
+    def parse_stream(self, name: str) -> StreamKey | None:
+        """The stream that a key holds, or None when the key is something else."""
+        _, _, rest = name.partition("}:")
+        letter, _, stream_id = rest.partition(":")
+        if letter == "s" and stream_id:
+            return StreamKey("session", stream_id)
+        if letter == "p" and stream_id:
+            return StreamKey("project", stream_id)
+        return None
+
+    def stream_glob(self) -> str:
+        return f"{{{self.prefix}:*}}:[sp]:*"
+
+    def due(self, partition: int) -> str:
+        return f"{self.tag(partition)}:due"
+
+    def feed(self, partition: int) -> str:
+        return f"{self.tag(partition)}:feed"
+
+    def bell(self, partition: int) -> str:
+        return f"{self.tag(partition)}:bell"
+
+    def lease(self, session: str | None) -> str:
+        """Who has a session open; None is the inbox."""
+        if session is None:
+            return f"{self.tag(0)}:inbox"
+        return f"{self.tag(self.partition_of(StreamKey('session', session)))}:lease:{session}"
+
+    def checkpoints(self, partition: int) -> str:
+        return f"{self.tag(partition)}:view:checkpoints"
+
+    def view(self, view: str, partition: int) -> str:
+        return f"{self.tag(partition)}:view:{view}"
+
+    def view_glob(self, partition: int) -> str:
+        return f"{self.tag(partition)}:view:*"
+
+    def config(self) -> str:
+        """What was fixed when the deployment was created."""
+        return f"{self.prefix}:config"

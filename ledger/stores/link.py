@@ -1,0 +1,173 @@
+"""One connection on which many callers' commands leave together and come back in order.
+
+Commands of one turn of the event loop go out in one write; a reader hands the answers to who asked. Nothing is ever
+sent twice from here: when the connection breaks, every command without an answer fails, and the caller decides.
+redis-py does the connecting (TLS, AUTH, HELLO); its own retries are switched off, because they repeat writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
+
+Argument = bytes | str | int | float
+CommandLine = tuple[Argument, ...]
+
+
+class LinkError(Exception):
+    """The connection is not there, or broke. `sent` says whether the server may have got the commands.
+
+    `refused` is what the server refused the connection with, where trying again is of no use (a wrong password).
+    """
+
+    def __init__(self, text: str, *, sent: bool, refused: RedisError | None = None) -> None:
+        super().__init__(text)
+        self.sent = sent
+        self.refused = refused
+
+
+class _Group:
+    """Commands of one call, and the answers that have come."""
+
+    __slots__ = ("future", "open", "replies", "since")
+
+    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.open = count
+        self.replies: list[Any] = []
+        self.future: asyncio.Future[list[Any]] = loop.create_future()
+        self.since = loop.time()
+
+    def take(self, reply: Any) -> None:
+        self.replies.append(reply)
+        self.open -= 1
+        if self.open == 0 and not self.future.done():
+            self.future.set_result(self.replies)
+
+    def fail(self, error: LinkError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Link:
+    """A pipelining connection that is made when it is first needed, and again after it broke."""
+
+    def __init__(self, connect: Callable[[], AbstractConnection], answer_seconds: float) -> None:
+        self._make = connect
+        self._answer_seconds = answer_seconds
+        self._connection: AbstractConnection | None = None
+        self._connecting = asyncio.Lock()
+        self._outbox: list[bytes] = []
+        self._awaited: deque[_Group] = deque()
+        self._writable = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._watchdog: asyncio.TimerHandle | None = None
+
+    async def run(self, commands: Sequence[CommandLine]) -> list[Any]:
+        """The answers in order; a refusal of the server is a ResponseError among them. Raises LinkError."""
+        connection = self._connection or await self._connect()
+        group = _Group(len(commands), asyncio.get_running_loop())
+        for command in commands:
+            self._outbox += connection.pack_command(*command)
+            self._awaited.append(group)
+        self._writable.set()
+        if self._watchdog is None:
+            self._watch()
+        return await group.future
+
+    async def one(self, *command: Argument) -> Any:
+        """The answer to one command. Raises ResponseError or LinkError."""
+        reply = (await self.run((command,)))[0]
+        if isinstance(reply, ResponseError):
+            raise reply
+        return reply
+
+    async def close(self) -> None:
+        await self._break(LinkError("the connection was closed", sent=True))
+
+    async def _connect(self) -> AbstractConnection:
+        async with self._connecting:
+            if self._connection is not None:
+                return self._connection
+            connection = self._make()
+            try:
+                await connection.connect()  # type: ignore[no-untyped-call]
+            except (AuthenticationError, NoPermissionError, ResponseError) as error:
+                await connection.disconnect(nowait=True)
+                raise LinkError(str(error), sent=False, refused=error) from error
+            except (RedisError, OSError) as error:
+                await connection.disconnect(nowait=True)
+                raise LinkError(str(error), sent=False) from error
+            self._connection = connection
+            self._tasks = [
+                asyncio.create_task(self._write(connection), name="ledger link writer"),
+                asyncio.create_task(self._read(connection), name="ledger link reader"),
+            ]
+            return connection
+
+    async def _write(self, connection: AbstractConnection) -> None:
+        try:
+            while True:
+                await self._writable.wait()
+                self._writable.clear()
+                # Whoever else has something to send in this turn of the loop comes along.
+                await asyncio.sleep(0)
+                outbox, self._outbox = self._outbox, []
+                if outbox:
+                    await connection.send_packed_command(outbox, check_health=False)
+        except (RedisError, OSError) as error:
+            self._break_soon(connection, error)
+
+    async def _read(self, connection: AbstractConnection) -> None:
+        try:
+            while True:
+                try:
+                    reply = await connection.read_response(disable_decoding=True, timeout=math.inf)
+                except ResponseError as refusal:
+                    reply = refusal
+                self._awaited.popleft().take(reply)
+        except (RedisError, OSError, IndexError) as error:
+            self._break_soon(connection, error)
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._watchdog = loop.call_later(self._answer_seconds / 2, self._look_for_silence)
+
+    def _look_for_silence(self) -> None:
+        self._watchdog = None
+        if not self._awaited or self._connection is None:
+            return
+        waited = asyncio.get_running_loop().time() - self._awaited[0].since
+        if waited >= self._answer_seconds:
+            silence = TimeoutError(f"no answer for {waited:.1f} s")
+            self._break_soon(self._connection, silence)
+        else:
+            self._watch()
+
+    def _break_soon(self, connection: AbstractConnection, error: BaseException) -> None:
+        if connection is self._connection:
+            broken = LinkError(f"the connection broke: {error}", sent=True)
+            task = asyncio.get_running_loop().create_task(self._break(broken), name="ledger link break")
+            self._breaking = task
+
+    async def _break(self, error: LinkError) -> None:
+        connection, self._connection = self._connection, None
+        awaited, self._awaited = self._awaited, deque()
+        self._outbox = []
+        tasks, self._tasks = self._tasks, []
+        for group in awaited:
+            group.fail(error)
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        if connection is not None:
+            with suppress(RedisError, OSError):
+                await connection.disconnect(nowait=True)

@@ -1,0 +1,291 @@
+"""The ledger in one process's memory: for tests and for trying things out. Same answers as a real server."""
+
+from __future__ import annotations
+
+import math
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from ledger.events import Presence
+from ledger.limits import (
+    CONFLICT_TAIL_COUNT,
+    FEED_LENGTH_COUNT,
+    INLINE_WAKE_UP_BYTES,
+    PAGE_COUNT,
+    PARTITION_COUNT_DEFAULT,
+    SETTLE_GRACE_MS,
+)
+from ledger.stores.clock import Clock, sleep_until
+from ledger.stores.keys import Keys
+from ledger.stores.port import (
+    START,
+    Answer,
+    Append,
+    Appended,
+    Behind,
+    Conflict,
+    Due,
+    Entry,
+    FeedItem,
+    Listener,
+    Opening,
+    OutsideWindow,
+    Position,
+    StreamInfo,
+    StreamKey,
+    ViewWrite,
+    WakeUp,
+)
+
+
+class WallClock:
+    """The process's own clock: here it is the server's."""
+
+    known = True
+    grace_ms = SETTLE_GRACE_MS
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def observe(self, now_ms: int) -> None:
+        """There is nothing to learn from oneself."""
+
+    async def wait_until(self, ms: int) -> None:
+        await sleep_until(self, ms)
+
+
+class MemoryServer:
+    """What a server would hold. Several stores may share one, as several processes share a Redis."""
+
+    def __init__(self, clock: Clock | None = None, partition_count: int = PARTITION_COUNT_DEFAULT) -> None:
+        self.clock: Clock = clock or WallClock()
+        self.keys = Keys(partition_count)
+        self.streams: dict[StreamKey, list[Entry]] = {}
+        self.due: dict[str, float] = {}
+        self.feeds: dict[int, list[FeedItem]] = defaultdict(list)
+        self.feed_counts: dict[int, int] = defaultdict(int)
+        self.leases: dict[str | None, dict[str, tuple[Presence, int]]] = defaultdict(dict)
+        self.listeners: dict[int, list[Listener]] = defaultdict(list)
+        self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
+        self.checkpoints: dict[StreamKey, int] = {}
+        self.delivered: dict[tuple[str, int], int] = defaultdict(int)
+        self.unacknowledged: dict[str, dict[str, tuple[FeedItem, str, int]]] = defaultdict(dict)
+
+
+class MemoryStore:
+    """A store over a `MemoryServer`."""
+
+    def __init__(self, server: MemoryServer | None = None) -> None:
+        self._server = server or MemoryServer()
+        self._listener: Listener | None = None
+        self._subscribed: set[int] = set()
+
+    @property
+    def clock(self) -> Clock:
+        return self._server.clock
+
+    @property
+    def partition_count(self) -> int:
+        return self._server.keys.count
+
+    async def start(self) -> None:
+        """Nothing to connect to."""
+
+    async def close(self) -> None:
+        for partition in self._subscribed:
+            listeners = self._server.listeners[partition]
+            if self._listener in listeners:
+                listeners.remove(self._listener)
+        self._subscribed.clear()
+
+    def partition_of(self, key: StreamKey) -> int:
+        return self._server.keys.partition_of(key)
+
+    async def append(
+        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
+    ) -> tuple[Answer, tuple[Entry, ...]]:
+        answer = self._append(append)
+        return answer, () if also_read is None else self._after(*also_read, PAGE_COUNT)
+
+    def _append(self, append: Append) -> Answer:
+        now_ms = self.clock.now_ms()
+        entries = self._server.streams.get(append.key, [])
+        head = entries[-1].position if entries else START
+        if head != append.after:
+            return self._refuse(append, entries, head, now_ms)
+        ms = max(now_ms, append.after.ms)
+        too_early = append.not_before_ms is not None and ms < append.not_before_ms
+        if too_early or (append.not_after_ms is not None and ms > append.not_after_ms):
+            return OutsideWindow(ms, now_ms)
+        new = [Entry(ms, append.after.version + 1 + index, payload) for index, payload in enumerate(append.payloads)]
+        self._server.streams.setdefault(append.key, entries).extend(new)
+        self._hint(append, ms, new)
+        return Appended(ms, now_ms)
+
+    def _refuse(self, append: Append, entries: list[Entry], head: Position, now_ms: int) -> Answer:
+        known = append.after == START or append.after in {entry.position for entry in entries}
+        if not known:
+            return Behind(head, now_ms)
+        return Conflict(self._after(append.key, append.after, CONFLICT_TAIL_COUNT), head, now_ms)
+
+    def _hint(self, append: Append, ms: int, new: list[Entry]) -> None:
+        if isinstance(append.due, Due):
+            at_ms = append.due.ms
+            self._server.due[append.key.id] = (
+                math.inf if at_ms is None else float(at_ms + (ms if append.due.relative else 0))
+            )
+        elif append.due is not None:
+            self._server.due.pop(append.key.id, None)
+        partition = self.partition_of(append.key)
+        self._server.feed_counts[partition] += 1
+        feed = self._server.feeds[partition]
+        feed.append(FeedItem(f"{partition}/{self._server.feed_counts[partition]}", append.key, new[-1].version))
+        del feed[:-FEED_LENGTH_COUNT]
+        wake_up = WakeUp(append.key, new[-1].position, tuple(new) if _fits_inline(new) else ())
+        for listener in list(self._server.listeners[partition]):
+            listener.woken(wake_up)
+
+    async def open(self, key: StreamKey) -> Opening:
+        return Opening(await self.info(key), self._after(key, START, PAGE_COUNT), self.clock.now_ms())
+
+    async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
+        return self._after(key, after, count)
+
+    async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
+        return [self._after(key, after, PAGE_COUNT) for key, after in wanted]
+
+    def _after(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
+        entries = self._server.streams.get(key, [])
+        first = bisect_right([entry.position for entry in entries], after) if after != START else 0
+        return tuple(entries[first : first + count])
+
+    async def info(self, key: StreamKey) -> StreamInfo | None:
+        entries = self._server.streams.get(key)
+        if not entries:
+            return None
+        last = entries[-1].position
+        return StreamInfo(length=len(entries), entries_added=len(entries), last=last, max_deleted=START)
+
+    async def streams(self) -> AsyncIterator[StreamKey]:
+        for key in list(self._server.streams):
+            yield key
+
+    async def now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    async def due(self, until_ms: int | None, count: int) -> list[tuple[str, int | None]]:
+        limit = math.inf if until_ms is None else until_ms
+        found = sorted((at, session) for session, at in self._server.due.items() if at <= limit)
+        return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
+
+    async def next_due_ms(self) -> int | None:
+        earliest = min(self._server.due.values(), default=math.inf)
+        return None if earliest == math.inf else int(earliest)
+
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
+        seen = math.inf if seen_ms is None else seen_ms
+        if self._server.due.get(session) != seen:
+            return
+        if isinstance(to, Due):
+            self._server.due[session] = math.inf if to.ms is None else float(to.ms)
+        else:
+            del self._server.due[session]
+
+    async def listen(self, listener: Listener) -> None:
+        self._listener = listener
+
+    async def subscribe(self, partition: int) -> None:
+        assert self._listener is not None, "listen before you subscribe"
+        if partition not in self._subscribed:
+            self._subscribed.add(partition)
+            self._server.listeners[partition].append(self._listener)
+
+    async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
+        self._server.leases[session][client.client_id] = (client, self.clock.now_ms() + lease_ms)
+
+    async def drop_lease(self, session: str | None, client_id: str) -> None:
+        self._server.leases[session].pop(client_id, None)
+
+    async def leases(self, session: str | None) -> tuple[Presence, ...]:
+        now_ms = self.clock.now_ms()
+        return tuple(client for client, until_ms in self._server.leases[session].values() if now_ms < until_ms)
+
+    async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
+        items: list[FeedItem] = []
+        for partition in partitions:
+            done = self._server.delivered[group, partition]
+            fresh = [item for item in self._server.feeds[partition] if _place(item)[1] > done][:count]
+            self._server.delivered[group, partition] = _place(fresh[-1])[1] if fresh else done
+            items += fresh
+        for item in items:
+            self._server.unacknowledged[group][item.item_id] = (item, consumer, self.clock.now_ms())
+        return items
+
+    async def claim_feed(
+        self, partitions: Sequence[int], group: str, consumer: str, idle_ms: int, count: int
+    ) -> list[FeedItem]:
+        now_ms = self.clock.now_ms()
+        waiting = self._server.unacknowledged[group]
+        idle = [item for item, _, since in waiting.values() if now_ms - since >= idle_ms]
+        claimed: list[FeedItem] = []
+        for partition in partitions:
+            claimed += [item for item in idle if _place(item)[0] == partition][:count]
+        for item in claimed:
+            waiting[item.item_id] = (item, consumer, now_ms)
+        return claimed
+
+    async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None:
+        for item in items:
+            self._server.unacknowledged[group].pop(item.item_id, None)
+
+    async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
+        if self._server.checkpoints.get(key, 0) != expected_version:
+            return False
+        views = self._server.views[self.partition_of(key)]
+        for write in writes:
+            _write_view(views[write.view], write)
+        self._server.checkpoints[key] = version
+        return True
+
+    async def checkpoint(self, key: StreamKey) -> int:
+        return self._server.checkpoints.get(key, 0)
+
+    async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
+        held = self._server.views[partition][view]
+        return {field: _as_bytes(value) for field, value in held.items()}
+
+    async def view_field(self, view: str, partition: int, field: str) -> bytes | None:
+        value = self._server.views[partition][view].get(field)
+        return None if value is None else _as_bytes(value)
+
+    async def drop_views(self, partition: int) -> None:
+        self._server.views.pop(partition, None)
+        for key in [key for key in self._server.checkpoints if self.partition_of(key) == partition]:
+            del self._server.checkpoints[key]
+
+
+def _fits_inline(entries: Sequence[Entry]) -> bool:
+    """Whether a wake-up carries the entries themselves: each takes a line for its id and one for its payload."""
+    return sum(len(f"\n{entry.position}\n") + len(entry.payload) for entry in entries) <= INLINE_WAKE_UP_BYTES
+
+
+def _place(item: FeedItem) -> tuple[int, int]:
+    """Partition of an item and its number there."""
+    partition, _, number = item.item_id.partition("/")
+    return int(partition), int(number)
+
+
+def _write_view(held: dict[str, bytes | int], write: ViewWrite) -> None:
+    if write.kind == "count":
+        assert isinstance(write.value, int)
+        held[write.field] = int(held.get(write.field, 0)) + write.value
+    elif write.value is None:
+        held.pop(write.field, None)
+    else:
+        held[write.field] = write.value
+
+
+def _as_bytes(value: bytes | int) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()

@@ -1,0 +1,111 @@
+"""From a URL to a store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from redis.asyncio.connection import AbstractConnection, Connection, parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from ledger.errors import InputError
+from ledger.stores.clock import Clock
+from ledger.stores.memory import MemoryServer, MemoryStore
+from ledger.stores.port import Store
+from ledger.stores.redis import RedisStore
+
+CONNECT_SECONDS = 5.0
+
+_LATER = ("redis+cluster", "redis+sentinel")
+_SERVERS = ("redis", "rediss", "unix")
+_KNOWN = "redis://, rediss://, unix://, embedded:///folder, memory://"
+
+_shared_memory: dict[str, MemoryServer] = {}
+
+
+def open_store(url: str, *, clock: Clock | None = None, partition_count: int | None = None) -> Store:
+    """The store that a URL names, not yet started. Raises InputError for a URL that names none.
+
+    `memory://` is a ledger of its own each time, `memory://name` one that this process shares. `embedded://` is opened
+    by `ledger.client`, which holds the server as long as it is used.
+    """
+    scheme = url.partition("://")[0]
+    if scheme == "memory":
+        return MemoryStore(_memory_server(url.partition("://")[2], clock, partition_count))
+    if scheme in _SERVERS:
+        return RedisStore(_connector(url), partition_count=partition_count, clock=clock)
+    if scheme in _LATER:
+        raise InputError(f"`{scheme}://` is not served by this version yet; use one of {_KNOWN}")
+    raise InputError(f"the URL `{redact(url)}` is none the ledger knows; use one of {_KNOWN}")
+
+
+def _memory_server(name: str, clock: Clock | None, partition_count: int | None) -> MemoryServer:
+    counts = {} if partition_count is None else {"partition_count": partition_count}
+    if not name:
+        return MemoryServer(clock, **counts)
+    return _shared_memory.setdefault(name, MemoryServer(clock, **counts))
+
+
+def _connector(url: str) -> Callable[[], AbstractConnection]:
+    try:
+        options: dict[str, Any] = dict(parse_url(url))
+        _check_address(url, options)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"the URL `{redact(url)}` cannot be read: {error}") from error
+    connection_class = options.pop("connection_class", Connection)
+    options.update(
+        protocol=2,
+        decode_responses=False,
+        # Our own link watches for answers; redis-py's default of 5 s breaks a subscriber that hears nothing.
+        socket_timeout=None,
+        socket_connect_timeout=CONNECT_SECONDS,
+        # redis-py repeats a write whose answer was lost, ten times by default.
+        retry=Retry(NoBackoff(), 0),
+        client_name="permission-ledger",
+    )
+    if url.startswith(("redis://", "rediss://")):
+        options["socket_keepalive"] = True
+
+    def connect() -> AbstractConnection:
+        connection: AbstractConnection = connection_class(**options)
+        return connection
+
+    return connect
+
+
+def _check_address(url: str, options: dict[str, Any]) -> None:
+    if url.startswith("unix://") and not options.get("path"):
+        raise ValueError("unix:// needs the path of a socket")
+
+
+def redact(url: str) -> str:
+    """The URL without its password, for logs and messages."""
+    try:
+        parts = urlsplit(url)
+        secret = parts.password
+    except ValueError:
+        return url.partition("://")[0] + "://…"
+    if secret is None:
+        return url
+    user = f"{parts.username or ''}:***"
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, f"{user}@{host}", parts.path, "", ""))
+
+
+def embedded_folder(url: str) -> Path:
+    """The data folder that `embedded:///folder` names; without one, the default data folder."""
+    path = unquote(urlsplit(url).path)
+    return Path(path) if path.strip("/") else default_home()
+
+
+def default_home() -> Path:
+    """`PERMISSION_LEDGER_HOME`, else `$XDG_DATA_HOME/permission-ledger`, else `~/.local/share/permission-ledger`."""
+    named = os.environ.get("PERMISSION_LEDGER_HOME")
+    if named:
+        return Path(named)
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "permission-ledger"

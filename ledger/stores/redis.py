@@ -1,0 +1,523 @@
+"""The ledger on a Redis or Valkey server: `redis://`, `rediss://`, `unix://`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ResponseError
+
+from ledger.errors import InDoubtError, SetupError, StoreError
+from ledger.events import Presence
+from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, GIVE_UP_SECONDS, INLINE_WAKE_UP_BYTES, PAGE_COUNT
+from ledger.stores.bells import Bells
+from ledger.stores.clock import Clock, EstimatedClock
+from ledger.stores.deployment import agree_on_partitions
+from ledger.stores.keys import Keys
+from ledger.stores.link import Argument, CommandLine, Link, LinkError
+from ledger.stores.port import (
+    Answer,
+    Append,
+    Appended,
+    Behind,
+    Conflict,
+    Due,
+    Entry,
+    FeedItem,
+    Foreign,
+    Listener,
+    Opening,
+    OutsideWindow,
+    Position,
+    StreamInfo,
+    StreamKey,
+    ViewWrite,
+)
+from ledger.stores.refusals import refusal_code, refusal_of
+
+T = TypeVar("T")
+
+ANSWER_SECONDS = 5.0
+"""How long one answer may take before the connection counts as broken."""
+
+RETRY_SECONDS_FIRST = 0.02
+RETRY_SECONDS_MAX = 0.5
+
+_SERVER_CLOCK = """local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+_TEST_CLOCK = "local now = tonumber(table.remove(ARGV))\n"
+
+
+class Script:
+    """A Lua script by its hash. The hash is the version: old and new workers may use one server."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+    @classmethod
+    def named(cls, name: str) -> Script:
+        return cls(files("ledger.stores").joinpath(name).read_text())
+
+    def call(self, keys: Sequence[str], arguments: Sequence[Argument]) -> CommandLine:
+        return ("EVALSHA", self.sha, len(keys), *keys, *arguments)
+
+
+def append_script(*, test_clock: bool) -> Script:
+    """The append script; for tests with a clock that they move, the same with its time as the last argument."""
+    script = Script.named("append.lua")
+    if not test_clock:
+        return script
+    text = script.text.replace(_SERVER_CLOCK, _TEST_CLOCK)
+    assert text != script.text, "append.lua no longer reads its clock as it did"
+    return Script(text)
+
+
+class RedisStore:
+    """The store over one server; several stores and processes may share it."""
+
+    def __init__(
+        self,
+        connect: Callable[[], AbstractConnection],
+        *,
+        partition_count: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._link = Link(connect, ANSWER_SECONDS)
+        self._connect = connect
+        self._wanted_partitions = partition_count
+        self._test_clock = clock
+        self._clock = clock or EstimatedClock()
+        self._append_script = append_script(test_clock=clock is not None)
+        self._project_script = Script.named("project.lua")
+        self._correct_due_script = Script.named("correct_due.lua")
+        self._keys: Keys | None = None
+        self._bells: Bells | None = None
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        count = await agree_on_partitions(self.command, self._wanted_partitions)
+        self._keys = Keys(count)
+        self._bells = Bells(self._connect, self._keys)
+        await self.now_ms()
+
+    async def close(self) -> None:
+        if self._bells is not None:
+            await self._bells.close()
+        await self._link.close()
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def keys(self) -> Keys:
+        assert self._keys is not None, "start() comes first"
+        return self._keys
+
+    @property
+    def partition_count(self) -> int:
+        return self.keys.count
+
+    def partition_of(self, key: StreamKey) -> int:
+        return self.keys.partition_of(key)
+
+    async def command(self, *command: Argument) -> Any:
+        """One command that may safely be sent twice."""
+        return (await self._ask((command,)))[0]
+
+    async def _ask(self, commands: Sequence[CommandLine]) -> list[Any]:
+        """Answers to commands that may safely be sent twice. Raises StoreError, or what the server refuses with."""
+        replies = await self._patiently(lambda: self._link.run(commands))
+        for reply in replies:
+            if isinstance(reply, ResponseError):
+                raise refusal_of(reply) from reply
+        return replies
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try again while there is no connection, for as long as GIVE_UP_SECONDS."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + GIVE_UP_SECONDS
+        pause = RETRY_SECONDS_FIRST
+        sent = False
+        while True:
+            try:
+                return await attempt()
+            except LinkError as error:
+                if error.refused is not None:
+                    raise refusal_of(error.refused) from error
+                sent = sent or error.sent
+                if loop.time() + pause > give_up or self._keys is None:
+                    raise _gave_up(error, sent=sent) from error
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RETRY_SECONDS_MAX)
+
+    async def _evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+        """Run a script that may safely be run twice."""
+        reply = (await self._patiently(lambda: self._run_loaded((script.call(keys, arguments),), script)))[0]
+        if isinstance(reply, ResponseError):
+            raise refusal_of(reply) from reply
+        return reply
+
+    async def _run_loaded(self, commands: Sequence[CommandLine], script: Script) -> list[Any]:
+        """Run commands, the first of which is a script; load it when the server does not know it (any more)."""
+        replies = await self._link.run(commands)
+        if _refused_with(replies[0], "NOSCRIPT"):
+            replies = (await self._link.run((("SCRIPT", "LOAD", script.text), *commands)))[1:]
+        return replies
+
+    # --- streams ----------------------------------------------------------------------------------------------------
+
+    async def append(
+        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
+    ) -> tuple[Answer, tuple[Entry, ...]]:
+        """Sent again with the same events when the answer was lost: compare-and-append makes that harmless."""
+        script = self._append_script
+        commands = [script.call(self._append_keys(append.key), self._append_arguments(append))]
+        if also_read is not None:
+            commands.append(self._range(*also_read, PAGE_COUNT))
+        replies = await self._patiently_append(commands)
+        for reply in replies:
+            if isinstance(reply, ResponseError):
+                raise refusal_of(reply) from reply
+        beside = () if also_read is None else _entries(replies[1])
+        return self._answer(replies[0]), beside
+
+    async def _patiently_append(self, commands: Sequence[CommandLine]) -> list[Any]:
+        if self._test_clock is None:
+            return await self._patiently(lambda: self._run_loaded(commands, self._append_script))
+        first, *rest = commands
+        return await self._patiently(
+            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script)
+        )
+
+    def _append_keys(self, key: StreamKey) -> tuple[str, str, str]:
+        partition = self.partition_of(key)
+        return self.keys.stream(key), self.keys.due(partition), self.keys.feed(partition)
+
+    def _append_arguments(self, append: Append) -> list[Argument]:
+        due_mode, due_value = _due_arguments(append.due)
+        return [
+            append.after.ms,
+            append.after.version,
+            "" if append.not_before_ms is None else append.not_before_ms,
+            "" if append.not_after_ms is None else append.not_after_ms,
+            CONFLICT_TAIL_COUNT,
+            due_mode,
+            due_value,
+            append.key.name,
+            append.key.id,
+            self.keys.bell(self.partition_of(append.key)),
+            FEED_LENGTH_COUNT,
+            INLINE_WAKE_UP_BYTES,
+            *append.payloads,
+        ]
+
+    def _answer(self, reply: list[Any]) -> Answer:
+        kind, now_ms = reply[0], int(reply[1])
+        self._clock.observe(now_ms)
+        if kind == 1:
+            return Appended(int(reply[2]), now_ms)
+        if kind == 0:
+            return Conflict(_entries(reply[3]), Position.parse(reply[2].decode()), now_ms)
+        if kind == -1:
+            return Behind(Position.parse(reply[2].decode()), now_ms)
+        return OutsideWindow(int(reply[2]), now_ms)
+
+    def _range(self, key: StreamKey, after: Position, count: int) -> CommandLine:
+        return ("XRANGE", self.keys.stream(key), f"({after}", "+", "COUNT", count)
+
+    async def open(self, key: StreamKey) -> Opening:
+        stream = self.keys.stream(key)
+        replies = await self._patiently(
+            lambda: self._link.run(
+                (("XINFO", "STREAM", stream), ("XRANGE", stream, "-", "+", "COUNT", PAGE_COUNT), ("TIME",))
+            )
+        )
+        info, entries, time = replies
+        if isinstance(entries, ResponseError):
+            raise refusal_of(entries) from entries
+        return Opening(_info(info), _entries(entries), self._observe_time(time))
+
+    async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
+        return _entries((await self._ask((self._range(key, after, count),)))[0])
+
+    async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
+        if not wanted:
+            return []
+        replies = await self._ask([self._range(key, after, PAGE_COUNT) for key, after in wanted])
+        return [_entries(reply) for reply in replies]
+
+    async def info(self, key: StreamKey) -> StreamInfo | None:
+        stream = self.keys.stream(key)
+        replies = await self._patiently(
+            lambda: self._link.run((("XINFO", "STREAM", stream), ("MEMORY", "USAGE", stream)))
+        )
+        size = replies[1] if isinstance(replies[1], int) else None
+        return _info(replies[0], size)
+
+    async def streams(self) -> AsyncIterator[StreamKey]:
+        cursor = b"0"
+        while True:
+            cursor, names = await self.command(
+                "SCAN", cursor, "MATCH", self.keys.stream_glob(), "COUNT", 1000, "TYPE", "stream"
+            )
+            for name in names:
+                key = self.keys.parse_stream(name.decode())
+                if key is not None:
+                    yield key
+            if cursor == b"0":
+                return
+
+    async def now_ms(self) -> int:
+        if self._test_clock is not None:
+            return self._test_clock.now_ms()
+        return self._observe_time(await self.command("TIME"))
+
+    def _observe_time(self, time: Any) -> int:
+        if self._test_clock is not None:
+            return self._test_clock.now_ms()
+        now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+        self._clock.observe(now_ms)
+        return now_ms
+
+    # --- hints ------------------------------------------------------------------------------------------------------
+
+    async def due(self, until_ms: int | None, count: int) -> list[tuple[str, int | None]]:
+        limit: Argument = "+inf" if until_ms is None else until_ms
+        replies = await self._ask(
+            [
+                ("ZRANGE", self.keys.due(partition), "-inf", limit, "BYSCORE", "LIMIT", 0, count, "WITHSCORES")
+                for partition in range(self.partition_count)
+            ]
+        )
+        found = [(_score(reply[i + 1]), reply[i].decode()) for reply in replies for i in range(0, len(reply), 2)]
+        found.sort()
+        return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
+
+    async def next_due_ms(self) -> int | None:
+        replies = await self._ask(
+            [("ZRANGE", self.keys.due(partition), 0, 0, "WITHSCORES") for partition in range(self.partition_count)]
+        )
+        earliest = min((_score(reply[1]) for reply in replies if reply), default=math.inf)
+        return None if earliest == math.inf else int(earliest)
+
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
+        due = self.keys.due(self.partition_of(StreamKey("session", session)))
+        new: Argument = ""
+        if isinstance(to, Due):
+            new = "inf" if to.ms is None else to.ms
+        seen: Argument = "inf" if seen_ms is None else seen_ms
+        await self._evaluate(self._correct_due_script, (due,), (session, seen, new))
+
+    async def listen(self, listener: Listener) -> None:
+        assert self._bells is not None, "start() comes first"
+        self._bells.listen(listener)
+
+    async def subscribe(self, partition: int) -> None:
+        assert self._bells is not None, "start() comes first"
+        await self._bells.subscribe(partition)
+
+    async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
+        key = self.keys.lease(session)
+        member = f"{client.client_id}\n{client.name}".encode()
+        time, members = await self._ask((("TIME",), ("ZRANGE", key, 0, -1)))
+        now_ms = self._observe_time(time)
+        renamed = [one for one in _leases_of(client.client_id, members) if one != member]
+        await self._ask(
+            (
+                ("ZADD", key, now_ms + lease_ms, member),
+                *((("ZREM", key, *renamed),) if renamed else ()),
+                ("ZREMRANGEBYSCORE", key, "-inf", now_ms),
+                # A key lives at least as long as its longest lease; GT alone does nothing to a key without an end.
+                ("PEXPIRE", key, lease_ms * 2, "NX"),
+                ("PEXPIRE", key, lease_ms * 2, "GT"),
+            )
+        )
+
+    async def drop_lease(self, session: str | None, client_id: str) -> None:
+        key = self.keys.lease(session)
+        gone = _leases_of(client_id, await self.command("ZRANGE", key, 0, -1))
+        if gone:
+            await self.command("ZREM", key, *gone)
+
+    async def leases(self, session: str | None) -> tuple[Presence, ...]:
+        members = await self.command("ZRANGE", self.keys.lease(session), f"({self._clock.now_ms()}", "+inf", "BYSCORE")
+        pairs = (member.decode().partition("\n") for member in members)
+        return tuple(Presence(client_id, name) for client_id, _, name in pairs)
+
+    # --- what projectors need ---------------------------------------------------------------------------------------
+
+    async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
+        replies = await self._patiently(
+            lambda: self._link.run(
+                [
+                    ("XREADGROUP", "GROUP", group, consumer, "COUNT", count, "STREAMS", self.keys.feed(one), ">")
+                    for one in partitions
+                ]
+            )
+        )
+        without = [one for one, reply in zip(partitions, replies, strict=True) if _refused_with(reply, "NOGROUP")]
+        items = [
+            _feed_item(one, line)
+            for one, reply in zip(partitions, replies, strict=True)
+            if reply and not isinstance(reply, ResponseError)
+            for line in reply[0][1]
+        ]
+        begun = await self._begin_groups(without, group)
+        return items + (await self.read_feed(begun, group, consumer, count) if begun else [])
+
+    async def _begin_groups(self, partitions: Sequence[int], group: str) -> list[int]:
+        """Create the consumer group where a feed is there without one; most partitions have no feed yet."""
+        if not partitions:
+            return []
+        replies = await self._patiently(
+            lambda: self._link.run([("XGROUP", "CREATE", self.keys.feed(one), group, "0") for one in partitions])
+        )
+        return [
+            one
+            for one, reply in zip(partitions, replies, strict=True)
+            if not isinstance(reply, ResponseError) or _refused_with(reply, "BUSYGROUP")
+        ]
+
+    async def claim_feed(
+        self, partitions: Sequence[int], group: str, consumer: str, idle_ms: int, count: int
+    ) -> list[FeedItem]:
+        replies = await self._patiently(
+            lambda: self._link.run(
+                [
+                    ("XAUTOCLAIM", self.keys.feed(one), group, consumer, idle_ms, "0", "COUNT", count)
+                    for one in partitions
+                ]
+            )
+        )
+        return [
+            _feed_item(one, line)
+            for one, reply in zip(partitions, replies, strict=True)
+            if not isinstance(reply, ResponseError)
+            for line in reply[1]
+            if line is not None and line[1]
+        ]
+
+    async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None:
+        by_partition: dict[int, list[str]] = {}
+        for item in items:
+            partition, _, entry_id = item.item_id.partition("/")
+            by_partition.setdefault(int(partition), []).append(entry_id)
+        if by_partition:
+            await self._ask([("XACK", self.keys.feed(one), group, *ids) for one, ids in by_partition.items()])
+
+    async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
+        partition = self.partition_of(key)
+        views = list(dict.fromkeys(write.view for write in writes))
+        keys = [self.keys.checkpoints(partition), *(self.keys.view(view, partition) for view in views)]
+        arguments: list[Argument] = [key.name, expected_version, version]
+        for write in writes:
+            value = "" if write.value is None else write.value
+            arguments += [views.index(write.view) + 2, write.kind, write.field, value, int(write.value is None)]
+        return bool(await self._evaluate(self._project_script, keys, arguments))
+
+    async def checkpoint(self, key: StreamKey) -> int:
+        return int(await self.command("HGET", self.keys.checkpoints(self.partition_of(key)), key.name) or 0)
+
+    async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
+        key = self.keys.view(view, partition)
+        flat = await self._of_either_type(("HGETALL", key), ("ZRANGE", key, 0, -1, "WITHSCORES"))
+        return {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+
+    async def view_field(self, view: str, partition: int, field: str) -> bytes | None:
+        key = self.keys.view(view, partition)
+        value: bytes | None = await self._of_either_type(("HGET", key, field), ("ZSCORE", key, field))
+        return value
+
+    async def _of_either_type(self, of_hash: CommandLine, of_sorted: CommandLine) -> Any:
+        """The answer of that one of two reads which fits what a view's key holds."""
+        replies = await self._patiently(lambda: self._link.run((of_hash, of_sorted)))
+        reply = replies[1] if _refused_with(replies[0], "WRONGTYPE") else replies[0]
+        if isinstance(reply, ResponseError):
+            raise refusal_of(reply) from reply
+        return reply
+
+    async def drop_views(self, partition: int) -> None:
+        cursor = b"0"
+        while True:
+            cursor, names = await self.command("SCAN", cursor, "MATCH", self.keys.view_glob(partition), "COUNT", 1000)
+            if names:
+                await self.command("UNLINK", *names)
+            if cursor == b"0":
+                return
+
+
+def _gave_up(error: LinkError, *, sent: bool) -> StoreError:
+    if sent:
+        return InDoubtError(
+            f"the ledger's server did not answer in time ({error}): the write may or may not have counted; ask again "
+            "with the same request id"
+        )
+    return StoreError(f"the ledger's server cannot be reached ({error}); is it running, and is --url right?")
+
+
+def _due_arguments(due: Due | str | None) -> tuple[str, Argument]:
+    if due is None:
+        return "", ""
+    if isinstance(due, str):
+        return "no", ""
+    if due.ms is None:
+        return "at", "inf"
+    return ("in" if due.relative else "at"), due.ms
+
+
+def _entries(reply: Any) -> tuple[Entry, ...]:
+    return tuple(_entry(line) for line in reply or ())
+
+
+def _entry(line: Any) -> Entry:
+    entry_id, fields = line
+    if len(fields) != 2 or fields[0] != b"d":
+        raise Foreign(f"entry {entry_id.decode()} has other fields than `d`: something else writes to this key")
+    ms, _, version = entry_id.partition(b"-")
+    return Entry(int(ms), int(version), fields[1])
+
+
+def _info(reply: Any, size: int | None = None) -> StreamInfo | None:
+    if isinstance(reply, ResponseError):
+        if "no such key" in str(reply):
+            return None
+        raise refusal_of(reply) from reply
+    facts = {reply[i].decode(): reply[i + 1] for i in range(0, len(reply), 2)}
+    return StreamInfo(
+        length=int(facts["length"]),
+        entries_added=int(facts["entries-added"]),
+        last=Position.parse(facts["last-generated-id"].decode()),
+        max_deleted=Position.parse(facts["max-deleted-entry-id"].decode()),
+        size_bytes=size,
+    )
+
+
+def _leases_of(client_id: str, members: Sequence[bytes]) -> list[bytes]:
+    """The lease of a client, under whatever name it goes."""
+    return [member for member in members if member.partition(b"\n")[0] == client_id.encode()]
+
+
+def _score(reply: bytes) -> float:
+    return float(reply)
+
+
+def _refused_with(reply: Any, code: str) -> bool:
+    return isinstance(reply, ResponseError) and refusal_code(reply) == code
+
+
+def _feed_item(partition: int, line: Any) -> FeedItem:
+    entry_id, fields = line
+    values = {fields[i]: fields[i + 1] for i in range(0, len(fields), 2)}
+    return FeedItem(f"{partition}/{entry_id.decode()}", StreamKey.parse(values[b"s"].decode()), int(values[b"v"]))
+
+
+__all__ = ["RedisStore", "SetupError", "append_script"]

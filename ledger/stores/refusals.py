@@ -1,0 +1,41 @@
+"""What a server's refusal means, in words that say what to do."""
+
+from __future__ import annotations
+
+from redis.exceptions import RedisError
+
+from ledger.errors import DamageError, LedgerError, SetupError, StoreError
+
+_SETUP = {
+    "NOAUTH": "the server wants a password; put it into the URL (redis://:PASSWORD@host)",
+    "WRONGPASS": "the server does not take this user name or password",
+    "NOPERM": "the server does not let this user run what the ledger needs",
+    "OOM": "the server has no memory left; raise maxmemory (nothing that was accepted is lost)",
+    "MISCONF": "the server cannot write to its disk and takes no more writes; free space there",
+    "READONLY": "this server is a read-only replica; give the URL of the primary",
+    "NOREPLICAS": "the server has fewer replicas than min-replicas-to-write demands",
+}
+
+_PASSING = {
+    "LOADING": "the server is still loading its data; try again in a moment",
+    "BUSY": "the server is busy with a script; try again in a moment",
+    "MASTERDOWN": "the server has lost its primary; try again in a moment",
+}
+
+
+def refusal_code(error: RedisError) -> str:
+    """The first word of what the server said; redis-py takes it off the text of those it knows."""
+    return error.status_code or str(error).split(" ", 1)[0]
+
+
+def refusal_of(error: RedisError) -> LedgerError:
+    """The error to raise for a server's refusal; its own words are told along."""
+    text = str(error)
+    word = refusal_code(error)
+    if word == "WRONGTYPE":
+        return DamageError(f"a key of the ledger holds something else: {text}; something else writes to this server")
+    if word in _SETUP:
+        return SetupError(f"{_SETUP[word]} (it said: {text})")
+    if word in _PASSING:
+        return StoreError(f"{_PASSING[word]} (it said: {text})")
+    return StoreError(f"the server refused: {text}")

@@ -1,0 +1,516 @@
+"""One stream as one process sees it: the cached fold, and at most one append in flight.
+
+Commands that arrive while an append is in flight are decided together, in order, on the state after it, and leave as
+one append. What is decided without an append (nothing to do, or a refusal) is decided on a state that was read after
+the command came, so that an acknowledged event of another process is always seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from ledger import chain, codec
+from ledger.errors import DamageError, InDoubtError, LedgerError, StoreError
+from ledger.events import Actor, Event
+from ledger.grants import Recorded
+from ledger.ids import new_event_id
+from ledger.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
+from ledger.stores.port import (
+    START,
+    Answer,
+    Append,
+    Appended,
+    Behind,
+    Conflict,
+    Due,
+    Entry,
+    Foreign,
+    OutsideWindow,
+    Position,
+    Store,
+    StreamInfo,
+    StreamKey,
+    WakeUp,
+)
+
+S = TypeVar("S")
+
+log = logging.getLogger(__name__)
+
+SYSTEM = Actor("system", "ledger")
+
+SETTLE = "settle"
+"""The command that does nothing but what every command does first: end what is due."""
+
+ROUNDS_MAX = 64
+"""Tries of one batch (conflicts, windows) before it is given up; each round has seen what the one before had not."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Events that one command makes, by whom, and in which window of server time (ms) they may be written."""
+
+    events: tuple[Event, ...] = ()
+    actor: Actor = SYSTEM
+    not_before_ms: int | None = None
+    not_after_ms: int | None = None
+    event_ids: tuple[str, ...] = ()
+    more: bool = False
+
+
+class Done(msgspec.Struct, Generic[S], frozen=True):
+    """What came of a command: the state that holds now, and the events that this command itself made."""
+
+    state: S
+    events: tuple[Recorded, ...] = ()
+
+
+class Fold(Protocol[S]):
+    """What a kind of stream folds to, and how it decides. Pure, but for `settle`, which may look who is there."""
+
+    def initial(self, key: StreamKey) -> S: ...
+
+    def evolve(self, state: S, recorded: Recorded) -> S: ...
+
+    def decide(self, state: S, command: Any, now_ms: int) -> Plan: ...
+
+    async def settle(self, state: S, now_ms: int) -> Plan:
+        """What is due at this moment."""
+        ...
+
+    def next_due_ms(self, state: S) -> int | None: ...
+
+    def due_hint(self, before: S, after: S, after_ms: int) -> Due | str | None: ...
+
+
+class _Job(Generic[S]):
+    """A command on its way. Command None only reads."""
+
+    def __init__(self, command: Any, companion: Stream[Any] | None) -> None:
+        self.command = command
+        self.companion = companion
+        self.future: asyncio.Future[Done[S]] = asyncio.get_running_loop().create_future()
+
+    def succeed(self, done: Done[S]) -> None:
+        if not self.future.done():
+            self.future.set_result(done)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class _Batch(Generic[S]):
+    """Commands decided together: their events in one row, and what each of them came to."""
+
+    def __init__(self, state: S) -> None:
+        self.state = state
+        self.events: list[tuple[Event, Actor, str]] = []
+        self.outcomes: list[tuple[_Job[S], LedgerError | None, int, int]] = []
+        self.not_before_ms: int | None = None
+        self.not_after_ms: int | None = None
+        self.written_at: Position | None = None
+        """Where the first of the events stands, once they are in the log."""
+
+    def narrow(self, plan: Plan) -> None:
+        if plan.not_before_ms is not None:
+            self.not_before_ms = max(self.not_before_ms or 0, plan.not_before_ms)
+        self.not_after_ms = _earlier(self.not_after_ms, plan.not_after_ms)
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+Observer = Callable[[Recorded | None], None]
+
+
+class Stream(Generic[S]):
+    """The cached fold of one stream, its commands in a row, and who watches it."""
+
+    def __init__(self, store: Store, key: StreamKey, fold: Fold[S]) -> None:
+        self.key = key
+        self._store = store
+        self._fold = fold
+        self._jobs: deque[_Job[S]] = deque()
+        self._drainer: asyncio.Task[None] | None = None
+        self._observers: list[Observer] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self.state = self._fold.initial(self.key)
+        self.position = START
+        self._payload = b""
+        self._folded = False
+
+    # --- what callers do --------------------------------------------------------------------------------------------
+
+    async def submit(self, command: Any, companion: Stream[Any] | None = None) -> Done[S]:
+        """Decide a command on fresh state and append what it makes.
+
+        `companion` is another stream that is read in the same flush. Raises what `decide` refuses with, StoreError,
+        InDoubtError or DamageError. Cancelling the caller does not take the append back.
+        """
+        job: _Job[S] = _Job(command, companion)
+        self._jobs.append(job)
+        self._wake_drainer()
+        return await job.future
+
+    async def refresh(self) -> S:
+        """State read from the server after this call began."""
+        return (await self.submit(None)).state
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Call `observer` with every event from here on, and with None when the state was folded anew."""
+        self._observers.append(observer)
+        return lambda: self._observers.remove(observer)
+
+    @property
+    def folded(self) -> bool:
+        """Whether anything was read yet."""
+        return self._folded
+
+    @property
+    def observed(self) -> bool:
+        """Whether somebody here waits for what comes."""
+        return bool(self._observers)
+
+    def woken(self, wake_up: WakeUp) -> None:
+        """A wake-up is taken if it brings the next versions; else, and while nothing was read yet, the stream is."""
+        if not self._folded or wake_up.head.version <= self.position.version:
+            return
+        if not (wake_up.entries and self._absorb_quietly(wake_up.entries)):
+            self.read_soon()
+
+    def read_soon(self) -> None:
+        """Read in the background; wake-ups may have been lost."""
+        if any(job.command is None for job in self._jobs):
+            return
+        job: _Job[S] = _Job(None, None)
+        job.future.add_done_callback(_log_failure)
+        self._jobs.append(job)
+        self._wake_drainer()
+
+    # --- one append at a time ---------------------------------------------------------------------------------------
+
+    def _wake_drainer(self) -> None:
+        if self._drainer is None or self._drainer.done():
+            self._drainer = asyncio.create_task(self._drain(), name=f"drain {self.key.name}")
+
+    async def _drain(self) -> None:
+        while self._jobs:
+            jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), EVENTS_PER_APPEND_COUNT))]
+            jobs = [job for job in jobs if not job.future.done()]
+            if not jobs:
+                continue
+            try:
+                left = await self._handle(jobs)
+            except Foreign as error:
+                self._fail(jobs, DamageError(f"stream `{self.key.name}`: {error.text}", stream=self.key.name))
+            except LedgerError as error:
+                self._fail(jobs, error)
+            except BaseException as error:
+                self._fail([*jobs, *self._jobs], error)
+                self._jobs.clear()
+                raise
+            else:
+                self._jobs.extendleft(reversed(left))
+
+    def _fail(self, jobs: Sequence[_Job[S]], error: BaseException) -> None:
+        if isinstance(error, InDoubtError | DamageError):
+            self._forget()
+        for job in jobs:
+            job.fail(error)
+
+    async def _handle(self, jobs: list[_Job[S]]) -> list[_Job[S]]:
+        """Bring every job to its end but those that did not fit; these are given back."""
+        read_for_them = await self._ensure_folded()
+        for _ in range(ROUNDS_MAX):
+            batch, left = await self._plan(jobs)
+            if batch.events:
+                after = self.position
+                answer = await self._append(batch, jobs)
+                if await self._learn(batch, after, answer):
+                    self._finish(batch)
+                    return left
+                read_for_them = True
+            elif read_for_them:
+                self._finish(batch)
+                return left
+            else:
+                await self._read_tail()
+                read_for_them = True
+        raise StoreError(
+            f"stream `{self.key.name}` was written by others {ROUNDS_MAX} times in a row; try again", stream=self.key.name
+        )
+
+    async def _plan(self, jobs: list[_Job[S]]) -> tuple[_Batch[S], list[_Job[S]]]:
+        now_ms = max(self._store.clock.now_ms(), self.position.ms)
+        batch = _Batch(self.state)
+        # Who only reads causes nothing.
+        reading = all(job.command is None for job in jobs)
+        due = Plan() if reading else await self._fold.settle(batch.state, now_ms)
+        if due.events:
+            self._speculate(batch, due, now_ms)
+        if due.more:
+            return batch, jobs
+        next_due_ms = self._fold.next_due_ms(batch.state)
+        if next_due_ms is not None:
+            batch.not_after_ms = next_due_ms - 1
+        for index, job in enumerate(jobs):
+            if batch.events and len(batch.events) >= EVENTS_PER_APPEND_COUNT:
+                return batch, jobs[index:]
+            self._decide(batch, job, now_ms)
+        return batch, []
+
+    def _decide(self, batch: _Batch[S], job: _Job[S], now_ms: int) -> None:
+        first = len(batch.events)
+        error: LedgerError | None = None
+        if job.command is not None and job.command is not SETTLE:
+            try:
+                self._speculate(batch, self._fold.decide(batch.state, job.command, now_ms), now_ms)
+            except LedgerError as refusal:
+                error = refusal
+        batch.outcomes.append((job, error, first, len(batch.events)))
+
+    def _speculate(self, batch: _Batch[S], plan: Plan, now_ms: int) -> None:
+        """Add a plan's events, and go on deciding as if they were written at `now_ms`."""
+        batch.narrow(plan)
+        for index, event in enumerate(plan.events):
+            event_id = plan.event_ids[index] if plan.event_ids else new_event_id()
+            batch.events.append((event, plan.actor, event_id))
+            version = self.position.version + len(batch.events)
+            batch.state = self._fold.evolve(batch.state, Recorded(event, plan.actor, now_ms, version, event_id))
+
+    async def _append(self, batch: _Batch[S], jobs: Sequence[_Job[S]]) -> Answer:
+        payloads = self._encode(batch)
+        now_ms = max(self._store.clock.now_ms(), self.position.ms)
+        append = Append(
+            key=self.key,
+            after=self.position,
+            payloads=payloads,
+            not_before_ms=batch.not_before_ms,
+            not_after_ms=batch.not_after_ms,
+            due=self._fold.due_hint(self.state, batch.state, now_ms),
+        )
+        companion = next((job.companion for job in jobs if job.companion is not None), None)
+        also_read = None if companion is None else (companion.key, companion.position)
+        answer, beside = await self._store.append(append, also_read)
+        if companion is not None:
+            await companion.take_beside(beside)
+        if isinstance(answer, Appended):
+            batch.written_at = Position(answer.ms, append.after.version + 1)
+            # A wake-up may have brought these entries already; what is known is passed over.
+            self._absorb(
+                [Entry(answer.ms, append.after.version + 1 + index, one) for index, one in enumerate(payloads)]
+            )
+        return answer
+
+    async def take_beside(self, entries: Sequence[Entry]) -> None:
+        """Entries that another stream's append brought along; when they fill a page, the rest is read."""
+        if not self._absorb_quietly(entries) or len(entries) >= PAGE_COUNT:
+            await self.refresh()
+
+    def _encode(self, batch: _Batch[S]) -> tuple[bytes, ...]:
+        prev = self._next_prev()
+        payloads: list[bytes] = []
+        for index, (event, actor, event_id) in enumerate(batch.events):
+            payload = codec.encode(event, event_id=event_id, prev=prev, actor=actor)
+            payloads.append(payload)
+            prev = chain.within_append(self.position.version + 1 + index, payload)
+        return tuple(payloads)
+
+    def _next_prev(self) -> str:
+        if self.position == START:
+            return chain.genesis(self.key.kind, self.key.id)
+        return chain.after_entry(self.position.ms, self.position.version, self._payload)
+
+    async def _learn(self, batch: _Batch[S], after: Position, answer: Answer) -> bool:
+        """Take in what an append came to; True when the batch is in the log."""
+        match answer:
+            case Appended():
+                return True
+            case Conflict():
+                await self._catch_up(batch, after, answer)
+                return batch.written_at is not None
+            case OutsideWindow():
+                return False
+            case Behind():
+                await self._fold_again(answer)
+                return False
+
+    async def _catch_up(self, batch: _Batch[S], after: Position, conflict: Conflict) -> None:
+        """Fold what others wrote. Our own event among it means: appended, and only the answer was lost.
+
+        The search begins where the append began, not where the fold is: a wake-up may have brought our own entries.
+        """
+        page = conflict.entries
+        while page:
+            own = next((entry for entry in page if _bears(entry, batch.events[0][2])), None)
+            if own is not None:
+                batch.written_at = own.position
+            self._absorb(page)
+            after = page[-1].position
+            if after.version >= conflict.head.version:
+                return
+            page = await self._store.read(self.key, after, PAGE_COUNT)
+
+    async def _fold_again(self, behind: Behind) -> None:
+        seen = self.position
+        log.warning("stream %s: the server has lost entry %s; folding again", self.key.name, seen)
+        self._forget()
+        await self._ensure_folded()
+        self._tell(None)
+        batch: _Batch[S] = _Batch(self.state)
+        plan = self._fold.decide(self.state, Regression(seen, self.position), self._store.clock.now_ms())
+        self._speculate(batch, plan, max(self._store.clock.now_ms(), self.position.ms))
+        if batch.events:
+            await self._learn_regression(batch)
+
+    async def _learn_regression(self, batch: _Batch[S]) -> None:
+        after = self.position
+        answer = await self._append(batch, ())
+        if isinstance(answer, Conflict):
+            # Another writer is repairing too; its record of the loss is as good as ours.
+            await self._catch_up(batch, after, answer)
+
+    def _finish(self, batch: _Batch[S]) -> None:
+        at = batch.written_at or self.position
+        for job, error, start, end in batch.outcomes:
+            if error is not None:
+                job.fail(error)
+                continue
+            made = tuple(
+                Recorded(event, actor, at.ms, at.version + start + index, event_id)
+                for index, (event, actor, event_id) in enumerate(batch.events[start:end])
+            )
+            job.succeed(Done(self.state, made))
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def _ensure_folded(self) -> bool:
+        """Fold from nothing if there is nothing; True when the server was read just now."""
+        if self._folded:
+            return False
+        opening = await self._store.open(self.key)
+        check_info(self.key, opening.info)
+        self._absorb(opening.entries)
+        while opening.info is not None and self.position.version < opening.info.last.version:
+            page = await self._store.read(self.key, self.position, PAGE_COUNT)
+            if not page:
+                break
+            self._absorb(page)
+        self._folded = True
+        return True
+
+    async def _read_tail(self) -> None:
+        while True:
+            page = await self._store.read(self.key, self.position, PAGE_COUNT)
+            self._absorb(page)
+            if len(page) < PAGE_COUNT:
+                return
+
+    def _absorb_quietly(self, entries: Sequence[Entry]) -> bool:
+        """Take entries that nobody asked for; False when they do not follow on, so that the stream must be read."""
+        if not self._folded:
+            return False
+        if entries and entries[0].version > self.position.version + 1:
+            return False
+        try:
+            self._absorb(entries)
+        except DamageError:
+            # Whoever reads next meets the same damage and has a caller to tell.
+            return False
+        return True
+
+    def _absorb(self, entries: Sequence[Entry]) -> None:
+        """Fold entries that come next, passing over those already known."""
+        for entry in entries:
+            if entry.version <= self.position.version:
+                continue
+            recorded = read_entry(self.key, entry, self.position, self._payload)
+            self.state = self._fold.evolve(self.state, recorded)
+            self.position = entry.position
+            self._payload = entry.payload
+            self._tell(recorded)
+
+    def _tell(self, recorded: Recorded | None) -> None:
+        for observer in list(self._observers):
+            observer(recorded)
+
+
+def _bears(entry: Entry, event_id: str) -> bool:
+    if event_id.encode() not in entry.payload:
+        return False
+    try:
+        return codec.decode(entry.payload).id == event_id
+    except DamageError:
+        return False
+
+
+class Regression(msgspec.Struct, frozen=True):
+    """The command with which a stream records that its server has lost entries."""
+
+    seen: Position
+    found: Position
+
+
+def read_entry(key: StreamKey, entry: Entry, before: Position, before_payload: bytes) -> Recorded:
+    """Decode one entry and check that it follows the one before. Raises DamageError."""
+    if entry.version != before.version + 1:
+        raise DamageError(
+            f"stream `{key.name}` has version {entry.version} after {before.version}; run verify",
+            stream=key.name,
+            version=entry.version,
+        )
+    try:
+        envelope = codec.decode(entry.payload)
+    except DamageError as error:
+        raise DamageError(
+            f"stream `{key.name}` version {entry.version}: {error.text}", stream=key.name, version=entry.version
+        ) from error
+    if before == START:
+        linked = envelope.prev == chain.genesis(key.kind, key.id)
+    else:
+        linked = entry.ms >= before.ms and chain.follows(
+            envelope.prev,
+            ms=entry.ms,
+            before_ms=before.ms,
+            before_version=before.version,
+            before_payload=before_payload,
+        )
+    if not linked:
+        raise DamageError(
+            f"stream `{key.name}` version {entry.version} does not follow the entry before it; run verify",
+            stream=key.name,
+            version=entry.version,
+        )
+    return Recorded(envelope.event, envelope.actor, entry.ms, entry.version, envelope.id)
+
+
+def check_info(key: StreamKey, info: StreamInfo | None) -> None:
+    """What the server says of a stream must fit a log that only grows. Raises DamageError."""
+    if info is None:
+        return
+    if info.length == 0:
+        raise DamageError(f"stream `{key.name}` exists but is empty: its entries were deleted", stream=key.name)
+    if info.max_deleted != START:
+        raise DamageError(f"stream `{key.name}`: entry {info.max_deleted} was deleted", stream=key.name)
+    if not info.length == info.entries_added == info.last.version:
+        raise DamageError(
+            f"stream `{key.name}` has {info.length} entries, {info.entries_added} were added and the last version is "
+            f"{info.last.version}: these must be the same",
+            stream=key.name,
+        )
+
+
+def _log_failure(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        log.warning("background read failed: %s", error)

@@ -1,0 +1,56 @@
+"""For tests of code that uses the ledger: a clock that the test moves, so that 60 s and 7 days pass at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger.durations import parse_duration
+from ledger.errors import InputError
+
+
+class TestClock:
+    """A server clock that stands still until it is moved. Hand it to `Ledger.connect(url, clock=…)`.
+
+    On a real server the append script then takes its time from here instead of from the server; every process that
+    shares such a ledger must be given the same clock, which is why it is for tests only.
+    """
+
+    __test__ = False
+    grace_ms = 0
+
+    def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._moved: set[asyncio.Event] = set()
+
+    @property
+    def known(self) -> bool:
+        return True
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def observe(self, now_ms: int) -> None:
+        """The server's answers bear this clock's own time: nothing to learn."""
+
+    def advance(self, duration: str | int) -> None:
+        """Move on by a duration (`"60s"`, `"7d"`) or by so many ms; everybody who waits is woken."""
+        ms = duration if isinstance(duration, int) else parse_duration(duration)
+        if ms is None or ms < 0:
+            raise InputError(f"the clock cannot be moved by `{duration}`")
+        self.set(self._now_ms + ms)
+
+    def set(self, now_ms: int) -> None:
+        """Set the time, also backwards (a server whose clock was corrected)."""
+        self._now_ms = now_ms
+        for event in list(self._moved):
+            event.set()
+
+    async def wait_until(self, ms: int) -> None:
+        event = asyncio.Event()
+        self._moved.add(event)
+        try:
+            while self._now_ms < ms:
+                event.clear()
+                await event.wait()
+        finally:
+            self._moved.discard(event)

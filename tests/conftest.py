@@ -1,0 +1,92 @@
+"""Which stores and servers the tests run on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import redis
+from redis.asyncio import Redis
+
+from ledger.stores.port import Store
+from ledger.stores.redis import RedisStore
+from ledger.testing import TestClock
+from tests.support.backends import BACKENDS, MEMORY, Backend, as_redis
+from tests.support.servers import RealServer, shared_server, start_server
+
+__all__ = ["shared_server", "start_server"]
+
+
+def pytest_report_header() -> str:
+    return f"ledger stores: {', '.join(BACKENDS)} (a real process on a unix socket, one a worker)"
+
+
+@pytest.fixture
+def clock() -> TestClock:
+    """The server's clock, which the test moves."""
+    return TestClock()
+
+
+@pytest.fixture
+def server(shared_server: RealServer) -> RealServer:
+    """A real server that holds nothing yet."""
+    with redis.Redis.from_url(shared_server.url) as client:
+        client.flushall()
+    return shared_server
+
+
+@pytest.fixture
+async def admin(server: RealServer) -> AsyncIterator[Redis]:
+    """A plain client of the real server: what an operator, or somebody with an ill will, has."""
+    async with Redis.from_url(server.url, protocol=2) as client:
+        yield client
+
+
+@pytest.fixture(params=BACKENDS)
+def backend_name(request: pytest.FixtureRequest) -> str:
+    """Every test that needs a store runs on all of them."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def storage(backend_name: str, request: pytest.FixtureRequest) -> RealServer | None:
+    """The real server, or None for the memory."""
+    if backend_name == MEMORY:
+        return None
+    server: RealServer = request.getfixturevalue("server")
+    return server
+
+
+@pytest.fixture
+async def backend(storage: RealServer | None, clock: TestClock) -> AsyncIterator[Backend]:
+    """Opens any number of stores that share one storage and the test's clock."""
+    backend = Backend(storage, clock)
+    yield backend
+    await backend.close()
+
+
+@pytest.fixture
+async def live_backend(storage: RealServer | None) -> AsyncIterator[Backend]:
+    """As `backend`, by the server's own clock."""
+    backend = Backend(storage, None)
+    yield backend
+    await backend.close()
+
+
+@pytest.fixture
+async def store(backend: Backend) -> Store:
+    return await backend.open()
+
+
+@pytest.fixture
+async def server_backend(server: RealServer, clock: TestClock) -> AsyncIterator[Backend]:
+    """As `backend`, on a real server only: for what cannot happen to a memory."""
+    backend = Backend(server, clock)
+    yield backend
+    await backend.close()
+
+
+@pytest.fixture
+async def server_store(server_backend: Backend) -> RedisStore:
+    return as_redis(await server_backend.open())

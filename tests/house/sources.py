@@ -1,0 +1,90 @@
+"""The project's own files and what stands in them, for the rules of this folder."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PACKAGES: Final = ("ledger", "projections", "workers")
+WRITTEN: Final = (*PACKAGES, "tests", "bench", "examples", "docs", "scripts", ".ci", ".")
+
+
+def files(*folders: str, suffix: str = ".py") -> list[str]:
+    """Paths below the folders that exist, relative to the checkout, in order."""
+    found = (path for folder in folders for path in _below(ROOT / folder) if path.name.endswith(suffix))
+    return sorted(path.relative_to(ROOT).as_posix() for path in found if "__pycache__" not in path.parts)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files; of the checkout itself only those at the top, since what else lies there is nobody's work."""
+    return (path for path in (folder.iterdir() if folder == ROOT else folder.rglob("*")) if path.is_file())
+
+
+def text_of(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+@cache
+def tree_of(file: str) -> ast.Module:
+    return ast.parse(text_of(file), file)
+
+
+def module_of(file: str) -> str:
+    """`ledger/policy/__init__.py` is the module `ledger.policy`."""
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def imports_of(file: str) -> list[tuple[int, str]]:
+    """Line and dotted name of all that a file imports, `from a import b` as `a` and as `a.b`."""
+    package = module_of(file).split(".")
+    if not file.endswith("__init__.py"):
+        package.pop()
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, name.name) for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found += [(node.lineno, base), *((node.lineno, f"{base}.{name.name}") for name in node.names)]
+    return found
+
+
+def names_used(file: str) -> list[tuple[int, str]]:
+    """Line and full dotted name of everything that a file refers to, whatever it calls it: `t.sleep` is `time.sleep`."""
+    tree = tree_of(file)
+    meaning: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            meaning |= {
+                n.asname or n.name.partition(".")[0]: n.name if n.asname else n.name.partition(".")[0]
+                for n in node.names
+            }
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            meaning |= {n.asname or n.name: f"{node.module}.{n.name}" for n in node.names}
+    return [
+        (node.lineno, name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Name) and (name := _dotted(node, meaning))
+    ]
+
+
+def _dotted(node: ast.expr, meaning: dict[str, str]) -> str | None:
+    if isinstance(node, ast.Name):
+        return meaning.get(node.id, node.id)
+    if isinstance(node, ast.Attribute) and (before := _dotted(node.value, meaning)):
+        return f"{before}.{node.attr}"
+    return None
+
+
+def strings_in(file: str) -> list[tuple[int, str]]:
+    """Line and text of every string, the fixed parts of f-strings included."""
+    return [
+        (node.lineno, node.value)
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]

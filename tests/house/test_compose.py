@@ -1,0 +1,135 @@
+"""compose.yaml, the Dockerfile and the Makefile name only commands, options and files that exist."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+import tomllib
+from typing import Any, Final
+
+import click
+import pytest
+import yaml
+
+from tests.house.sources import ROOT, text_of
+
+COMPOSE: Final[dict[str, Any]] = yaml.safe_load(text_of("compose.yaml"))
+SERVICES: Final[dict[str, dict[str, Any]]] = COMPOSE["services"]
+OURS: Final = [name for name, service in SERVICES.items() if "build" in service]
+URL: Final = "redis://redis:6379/0"
+
+
+def instructions(word: str) -> list[str]:
+    """What follows `word` in the Dockerfile, continued lines joined."""
+    lines = text_of("Dockerfile").replace("\\\n", " ").splitlines()
+    return [line.removeprefix(word).strip() for line in lines if line.startswith(f"{word} ")]
+
+
+def arguments(value: str | list[str]) -> list[str]:
+    """The program and its arguments of a command or a health check, in either notation."""
+    words = shlex.split(value) if isinstance(value, str) else list(value)
+    if words[0] == "CMD-SHELL":
+        return shlex.split(words[1].partition("|")[0])
+    return words[1:] if words[0] == "CMD" else words
+
+
+def all_commands() -> list[list[str]]:
+    found = [service[key] for service in SERVICES.values() for key in ("command", "entrypoint") if key in service]
+    found += [service["healthcheck"]["test"] for service in SERVICES.values()]
+    found += [json.loads(value) for word in ("CMD", "ENTRYPOINT") for value in instructions(word)]
+    found += [f"permission-ledger {words}" for words in re.findall(r"\$\(COMMAND\) (.+)", text_of("Makefile"))]
+    return [arguments(value) for value in found]
+
+
+def command_line() -> click.Group:
+    module = importlib.import_module("workers.cli")
+    groups = [value for value in vars(module).values() if isinstance(value, click.Group)]
+    return max(groups, key=lambda group: len(group.list_commands(click.Context(group))))
+
+
+def accepts(words: list[str]) -> None:
+    """Read the arguments as the command line would, without running anything. Raises click.UsageError."""
+    command: click.Command = command_line()
+    context = click.Context(command, info_name="permission-ledger")
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        name, *words = words
+        inner = command.get_command(context, name)
+        assert inner is not None, f"`{name}` is no command of `{context.command_path}`"
+        command, context = inner, click.Context(inner, parent=context, info_name=name)
+    if words != ["--help"]:
+        command.make_context(context.info_name, words, parent=context.parent)
+
+
+@pytest.mark.parametrize("words", all_commands(), ids=" ".join)
+def test_every_command_exists_with_its_options(words: list[str]) -> None:
+    program, *rest = words
+    assert program in {"permission-ledger", "redis-cli", "redis-server"}
+    if program == "permission-ledger" and (ROOT / "workers/cli.py").exists():
+        accepts(rest)
+
+
+def test_one_server_one_projector_and_two_expiry_workers_are_started() -> None:
+    running = {name: (arguments(s["command"]), s.get("deploy", {}).get("replicas", 1)) for name, s in SERVICES.items()}
+    durable = ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
+    assert running == {
+        "redis": (["redis-server", *durable], 1),
+        "projector": (["permission-ledger", "worker", "projector"], 1),
+        "expiry": (["permission-ledger", "worker", "expiry"], 2),
+    }
+
+
+def test_the_log_lives_in_a_volume_that_is_declared() -> None:
+    assert SERVICES["redis"]["volumes"] == ["redis-data:/data"]
+    assert set(COMPOSE["volumes"]) == {"redis-data"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_has_a_health_check_and_comes_back(name: str) -> None:
+    service = SERVICES[name]
+    assert set(service["healthcheck"]) == {"test", "interval", "timeout", "retries", "start_period"}
+    assert service["restart"] == "unless-stopped"
+
+
+def test_the_server_is_reached_from_this_machine_only() -> None:
+    assert SERVICES["redis"]["ports"] == ["127.0.0.1:6379:6379"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_worker_waits_for_the_server_and_is_asked_about_the_same_one(name: str) -> None:
+    service = SERVICES[name]
+    assert service["environment"] == {"PERMISSION_LEDGER_URL": URL}
+    assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
+    assert arguments(service["healthcheck"]["test"]) == ["permission-ledger", "doctor", "--url", URL]
+
+
+def copied() -> list[str]:
+    """Everything that the build takes from the checkout."""
+    lines = [value.split() for value in instructions("COPY")]
+    return sorted(source for words in lines if not words[0].startswith("--from") for source in words[:-1])
+
+
+def let_through(file: str) -> bool:
+    """Whether .dockerignore, which shuts everything out first, opens the door for this path."""
+    lines = [line for line in text_of(".dockerignore").splitlines() if line and not line.startswith("#")]
+    assert lines[0] == "*"
+    return any(line.startswith("!") and f"{file}/".startswith(f"{line[1:]}/") for line in lines)
+
+
+@pytest.mark.parametrize("source", copied())
+def test_the_image_is_built_from_files_that_exist_and_are_let_through(source: str) -> None:
+    assert ((ROOT / source).exists(), let_through(source)) == (True, True)
+
+
+def test_the_image_is_built_from_all_that_the_wheel_is_made_of() -> None:
+    pyproject = tomllib.loads(text_of("pyproject.toml"))
+    project, wheel = pyproject["project"], pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {"pyproject.toml", *wheel["packages"], *project["license-files"]}
+    if "readme" in project:
+        needed.add(project["readme"])
+    assert needed <= set(copied())
+
+
+def test_the_image_runs_as_nobody_in_particular() -> None:
+    assert instructions("USER") == ["ledger"]

@@ -1,0 +1,186 @@
+"""The rules of this house that no linter knows. Each says what to do instead."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from typing import Final
+
+import pytest
+
+from tests.house.sources import (
+    PACKAGES,
+    ROOT,
+    WRITTEN,
+    files,
+    imports_of,
+    module_of,
+    names_used,
+    strings_in,
+    text_of,
+    tree_of,
+)
+
+MOST_LINES: Final = 600
+
+PURE: Final = (
+    "ledger/session.py",
+    "ledger/session/*",
+    "ledger/policy/*",
+    "ledger/events.py",
+    "ledger/codec.py",
+    "ledger/chain.py",
+)
+SOURCES: Final = files(*PACKAGES)
+# What people wrote; recordings and test data say what they say.
+AUTHORED: Final = [file for file in files(*WRITTEN, suffix="") if not {"data", "corpus", "cases"} & {*file.split("/")}]
+PURE_SOURCES: Final = [file for file in SOURCES if any(fnmatch(file, pattern) for pattern in PURE)]
+
+
+@dataclass(frozen=True)
+class Ban:
+    """A name that is not used in files of these patterns (but for `besides`), and what is used in its place."""
+
+    name: str
+    where: tuple[str, ...]
+    instead: str
+    besides: tuple[str, ...] = ()
+
+    def covers(self, file: str) -> bool:
+        return any(fnmatch(file, pattern) for pattern in self.where) and file not in self.besides
+
+
+TESTS: Final = ("tests/*",)
+WAITING: Final = ("tests/support/waiting.py",)
+
+BANS: Final = [
+    Ban("time.sleep", TESTS, "wait_until of tests.support.waiting: it names the condition", WAITING),
+    Ban("asyncio.sleep", TESTS, "wait_until_async of tests.support.waiting: it names the condition", WAITING),
+    Ban("pytest.skip", TESTS, "give the test what it needs"),
+    Ban("pytest.importorskip", TESTS, "give the test what it needs"),
+    Ban("pytest.mark.skip", TESTS, "give the test what it needs"),
+    Ban("pytest.mark.skipif", TESTS, "give the test what it needs"),
+    Ban("print", ("ledger/*", "projections/*"), "return it: what a person sees is printed by workers"),
+    Ban("datetime.datetime.now", PURE, "a time in the command or the state"),
+    Ban("datetime.datetime.utcnow", PURE, "a time in the command or the state"),
+    Ban("datetime.datetime.today", PURE, "a time in the command or the state"),
+    Ban("datetime.date.today", PURE, "a time in the command or the state"),
+    Ban("time.time", PURE, "a time in the command or the state"),
+    Ban("time.time_ns", PURE, "a time in the command or the state"),
+    Ban("time.monotonic", PURE, "a time in the command or the state"),
+    Ban("os.environ", PURE, "a value that the caller read"),
+    Ban("os.getenv", PURE, "a value that the caller read"),
+    Ban("os.urandom", PURE, "an id in the command"),
+]
+
+# Signals between parts of one package: caught before they reach a caller, so they are not of the public tree.
+SIGNALS: Final = {
+    "ledger.policy.jsonc.JsonSyntaxError": "becomes a PolicyError with file and line",
+    "ledger.stores.embedded.binary.UnfitError": "the next place for a server binary is tried",
+    "ledger.stores.embedded.errors.AbandonedError": "the server that was waited for is given up; another is started",
+    "ledger.stores.link.LinkError": "the store says what it means for the command: unreachable or in doubt",
+    "ledger.stores.port.Foreign": "the fold reports it as damage",
+}
+
+# Not imported by any other module of the packages, on purpose.
+ENTRANCES: Final = {
+    "ledger.testing": "for the tests of those who use the ledger",
+}
+
+
+@pytest.mark.parametrize("file", files("tests", *PACKAGES))
+def test_a_file_uses_no_banned_name(file: str) -> None:
+    bans = [ban for ban in BANS if ban.covers(file)]
+    found = [
+        f"{file}:{line}: `{name}` is not used here; instead: {ban.instead}"
+        for line, name in names_used(file)
+        for ban in bans
+        if name == ban.name
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("file", PURE_SOURCES)
+def test_pure_code_never_waits(file: str) -> None:
+    waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
+    assert [f"{file}:{node.lineno}" for node in ast.walk(tree_of(file)) if isinstance(node, waiting)] == []
+
+
+@pytest.mark.parametrize("file", AUTHORED)
+def test_a_file_holds_no_leftover_notes(file: str) -> None:
+    leftover = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)) + r")\b")
+    lines = enumerate((ROOT / file).read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+    assert [f"{file}:{number}: {line}" for number, line in lines if leftover.search(line)] == []
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_a_source_file_is_short_enough_to_be_read_in_one_go(file: str) -> None:
+    assert len(text_of(file).splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("file", [file for file in SOURCES if file != "ledger/stores/keys.py"])
+def test_key_names_are_made_in_one_module_only(file: str) -> None:
+    own = [f"{file}:{line}: `{text}`" for line, text in strings_in(file) if text.startswith(("pl:", "{pl:"))]
+    assert own == [], "every key name comes from ledger/stores/keys.py"
+
+
+@pytest.mark.parametrize("file", files("ledger", suffix=".lua"))
+def test_scripts_are_given_their_keys(file: str) -> None:
+    assert re.findall(r"""["']\{?pl:""", text_of(file)) == [], "a script takes its keys from KEYS"
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_every_error_is_named_so_and_derives_from_the_root(file: str) -> None:
+    from ledger.errors import LedgerError  # noqa: PLC0415 - a broken package is this test's failure, not the file's
+
+    module = module_of(file)
+    if not any(isinstance(node, ast.ClassDef) for node in ast.walk(tree_of(file))):
+        return
+    classes = [value for value in vars(importlib.import_module(module)).values() if isinstance(value, type)]
+    own = [cls for cls in classes if issubclass(cls, BaseException) and cls.__module__ == module]
+    strangers = [
+        f"{module}.{cls.__name__}"
+        for cls in own
+        if not (cls.__name__.endswith("Error") and issubclass(cls, LedgerError)) and not _shown_by_click(cls)
+    ]
+    assert [name for name in strangers if name not in SIGNALS] == []
+
+
+def _shown_by_click(cls: type) -> bool:
+    """The command line's own errors know their exit code through click."""
+    return cls.__name__.endswith("Error") and any(base.__module__ == "click.exceptions" for base in cls.__mro__)
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_every_exempted_signal_exists(name: str) -> None:
+    module, _, cls = name.rpartition(".")
+    assert isinstance(getattr(importlib.import_module(module), cls), type)
+
+
+@pytest.mark.parametrize("file", [file for file in SOURCES if not file.endswith(("__init__.py", "__main__.py"))])
+def test_every_module_is_imported_by_another_or_is_an_entrance(file: str) -> None:
+    entered = {*_reached(), *_started(), *ENTRANCES}
+    assert [module for module in [module_of(file)] if module not in entered] == []
+
+
+@cache
+def _reached() -> set[str]:
+    """Modules that a source file imports, or names in a string for a late import."""
+    return {
+        name.partition(":")[0]
+        for file in SOURCES
+        for _, name in (*imports_of(file), *strings_in(file))
+        if name.partition(":")[0] != module_of(file)
+    }
+
+
+def _started() -> set[str]:
+    """Modules that the installed distribution starts by itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    points = [project.get("scripts", {}), *project.get("entry-points", {}).values()]
+    return {target.partition(":")[0] for group in points for target in group.values()}

@@ -1,0 +1,120 @@
+"""What is handed out: the wheel, and the lock that a checkout and an image are made from."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+from zipfile import ZipFile
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.house.sources import PACKAGES, ROOT, files, imports_of, module_of, text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PYPROJECT: Final[dict[str, Any]] = tomllib.loads(text_of("pyproject.toml"))
+PROJECT: Final[dict[str, Any]] = PYPROJECT["project"]
+LOCKS: Final = ("requirements/build.txt", "requirements/dev.txt", "requirements/runtime.txt")
+
+# Names to import that differ from the distribution's.
+IMPORTED_AS: Final = {"rpds-py": "rpds"}
+DEVELOPMENT: Final = ("_pytest", "hypothesis", "importlinter", "mypy", "pytest", "pytest_asyncio", "xdist", "yaml")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built by the locked backend, without isolation and without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env={**os.environ, "NO_COLOR": "1"})
+    [built] = folder.iterdir()
+    return built
+
+
+def test_the_wheel_is_pure_and_bears_the_name_and_version(wheel: Path) -> None:
+    assert wheel.name == f"permission_ledger-{PROJECT['version']}-py3-none-any.whl"
+
+
+def test_the_wheel_holds_exactly_the_three_packages_with_their_scripts_and_data(wheel: Path) -> None:
+    metadata = f"permission_ledger-{PROJECT['version']}.dist-info/"
+    names = ZipFile(wheel).namelist()
+    inside = sorted(name for name in names if not name.startswith(metadata))
+    assert inside == files(*PACKAGES, suffix="")
+    assert {name.partition("/")[0] for name in inside} == set(PACKAGES)
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(inside)
+    assert "ledger/stores/append.lua" in inside
+
+
+def test_the_wheel_installs_one_command_and_the_licence(wheel: Path) -> None:
+    metadata = f"permission_ledger-{PROJECT['version']}.dist-info"
+    with ZipFile(wheel) as archive:
+        assert archive.read(f"{metadata}/entry_points.txt").decode().split() == [
+            "[console_scripts]",
+            "permission-ledger",
+            "=",
+            "workers.cli:main",
+        ]
+        assert archive.read(f"{metadata}/licenses/LICENSE").decode() == text_of("LICENSE")
+
+
+def test_every_module_loads_without_the_packages_of_development() -> None:
+    modules = [module_of(file) for file in files(*PACKAGES) if not file.endswith("__main__.py")]
+    code = (
+        "import importlib, sys\n"
+        f"for name in {DEVELOPMENT!r}: sys.modules[name] = None\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("file", files(*PACKAGES))
+def test_a_source_file_imports_only_what_is_declared(file: str) -> None:
+    declared = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["embedded"], "hiredis"]
+    names = [Requirement(line).name for line in declared]
+    known = {*sys.stdlib_module_names, *PACKAGES, *(IMPORTED_AS.get(name, name) for name in names)}
+    strangers = [f"{file}:{line}: {name}" for line, name in imports_of(file) if name.partition(".")[0] not in known]
+    assert strangers == []
+
+
+def entries(lock: str) -> list[str]:
+    """One string a requirement, its hashes included."""
+    return text_of(lock).replace("\\\n", " ").splitlines()
+
+
+def pins(lock: str) -> dict[str, str]:
+    return {name: version for name, _, version in (entry.split()[0].partition("==") for entry in entries(lock))}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_versions_and_hashes_and_no_address(lock: str) -> None:
+    entry = re.compile(r"[a-z0-9-]+==[0-9][0-9a-z.]*( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+")
+    assert [line for line in entries(lock) if not entry.fullmatch(line)] == []
+
+
+@pytest.mark.parametrize("lock", ["requirements/build.txt", "requirements/runtime.txt"])
+def test_the_smaller_locks_say_what_the_lock_of_development_says(lock: str) -> None:
+    assert pins(lock).items() <= pins("requirements/dev.txt").items()
+
+
+@pytest.mark.parametrize(
+    ("lock", "declared"),
+    [
+        ("requirements/runtime.txt", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["embedded"]]),
+        ("requirements/build.txt", PYPROJECT["build-system"]["requires"]),
+        ("requirements/build.txt", PYPROJECT["dependency-groups"]["build"]),
+        ("requirements/dev.txt", [line for line in PYPROJECT["dependency-groups"]["dev"] if isinstance(line, str)]),
+    ],
+    ids=["runtime", "backend", "build", "dev"],
+)
+def test_a_lock_holds_what_is_declared_in_a_version_that_is_declared(lock: str, declared: list[str]) -> None:
+    locked = pins(lock)
+    wanted = [Requirement(line) for line in declared]
+    assert [str(want) for want in wanted if locked.get(canonicalize_name(want.name), "0") not in want.specifier] == []

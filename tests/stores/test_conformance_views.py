@@ -1,0 +1,112 @@
+"""Views and their checkpoints, changed in one step; the same on every store."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger.stores.port import Store, StreamKey, ViewWrite
+from tests.support.backends import SESSION, Backend, written
+
+
+async def test_nothing_was_projected_in_the_beginning(store: Store) -> None:
+    partition = store.partition_of(SESSION)
+    assert await store.checkpoint(SESSION) == 0
+    assert dict(await store.view("pending", partition)) == {}
+    assert await store.view_field("pending", partition, "per_1") is None
+
+
+async def test_views_and_checkpoint_change_together(backend: Backend) -> None:
+    store, reader = await backend.open(), await backend.open()
+    partition = store.partition_of(SESSION)
+    writes = [ViewWrite("pending", "per_1", b"\x00one"), ViewWrite("sessions", "ses_1", b"open")]
+    assert await store.project(SESSION, 0, 3, writes)
+    assert await reader.checkpoint(SESSION) == 3
+    assert dict(await reader.view("pending", partition)) == {"per_1": b"\x00one"}
+    assert await reader.view_field("sessions", partition, "ses_1") == b"open"
+    assert await reader.view_field("sessions", partition, "ses_2") is None
+
+
+async def test_a_projector_that_is_late_changes_nothing(store: Store) -> None:
+    assert await store.project(SESSION, 0, 2, [ViewWrite("pending", "per_1", b"new")])
+    assert not await store.project(SESSION, 0, 1, [ViewWrite("pending", "per_1", b"old")])
+    assert not await store.project(SESSION, 3, 4, [ViewWrite("pending", "per_1", b"ahead")])
+    assert await store.checkpoint(SESSION) == 2
+    assert await store.view_field("pending", store.partition_of(SESSION), "per_1") == b"new"
+
+
+async def test_of_two_projectors_at_once_one_counts(backend: Backend) -> None:
+    stores = [await backend.open() for _ in range(4)]
+    count = [ViewWrite("counts", "allowed", 1, "count")]
+    done = await asyncio.gather(*(store.project(SESSION, 0, 1, count) for store in stores for _ in range(4)))
+    assert done.count(True) == 1
+    assert await stores[0].view_field("counts", stores[0].partition_of(SESSION), "allowed") == b"1"
+
+
+async def test_fields_are_replaced_and_removed(store: Store) -> None:
+    partition = store.partition_of(SESSION)
+    await store.project(SESSION, 0, 1, [ViewWrite("pending", "a", b"1"), ViewWrite("pending", "b", b"2")])
+    await store.project(
+        SESSION,
+        1,
+        2,
+        [
+            ViewWrite("pending", "a", None),
+            ViewWrite("pending", "b", b""),
+            ViewWrite("pending", "never_there", None),
+        ],
+    )
+    assert dict(await store.view("pending", partition)) == {"b": b""}
+
+
+async def test_writes_of_one_step_apply_in_order(store: Store) -> None:
+    writes = [ViewWrite("pending", "a", b"1"), ViewWrite("pending", "a", None), ViewWrite("pending", "a", b"2")]
+    await store.project(SESSION, 0, 1, writes)
+    assert await store.view_field("pending", store.partition_of(SESSION), "a") == b"2"
+
+
+async def test_counts_are_added_up(store: Store) -> None:
+    partition = store.partition_of(SESSION)
+    await store.project(
+        SESSION, 0, 1, [ViewWrite("counts", "asked", 2, "count"), ViewWrite("counts", "open", 1, "count")]
+    )
+    await store.project(
+        SESSION, 1, 2, [ViewWrite("counts", "asked", 3, "count"), ViewWrite("counts", "open", -1, "count")]
+    )
+    assert dict(await store.view("counts", partition)) == {"asked": b"5", "open": b"0"}
+
+
+async def test_a_sorted_view_holds_a_number_for_each_field(store: Store) -> None:
+    partition = store.partition_of(SESSION)
+    ms = 1_800_000_000_000
+    writes = [ViewWrite("recent", name, ms + number, "sorted") for name, number in (("b", 2), ("a", 1), ("c", 3))]
+    await store.project(SESSION, 0, 1, writes)
+    await store.project(
+        SESSION, 1, 2, [ViewWrite("recent", "a", ms + 9, "sorted"), ViewWrite("recent", "c", None, "sorted")]
+    )
+    assert dict(await store.view("recent", partition)) == {"a": b"1800000000009", "b": b"1800000000002"}
+    assert await store.view_field("recent", partition, "a") == b"1800000000009"
+    assert await store.view_field("recent", partition, "c") is None
+
+
+async def test_a_step_without_changes_moves_the_checkpoint(store: Store) -> None:
+    assert await store.project(SESSION, 0, 5, [])
+    assert await store.checkpoint(SESSION) == 5
+
+
+async def test_dropping_the_views_of_a_partition_keeps_the_streams_and_the_other_partitions(store: Store) -> None:
+    elsewhere = next(
+        key
+        for key in (StreamKey("session", f"ses_{number}") for number in range(100))
+        if store.partition_of(key) != store.partition_of(SESSION)
+    )
+    await written(store, b"a")
+    for key in (SESSION, elsewhere):
+        await store.project(key, 0, 1, [ViewWrite("pending", "per_1", b"x"), ViewWrite("recent", "s", 1, "sorted")])
+    await store.drop_views(store.partition_of(SESSION))
+    assert await store.checkpoint(SESSION) == 0
+    assert dict(await store.view("pending", store.partition_of(SESSION))) == {}
+    assert dict(await store.view("recent", store.partition_of(SESSION))) == {}
+    assert await store.checkpoint(elsewhere) == 1
+    assert dict(await store.view("pending", store.partition_of(elsewhere))) == {"per_1": b"x"}
+    assert [key async for key in store.streams()] == [SESSION]
+    assert await store.project(SESSION, 0, 1, [ViewWrite("pending", "per_1", b"again")])

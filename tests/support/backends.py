@@ -1,0 +1,98 @@
+"""What a store test runs on: the memory, or a real server; several stores may share one, as processes do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ledger.stores.clock import Clock
+from ledger.stores.memory import MemoryServer, MemoryStore
+from ledger.stores.opening import open_store
+from ledger.stores.port import START, Answer, Append, Appended, Due, Entry, Position, Store, StreamKey
+from ledger.stores.redis import RedisStore
+from tests.support.servers import EMBEDDED, RealServer, binary_named
+
+PARTITION_COUNT: Final = 8
+"""Few, so that calls that go to all partitions stay cheap."""
+
+MEMORY: Final = "memory"
+SERVER: Final = str(binary_named(EMBEDDED)).replace(" ", "-")
+BACKENDS: Final = (MEMORY, SERVER)
+
+SESSION: Final = StreamKey("session", "ses_1")
+PROJECT: Final = StreamKey("project", "shop")
+
+
+class Backend:
+    """Opens stores on one server; `clock` None is the server's own clock."""
+
+    def __init__(self, server: RealServer | None, clock: Clock | None) -> None:
+        self._server = server
+        self._clock = clock
+        self._memory = MemoryServer(clock, PARTITION_COUNT)
+        self._opened: list[Store] = []
+
+    @property
+    def is_memory(self) -> bool:
+        return self._server is None
+
+    async def open(self) -> Store:
+        """A store as a process of its own would have it, started."""
+        store = self._made()
+        self._opened.append(store)
+        await store.start()
+        return store
+
+    def _made(self) -> Store:
+        if self._server is None:
+            return MemoryStore(self._memory)
+        return open_store(self._server.url, clock=self._clock, partition_count=PARTITION_COUNT)
+
+    async def close(self) -> None:
+        for store in self._opened:
+            await store.close()
+
+
+def append_of(
+    *payloads: bytes,
+    key: StreamKey = SESSION,
+    after: Position = START,
+    due: Due | str | None = None,
+    window: tuple[int | None, int | None] = (None, None),
+) -> Append:
+    return Append(key=key, after=after, payloads=payloads, due=due, not_before_ms=window[0], not_after_ms=window[1])
+
+
+async def written(
+    store: Store, *payloads: bytes, key: StreamKey = SESSION, after: Position = START, due: Due | str | None = None
+) -> Position:
+    """Append where nobody is in the way; the position of the last entry."""
+    answer = await answer_to(store, append_of(*payloads, key=key, after=after, due=due))
+    assert isinstance(answer, Appended), answer
+    return Position(answer.ms, after.version + len(payloads))
+
+
+async def answer_to(store: Store, append: Append) -> Answer:
+    answer, beside = await store.append(append)
+    assert beside == ()
+    return answer
+
+
+async def log_of(store: Store, key: StreamKey = SESSION) -> tuple[Entry, ...]:
+    """All entries, page by page."""
+    entries: list[Entry] = []
+    after = START
+    while page := await store.read(key, after, 1000):
+        entries += page
+        after = page[-1].position
+    return tuple(entries)
+
+
+def entries(ms: int, first_version: int, payloads: Sequence[bytes]) -> tuple[Entry, ...]:
+    return tuple(Entry(ms, first_version + index, payload) for index, payload in enumerate(payloads))
+
+
+def as_redis(store: Store) -> RedisStore:
+    """The store of a real server, for what only such a one has."""
+    assert isinstance(store, RedisStore)
+    return store

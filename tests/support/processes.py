@@ -1,0 +1,44 @@
+"""Python programs that a test starts beside itself, and may kill."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def python(
+    program: str, *arguments: str | Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a program's text in a session of its own, its three streams in the test's hands; gone after the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        with process:
+            yield process
+    finally:
+        process.kill()
+
+
+def next_line(process: subprocess.Popen[str]) -> str:
+    """The next line that the program prints; fails with its error output when it ended instead."""
+    assert process.stdout
+    assert process.stderr
+    line = process.stdout.readline()
+    assert line, f"the program ended without a word:\n{process.stderr.read()}"
+    return line.strip()
