@@ -12,6 +12,7 @@ from typing import Final
 
 from ledger.policy.shell.model import Analysis, Command, Redirect, Word
 from ledger.policy.shell.text import join_lines, strange_character, too_long
+from ledger.policy.shell.words import decode
 
 TOO_LONG_REASON: Final = "the line is longer than 64 KiB and was not read"
 
@@ -25,14 +26,11 @@ _TOKEN = re.compile(
     |(?P<word>(?:[^\s'"\\$`&|;<>()]++|{_QUOTES})++)""",
     re.DOTALL | re.VERBOSE,
 )
-_WORD_PIECE = re.compile(rf"(?:{_QUOTES})|[^'\"\\]++", re.DOTALL)
-_DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
-_GLOB = re.compile(r"[*?\[]")
 _NAME = re.compile(r"[!-~]+")
 
-_RESERVED: Final = frozenset(
-    "! { } [[ ]] if then elif else fi for while until do done case esac select function coproc time".split()
+RESERVED: Final = frozenset(
+    "! { } [[ ]] if then elif else fi for while until do done case esac select function coproc time".split()  # noqa: SIM905
 )
 _LINE_JOINS: Final = frozenset({"&&", "||", "|", "|&"})
 
@@ -192,32 +190,12 @@ class _Reader:
 
 def _word(raw: str) -> Word:
     """Decode a word of the plain subset. Raises NotPlain for a brace expansion and for a tilde other than `~/`."""
-    if "'" not in raw and '"' not in raw and "\\" not in raw:
-        resolved, bare, quoted = raw, raw, False
-    else:
-        pieces, bare_pieces = [], []
-        for piece in _WORD_PIECE.findall(raw):
-            text, is_bare = _unquote(piece)
-            pieces.append(text)
-            bare_pieces.append(piece if is_bare else "\0")
-        resolved, bare, quoted = "".join(pieces), "".join(bare_pieces), True
-    if "{" in bare and ("," in raw or ".." in raw):
+    word, bare = decode(raw)
+    if word.resolved is None:
         raise NotPlain(f"`{raw}` may expand to several words")
-    tilde = bare.startswith("~")
-    if tilde and bare != "~" and not bare.startswith("~/"):
+    if word.tilde and bare != "~" and not bare.startswith("~/"):
         raise NotPlain(f"`{raw}` names somebody's home directory")
-    return Word(raw, resolved, quoted, _GLOB.search(bare) is not None and raw not in ("[", "]"), tilde)
-
-
-def _unquote(piece: str) -> tuple[str, bool]:
-    first = piece[0]
-    if first == "'":
-        return piece[1:-1], False
-    if first == '"':
-        return _DOUBLE_ESCAPE.sub(r"\1", piece[1:-1]), False
-    if first == "\\":
-        return piece[1:], False
-    return piece, True
+    return word
 
 
 def _check_name(word: Word) -> None:
@@ -232,7 +210,7 @@ def _check_name(word: Word) -> None:
 
 
 def _check_reserved(raw: str) -> None:
-    if raw in _RESERVED:
+    if raw in RESERVED:
         raise NotPlain(f"`{raw}` is part of a compound command")
     if "=" in raw and _ASSIGNMENT.match(raw):
         raise NotPlain(f"`{raw}` sets a variable")
