@@ -38,6 +38,8 @@ _LANGUAGE: Final = Language(tree_sitter_bash.language())
 
 _BACKTICKS: Final = re.compile(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL)
 
+_BACKTICK_ESCAPE = re.compile(r"\\([$`\\])")
+
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _COMMAND_LIKE: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
 _SOURCE_WORDS: Final = frozenset({"command_name", "word", "string", "raw_string", "concatenation"})
@@ -163,17 +165,25 @@ class _Walk:
                 nodes = [node] if kind == "variable_assignment" else node.named_children
                 self._bare(node, inside, assignments=[self._assignment(child) for child in nodes])
             else:
-                if kind == "expansion":
+                if kind in ("expansion", "command_substitution"):
                     self._missed_backticks(node, inside)
+                elif kind == "ERROR" and node.named_children and node.named_children[0].type == "command_name":
+                    self._command(node, node, [], inside)
+                    continue
                 self._descend(node.named_children, inside)
         return self.found
 
     def _missed_backticks(self, node: Node, inside: str | None) -> None:
-        """The grammar reads the backticks of ``${x-`a b`}`` as letters of the default value."""
+        """The grammar reads the backticks of ``${x-`a b`}``, and escaped ones inside backticks, as letters."""
         text = _slice(self.data, node)
-        if "`" not in text or any(child.type == "command_substitution" for child in node.named_children):
+        if "`" not in text:
             return
-        for script in _BACKTICKS.findall(text):
+        if node.type == "expansion":
+            known = any(child.type == "command_substitution" for child in node.named_children)
+            scripts = [] if known else _BACKTICKS.findall(text)
+        else:
+            scripts = [_BACKTICK_ESCAPE.sub(r"\1", text[1:-1])] if text[0] == "`" and "\\" in text else []
+        for script in scripts:
             self.found += parse(script, self.budget, inside)
 
     def _descend(self, nodes: list[Node], inside: str | None) -> None:

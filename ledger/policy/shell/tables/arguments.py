@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import msgspec
+
+
+class Danger(msgspec.Struct):
+    pass
+
+
+ARGUMENTS: dict[str, Danger] = {}
