@@ -225,9 +225,10 @@ class _Walk:
 
     def _command(self, node: Node, around: Node, redirects: list[Node], inside: str | None) -> None:
         assignments, words, own = [], [], list(redirects)
-        if node.type == "test_command":
+        split = node.type in ("test_command", "ERROR")
+        if split:
             words = [decode(raw)[0] for raw in _slice(self.data, node).split()]
-        for child in node.children if node.type != "test_command" else ():
+        for child in () if split else node.children:
             if child.type == "variable_assignment" and node.type == "command" and not words:
                 assignments.append(self._assignment(child))
             elif child.type in _REDIRECTS:

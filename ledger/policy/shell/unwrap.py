@@ -115,15 +115,26 @@ def _inside(found: Found, budget: Budget) -> Iterator[Found]:
     if not command.words:
         return
     program = loosen(command.words[0])
-    names = lookups(program)
     if command.words[0].resolved is None:
         yield from _dynamic(command, budget)
-        return
-    if program in _GRAMMAR:
+    elif program in _GRAMMAR:
         if len(command.words) > 1:
             yield Found(_inner(command, command.words[1:], Wrapper.OPAQUE))
-        return
+    else:
+        yield from _known(found, lookups(program), budget)
+        if program in _READS_SUBSCRIPTS:
+            for word in command.words[1:]:
+                if word.quoted and ("$(" in loosen(word) or "`" in loosen(word)):
+                    yield from _script(command, loosen(word), budget)
+
+
+def _known(found: Found, names: Sequence[str], budget: Budget) -> Iterator[Found]:
+    command = found.command
     for name in names:
+        special = _SPECIAL.get(name)
+        if special is not None:
+            yield from special(command, budget)
+            return
         if name in TRANSPARENT:
             peeled = peel(command)
             yield from [Found(peeled)] if peeled else _opaque(command, TRANSPARENT[name].wide, budget)
@@ -131,20 +142,10 @@ def _inside(found: Found, budget: Budget) -> Iterator[Found]:
         if name in SHELLS:
             yield from _shell(found, budget)
             return
-        if name == "command" and len(command.words) > 1 and _ONLY_LOOKS.fullmatch(loosen(command.words[1])):
-            return
         if name in OPAQUE:
-            yield from _trap(command, budget) if name == "trap" else _opaque(command, OPAQUE[name], budget)
-            return
-        special = _SPECIAL.get(name)
-        if special is not None:
-            yield from special(command, budget)
+            yield from _opaque(command, OPAQUE[name], budget)
             return
     yield from _runner(command, names[-1], budget)
-    if program in _READS_SUBSCRIPTS:
-        for word in command.words[1:]:
-            if word.quoted and ("$(" in loosen(word) or "`" in loosen(word)):
-                yield from _script(command, loosen(word), budget)
 
 
 def _inner(
@@ -174,6 +175,11 @@ def _dynamic(command: Command, budget: Budget) -> Iterator[Found]:
         yield from _script(command, script, budget)
     elif len(command.words) > 1:
         yield from _opaque(command, Opaque(), budget)
+
+
+def _command(command: Command, budget: Budget) -> Iterator[Found]:
+    looks = len(command.words) > 1 and _ONLY_LOOKS.fullmatch(loosen(command.words[1]))
+    return iter(()) if looks else _opaque(command, Opaque(), budget)
 
 
 def _opaque(command: Command, spec: Opaque, budget: Budget, start: int = 1) -> Iterator[Found]:
@@ -263,9 +269,9 @@ def _shell_script(words: Sequence[Word]) -> str | None:
     return loosen(words[at]) if reads_text and at < len(words) else None
 
 
-def _trap(command: Command, budget: Budget) -> list[Found]:
+def _trap(command: Command, budget: Budget) -> Iterator[Found]:
     operands = [word for word in command.words[1:] if not loosen(word).startswith("-")]
-    return _script(command, loosen(operands[0]), budget) if operands else []
+    yield from _script(command, loosen(operands[0]), budget) if operands else []
 
 
 def _find(command: Command, budget: Budget) -> Iterator[Found]:
@@ -302,7 +308,7 @@ def _alias(command: Command, budget: Budget) -> Iterator[Found]:
             yield from _script(command, value, budget)
 
 
-_SPECIAL: Final = {"find": _find, "fd": _fd, "alias": _alias}
+_SPECIAL: Final = {"find": _find, "fd": _fd, "alias": _alias, "trap": _trap, "command": _command}
 
 
 def _runner(command: Command, name: str, budget: Budget) -> Iterator[Found]:

@@ -81,7 +81,7 @@ OPAQUE: Final = {
     "fc": _NOTHING,
     "noglob": _PLAIN,
     "nocorrect": _PLAIN,
-    "trap": Opaque(operands=0, joined=False, command=False),  # its first operand is a script: see unwrap
+    "trap": _NOTHING,  # its first operand is a script: see unwrap
     # Somebody else, somewhere else
     "sudo": Opaque(
         valued="CDghpRrTtUu",
