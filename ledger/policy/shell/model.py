@@ -158,8 +158,9 @@ class CommandRules(Protocol):
     def restrict(self, spelling: Spelling) -> Ruling | None:
         """The deny or ask rule that reaches this spelling, read widely; None when no rule does.
 
-        A catch-all (`*`, the bare tool) and "no rule at all" count for `Form.WRITTEN` only: for the other forms
-        they would say no more than they already said. Called for commands at any depth and behind any wrapper.
+        "No rule at all" is None too: `allow` says that. A catch-all (`*`, the bare tool) counts for `Form.WRITTEN`
+        only, since for the other forms it would say no more than it already said; a catch-all *ask* does not count
+        for `cd` in a dialect that guards it. Called for commands at any depth and behind any wrapper.
         """
         return None
 
