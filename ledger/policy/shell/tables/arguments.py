@@ -58,6 +58,7 @@ _URL = r"[a-zA-Z0-9.+-]+::.*|--?[a-z-]+=[a-zA-Z0-9.+-]+::.*"  # a transport that
 
 _GIT = Danger(
     long=("exec", "ext-diff", "upload-pack", "receive-pack", "output", "output-directory", "open-files-in-pager"),
+    pattern=r"--textc.*",  # `--text` is something else
     leading=frozenset(
         [
             "--no-pager",
@@ -99,6 +100,7 @@ _GIT = Danger(
         "bisect": Danger(pattern="run|replay|visualize|view"),
         "cat-file": Danger(long=("filters", "textconv")),
         "apply": Danger(long=("unsafe-paths",)),
+        "interpret-trailers": Danger(long=("in-place",)),
         "help": Danger(short="wi", long=("web", "info")),
         **dict.fromkeys(
             [
@@ -134,6 +136,7 @@ _GIT = Danger(
                 "credential-store",
                 "credential-cache",
                 "maintenance",
+                "fsmonitor--daemon",
                 "remote-ext",
                 "remote-fd",
                 "quiltimport",
@@ -225,6 +228,7 @@ _GO = Danger(
         "vettool",
         "o",
         "overlay",
+        "c",
         "modfile",
         "C",
         "pkgdir",
@@ -269,15 +273,15 @@ _ALWAYS: Final = (
     "vi vim nvim ex ed emacs emacsclient nano pico joe micro helix hx kak mcedit code codium subl"
     # interpreters
     " python perl ruby node deno php lua luajit tclsh wish rscript julia java groovy scala kotlin jshell ghci runghc"
-    " osascript guile racket sbcl erl elixir iex irb pry swipl octave m4 dc bc tsx ts-node nodemon"
+    " osascript guile racket sbcl erl elixir iex irb pry swipl octave m4 dc bc tsx ts-node nodemon gnuplot"
     # programs that run other people's packages
     " npx bunx uvx pipx pnpx dlx corepack devbox nix nix-build nix-env guix"
     # other machines
-    " scp sftp telnet ftp lftp nc ncat netcat socat mosh rlogin rsh rclone ansible ansible-playbook vagrant"
+    " mail mailx mutt scp sftp telnet ftp lftp nc ncat netcat socat mosh rlogin rsh rclone ansible ansible-playbook vagrant"
     # databases with a shell escape
     " sqlite3 sqlite psql mysql mariadb mongo mongosh redis-cli"
     # terminals, timers and debuggers
-    " tmux screen zellij crontab at batch gdb lldb nsenter expect xdotool watch"
+    " tmux screen zellij crontab at batch gdb lldb ldd run-parts sponge nsenter expect xdotool watch"
     # documents that are programs
     " latex pdflatex xelatex lualatex tex ghostscript gs convert magick mogrify ffmpeg pandoc groff troff"
     # machines of their own
@@ -391,11 +395,16 @@ ARGUMENTS: Final[dict[str, Danger]] = {
     "man": _long(
         "pager html config-file preprocessor local-file gxditview troff troff-device ditroff manpath path whatis extension",
         short="PHCplXTtZM",
+        pattern=r".*/.*",  # a page of the working directory
     ),
     "info": _long("output init-file dribble restore", short="o", valued="fdnk"),
     "date": Danger(short="sf", valued="drI", long=("set", "file"), pattern=r"[0-9]{8,12}(?:\.[0-9]+)?"),
     "test": Danger(pattern=r"-[vR]|(?s:.*(?:\$\(|`|\[).*)", dashes_end=False),
-    "printf": Danger(short="v", pattern=r"(?s:.*%[^%a-zA-Z]*n.*)"),
+    "wait": Danger(short="p"),
+    "iconv": _long("output", short="o"),
+    "nm": _long("plugin"),
+    "ar": _long("plugin"),
+    "printf": Danger(short="v", pattern=r"(?s:(?:%%|[^%]|%[^%a-zA-Z]*[a-mo-zA-Z])*+%[^%a-zA-Z]*n.*)"),
     "history": Danger(short="acdnrsw"),
     "hostname": _long("file boot", short="Fb", pattern=r"[^-].*"),
     "ip": _long("batch force", short="bB", valued="fnlr", pattern=r"netns|exec|vrf"),
