@@ -8,6 +8,7 @@ from typing import Final
 from ledger.policy.shell.model import Command
 
 DIRECTORIES_MAX: Final = 16
+CHANGES_MAX: Final = 32
 
 Enter = Callable[[str, str], str | None]
 
@@ -33,6 +34,7 @@ class Directories:
         self.places: list[frozenset[str]] = []
         self.leaves: set[int] = set()
         self._enter = enter
+        self._changes = 0
         succeeded = failed = frozenset({directory})
         index = 0
         while index < len(commands):
@@ -57,18 +59,21 @@ class Directories:
         for offset, command in enumerate(commands):
             self.places.append(start)
             if command.name == "cd":
-                after = after | self._entered(command, index + offset, start)
-        if len(commands) == 1 and commands[0].name == "cd":
-            return self._entered(commands[0], index, start) or start, start
+                entered = self._entered(command, index + offset, start)
+                if len(commands) == 1:
+                    return entered, start
+                after = after | entered
         return after, after
 
     def _entered(self, command: Command, index: int, start: frozenset[str]) -> frozenset[str]:
         target = cd_target(command)
-        entered = [self._enter(place, target) if target is not None else None for place in start]
-        found = frozenset(place for place in entered if place is not None)
-        if (len(found) < len(set(start)) and None in entered) or not start:
+        self._changes += 1
+        if target is None or self._changes > CHANGES_MAX:
             self.leaves.add(index)
-        if len(found | start) > DIRECTORIES_MAX:
+            return start
+        entered = {self._enter(place, target) for place in start}
+        found = frozenset(place for place in entered if place is not None)
+        if None in entered or len(found | start) > DIRECTORIES_MAX:
             self.leaves.add(index)
             return start
         return found

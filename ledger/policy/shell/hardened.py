@@ -81,6 +81,7 @@ class _Judge:
         self.restricted: Restricted = by_program(rules.restricted_words()) if self.plain else {}
         self.line: Ruling | None = rules.allow_line(analysis) if self.plain else None
         self.allowed: dict[str, bool] = {}
+        self.paths: dict[tuple[Access, str, frozenset[str]], list[Ruling]] = {}
         self.guards_cd = rules.guards_cd()
         start = frozenset({directory})
         self.places: Sequence[frozenset[str]] = [start] * len(self.top)
@@ -114,13 +115,18 @@ class _Judge:
     def _redirected(self, command: Command, places: frozenset[str]) -> Iterator[_Finding]:
         for redirect in command.redirects:
             path = loosen(redirect.target)
+            text = f"{redirect.operator} {redirect.target.raw}"
             for access in accesses(redirect):
-                for place in sorted(places):
-                    ruling = self.rules.restrict_path(access, path, place)
-                    if ruling is not None and ruling.verdict is not Verdict.ALLOW:
-                        text = f"{redirect.operator} {redirect.target.raw}"
-                        reason = f"a rule restricts what `{text}` does with a file"
-                        yield _Finding(text, ruling.verdict, reason, ruling.rules, command.text or None)
+                for ruling in self._paths(access, path, places):
+                    reason = f"a rule restricts what `{text}` does with a file"
+                    yield _Finding(text, ruling.verdict, reason, ruling.rules, command.text or None)
+
+    def _paths(self, access: Access, path: str, places: frozenset[str]) -> list[Ruling]:
+        key = (access, path, places)
+        if key not in self.paths:
+            rulings = [self.rules.restrict_path(access, path, place) for place in sorted(places)]
+            self.paths[key] = [ruling for ruling in rulings if ruling and ruling.verdict is not Verdict.ALLOW]
+        return self.paths[key]
 
     def obstacles(self) -> Iterator[_Finding]:
         """Why a command of a plain line is not allowed; a line that is not plain is asked as a whole."""

@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     rf"""(?P<blank>[ \t]++)
     |(?P<simple>[A-Za-z0-9_@%+:,./^-]++(?=[ \t\n;|]|\Z))
     |(?P<comment>\#[^\n]*+)
-    |(?P<redirect>[0-9]*+(?:&>>|&>|>>|>\||>&|<<<|<<-|<<|<&|<>|>|<))
+    |(?P<redirect>&>>|&>|[0-9]*+(?:>>|>\||>&|<<<|<<-|<<|<&|<>|>|<))
     |(?P<operator>&&|\|\||\|&|;|\||\n)
     |(?P<word>(?:[^\s'"\\$`&|;<>()]++|{_QUOTES})++)""",
     re.DOTALL | re.VERBOSE,
@@ -30,7 +30,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 _NAME = re.compile(r"[!-~]+")
 
 RESERVED: Final = frozenset(
-    "! { } [[ ]] if then elif else fi for while until do done case esac select function coproc time".split()  # noqa: SIM905
+    "! { } [[ ]] if then elif else fi for while until do done case esac select function coproc time in".split()  # noqa: SIM905
 )
 _LINE_JOINS: Final = frozenset({"&&", "||", "|", "|&"})
 
@@ -146,6 +146,8 @@ class _Reader:
             if self.redirects:
                 raise NotPlain("a redirection stands without a command")
             return
+        if self.words[0].raw == "time" and all(word.raw in ("time", "-p") for word in self.words):
+            raise NotPlain("`time` has no command behind it")
         if self.commands:
             self.operators.append(self.pending or "\n")
         self.pending = None
@@ -195,6 +197,8 @@ def _word(raw: str) -> Word:
         raise NotPlain(f"`{raw}` may expand to several words")
     if word.tilde and bare != "~" and not bare.startswith("~/"):
         raise NotPlain(f"`{raw}` names somebody's home directory")
+    if "~" in bare[1:] and _ASSIGNMENT.match(raw):  # `of=~/x`: expanded as if it were an assignment
+        raise NotPlain(f"`{raw}` names a home directory in the middle of a word")
     return word
 
 

@@ -15,6 +15,7 @@ _PIECE = re.compile(
     |(?P<bare>[^'"\\$]++|.)""",
     re.DOTALL | re.VERBOSE,
 )
+_SIMPLE = re.compile(r"[A-Za-z0-9_@%+:,./^=~!#\]}-]++")
 _DOUBLE_ESCAPE = re.compile(r'\\([$`"\\\n])')
 _RUNS = re.compile(r"[$`]")
 _RUNS_IN_DOUBLE = re.compile(r"(?:[^\\$`]|\\.)*+[$`]", re.DOTALL)
@@ -35,8 +36,8 @@ _CODE_POINT_MAX: Final = 0x10FFFF
 
 def decode(raw: str) -> tuple[Word, str]:
     """A word, and its unquoted text with each quoted piece replaced by NUL (to look for braces and tildes in)."""
-    if raw.isalnum():
-        return Word(raw, raw), raw
+    if _SIMPLE.fullmatch(raw):
+        return Word(raw, raw, tilde=raw.startswith("~")), raw
     resolved, bare, runs = _decode(raw)
     dynamic = runs or ("{" in bare and ("," in raw or ".." in raw))
     glob = _GLOB.search(bare) is not None and raw not in ("[", "]", "[[", "]]")
