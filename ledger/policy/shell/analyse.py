@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ledger.policy.shell.budget import Budget
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis
-from ledger.policy.shell.parse import Budget, Found, parse
+from ledger.policy.shell.parse import Found, parse
 from ledger.policy.shell.text import join_lines, too_long
 from ledger.policy.shell.unwrap import unwrap
 

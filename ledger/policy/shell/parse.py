@@ -13,26 +13,9 @@ import msgspec
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from ledger.policy.shell.budget import NODES_MAX, Budget
 from ledger.policy.shell.model import Assignment, Command, Redirect, Word
 from ledger.policy.shell.words import decode, loosen
-
-COMMANDS_MAX: Final = 2_000
-NODES_MAX: Final = 40_000
-# The parser needs quadratic time to give up on some texts (`>&` repeated: 6 s for 64 kB), so what it is given is bounded:
-# bytes other than here-document texts, and openings, in all scripts of a line together.
-LIVE_BYTES_MAX: Final = 4 * 1024
-OPENINGS_MAX: Final = 1_000
-HERE_DOCUMENTS_MAX: Final = 50
-_OPENINGS: Final = ("$", "`", "<<", "(", "{", "[[", "case", "|")
-
-# A here-document's text in which nothing runs: its delimiter is quoted, or it holds neither `$` nor a backtick.
-_HERE_TEXT = re.compile(
-    r"""<<-?[ \t]*+(?:(?P<quote>['"])(?P<quoted>\w++)(?P=quote)|\\(?P<escaped>\w++)|(?P<word>\w++))[^\n]*+\n
-    (?P<text>(?:(?![ \t]*+(?:(?P=quoted)|(?P=escaped)|(?P=word))(?:\n|\Z))[^\n]*+\n)*+)""",
-    re.VERBOSE,
-)
-_BLANK: Final = "\x1a"
-_LETTERS = re.compile(r"[^\n]")
 
 _LANGUAGE: Final = Language(tree_sitter_bash.language())
 
@@ -43,51 +26,6 @@ _BACKTICK_ESCAPE = re.compile(r"\\([$`\\])")
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _COMMAND_LIKE: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
 _SOURCE_WORDS: Final = frozenset({"command_name", "word", "string", "raw_string", "concatenation"})
-
-
-def _blank(found: re.Match[str]) -> str:
-    text, body = found.group(), found["text"]
-    if found["word"] is not None and ("$" in body or "`" in body):
-        return text
-    head = text[: len(text) - len(body)]
-    return head + _LETTERS.sub(lambda letter: _BLANK * len(letter[0].encode("utf-8", "surrogatepass")), body)
-
-
-class Budget:
-    """What one analysis may still do. `spent` is a sentence once it has done all it may."""
-
-    __slots__ = ("bytes", "commands", "nodes", "openings", "spent")
-
-    def __init__(self) -> None:
-        self.commands = COMMANDS_MAX
-        self.nodes = NODES_MAX
-        self.bytes = LIVE_BYTES_MAX
-        self.openings = OPENINGS_MAX
-        self.spent: str | None = None
-
-    def take_script(self, source: str) -> bytes | None:
-        """What the parser may be given for `source`: the same bytes, with here-document texts blanked; None if spent."""
-        if source.count("<<") > HERE_DOCUMENTS_MAX:
-            self.spent = "the line holds too many here-documents to look into"
-            return None
-        tame = _HERE_TEXT.sub(_blank, source) if "<<" in source and _BLANK not in source else source
-        self.bytes -= len(tame.encode("utf-8", "surrogatepass")) - (tame.count(_BLANK) if tame is not source else 0)
-        self.openings -= sum(map(tame.count, _OPENINGS))
-        if self.spent is None and (self.bytes < 0 or self.openings < 0):
-            self.spent = "the line is too long or too complicated to look into"
-        return tame.encode("utf-8", "surrogatepass") if self.spent is None else None
-
-    def take_node(self) -> bool:
-        self.nodes -= 1
-        if self.nodes < 0 and self.spent is None:
-            self.spent = "the line is too complicated to look into"
-        return self.spent is None
-
-    def take_command(self) -> bool:
-        self.commands -= 1
-        if self.commands < 0 and self.spent is None:
-            self.spent = f"the line would run more than {COMMANDS_MAX:,} commands"
-        return self.spent is None
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ _SED_SUBSTITUTE = "|".join(
     rf"[sy]{mark}(?:[^{mark}\\\n]|\\[^\n])*+{mark}(?:[^{mark}\\\n]|\\[^\n])*+{mark}[gpIi0-9]*+"
     for mark in ("/", r"\|", "#", ",", "@", ":", "!", "%")
 )
-_SED_COMMAND = rf"[ \t]*+{_SED_RANGE}[ \t]*+(?:{_SED_SUBSTITUTE}|[pdqDPhHgGxn=]|q[0-9]++)?+[ \t]*+"
+_SED_COMMAND = rf"[ \t]*+{_SED_RANGE}[ \t]*+(?:{_SED_SUBSTITUTE}|[pdqDPhHgGxnN=]|q[0-9]++)?+[ \t]*+"
 _SED_SCRIPT = re.compile(rf"{_SED_COMMAND}(?:[;\n]{_SED_COMMAND})*+")
 _SED_FLAGS = re.compile(r"-[nErsuz]++|--(?:quiet|silent|regexp-extended|separate|unbuffered|null-data|posix)")
 

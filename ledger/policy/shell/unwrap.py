@@ -12,9 +12,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ledger.policy.shell.budget import Budget
 from ledger.policy.shell.model import Assignment, Command, Word, Wrapper
 from ledger.policy.shell.names import lookups
-from ledger.policy.shell.parse import Budget, Found, parse
+from ledger.policy.shell.parse import Found, parse
 from ledger.policy.shell.tables import OPAQUE, RUNNERS, SHELLS, TRANSPARENT, Opaque, Transparent
 from ledger.policy.shell.text import join_lines
 from ledger.policy.shell.words import decode, loosen
