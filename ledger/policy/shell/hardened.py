@@ -27,6 +27,7 @@ from ledger.policy.shell.model import (
 )
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.near import Restricted, by_program, near_miss
+from ledger.policy.shell.text import shorten
 from ledger.policy.shell.unwrap import UNWRAP_DEPTH_MAX, peel
 from ledger.policy.shell.words import loosen
 
@@ -253,7 +254,7 @@ def _evaluation(
     line_reason: str | None,
 ) -> Evaluation:
     deciding = [finding for finding in findings if finding.verdict is verdict]
-    reasons = [finding.reason for finding in deciding]
+    reasons = [shorten(finding.reason) for finding in deciding[:1]]
     if line_reason is not None and verdict is Verdict.ASK:
         reasons.insert(0, line_reason)
     if verdict is faithful.verdict:

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from ledger.policy.shell.model import Analysis, Command, Redirect, Word
-from ledger.policy.shell.text import join_lines, strange_character, too_long
+from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
 from ledger.policy.shell.words import decode
 
 TOO_LONG_REASON: Final = "the line is longer than 64 KiB and was not read"
@@ -64,8 +64,8 @@ def lex(source: str) -> Analysis:
     try:
         reader.read()
     except NotPlain as found:
-        return Analysis(plain=False, reason=str(found), commands=())
-    redirect = reader.redirect_reason
+        return Analysis(plain=False, reason=shorten(str(found)), commands=())
+    redirect = None if reader.redirect_reason is None else shorten(reader.redirect_reason)
     return Analysis(
         plain=redirect is None,
         reason=redirect,

@@ -7,6 +7,7 @@ import unicodedata
 from typing import Final
 
 LINE_BYTES_MAX: Final = 64 * 1024
+SENTENCE_CHARS_MAX: Final = 240
 
 _ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -19,6 +20,14 @@ _INVISIBLE: Final = frozenset(
     + "".join(map(chr, range(0xFE00, 0xFE0F)))
     + "".join(map(chr, range(0xE0100, 0xE01F0)))
 )
+
+
+def shorten(sentence: str) -> str:
+    """A reason that quotes a long word or command, cut in the middle so that a person can read it."""
+    if len(sentence) <= SENTENCE_CHARS_MAX:
+        return sentence
+    half = SENTENCE_CHARS_MAX // 2
+    return f"{sentence[:half]} … {sentence[-half:]}"
 
 
 def too_long(source: str) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from ledger.policy.model import Evaluation, Part, RuleRef, Verdict
 from ledger.policy.shell.hardened import InnerPart, hardened
+from ledger.policy.shell.text import SENTENCE_CHARS_MAX
 from tests.policy.shell.simple_rules import ROOT, SimpleRules, judge, verdict
 
 TABLE: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parents[2] / "data/policy/shell.json").read_text())
@@ -139,3 +140,10 @@ def test_a_near_miss_of_a_deny_rule_asks_and_says_which() -> None:
     evaluation = judge("git push origin -f", ["prefix git"], ["prefix git push --force"])
     assert evaluation.verdict is Verdict.ASK
     assert evaluation.reason == "it is close to `git push --force`, which a rule restricts"
+
+
+def test_a_reason_stays_readable_however_long_the_line_is() -> None:
+    for line in ("ls " + "x" * 60_000, "ls > " + "x" * 60_000, "x=" + "x" * 60_000, "git -c " + "x" * 60_000):
+        reason = judge(line, []).reason
+        assert reason is not None
+        assert len(reason) <= SENTENCE_CHARS_MAX + 3
