@@ -12,6 +12,8 @@ import msgspec
 
 from ledger.policy.betcode import BetCodePolicy
 from ledger.policy.checks import shown
+from ledger.policy.claude import ClaudePolicy
+from ledger.policy.codelia import CodeliaPolicy
 from ledger.policy.errors import PolicyError
 from ledger.policy.model import Policy, PolicySource
 from ledger.policy.opencode import OpenCodePolicy
@@ -19,6 +21,8 @@ from ledger.policy.opencode import OpenCodePolicy
 DIALECTS: Final[Mapping[str, Callable[[PolicySource], Policy]]] = MappingProxyType(
     {
         "betcode": BetCodePolicy,
+        "claude": ClaudePolicy,
+        "codelia": CodeliaPolicy,
         "opencode": OpenCodePolicy,
     }
 )
