@@ -24,16 +24,23 @@ def normal_specifier(specifier: str) -> str:
 
 @lru_cache(maxsize=_PATTERNS_MAX)
 def matcher(specifier: str) -> Matcher:
-    """`*` is any text and everything else itself, `?` too; ` *` at the end may be missing. Linear in the text."""
-    wanted = normal_specifier(specifier)
-    if not wanted.endswith(_TAIL):
-        return _stars(wanted)
-    whole, bare = _stars(wanted), _stars(wanted.removesuffix(_TAIL))
+    """The glob of a specifier, for texts with single spaces between words."""
+    return tail_glob(normal_specifier(specifier))
+
+
+def tail_glob(pattern: str) -> Matcher:
+    """As `glob`, but ` *` at the end may be missing: `git *` matches `git`."""
+    if not pattern.endswith(_TAIL):
+        return glob(pattern)
+    whole, bare = glob(pattern), glob(pattern.removesuffix(_TAIL))
     return lambda text: whole(text) or bare(text)
 
 
-def _stars(pattern: str) -> Matcher:
-    """Each piece between two stars is searched once, from where the one before ended."""
+def glob(pattern: str) -> Matcher:
+    """`*` is any text, everything else itself. Linear in the text.
+
+    Each piece between two stars is searched once, from where the one before ended.
+    """
     first, *rest = pattern.split("*")
     if not rest:
         return pattern.__eq__
