@@ -83,9 +83,9 @@ def check_id(value: object, what: str) -> str:
     if len(value) > ID_LENGTH_CHARS:
         raise InputError(f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are taken")
     if not value.isprintable() or any(character.isspace() for character in value):
-        raise InputError(f"the {what} {ascii(value)} holds white space or characters that cannot be shown")
+        raise InputError(f"the {what} {value!a} holds white space or characters that cannot be shown")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InputError(f"the {what} {ascii(value)} is not valid Unicode") from None
+        raise InputError(f"the {what} {value!a} is not valid Unicode") from None
     return value

@@ -92,7 +92,7 @@ def check_name(value: object, what: str) -> str:
     if not value or len(value) > NAME_LENGTH_CHARS:
         raise InputError(f"the {what} has {len(value)} characters; 1 to {NAME_LENGTH_CHARS} are taken")
     if not value.isprintable():
-        raise InputError(f"the {what} {ascii(value)} holds characters that cannot be shown")
+        raise InputError(f"the {what} {value!a} holds characters that cannot be shown")
     return value
 
 
@@ -112,12 +112,12 @@ def _utf8(value: str, what: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        raise InputError(f"the {what} {ascii(value[:40])} is not valid Unicode") from None
+        raise InputError(f"the {what} {value[:40]!a} is not valid Unicode") from None
 
 
 def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
     if isinstance(values, str | bytes):
-        raise InputError(f"{what}s are a list, not the single text {ascii(values[:40])}")
+        raise InputError(f"{what}s are a list, not the single text {values[:40]!a}")
     patterns = tuple(values)
     if len(patterns) > PATTERN_COUNT:
         raise InputError(f"{len(patterns)} {what}s are too many; at most {PATTERN_COUNT} are taken")

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ledger.errors import InDoubtError, LedgerError
+from ledger.errors import InDoubtError, LedgerError, StoreError
 from ledger.events import Actor, CancelCause, Presence, ToolRef
 from ledger.grants import Recorded, derived_event_id, in_force
 from ledger.history import LoggedEvent, follow
 from ledger.ids import check_id, new_grant_id, new_request_id
 from ledger.limits import LEASE_MS
-from ledger.policy.dialects import compile_policy
-from ledger.policy.model import Policy, PolicySource
 from ledger.plugins import opinions_of
+from ledger.policy.model import Policy, PolicySource
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
 from ledger.replies import parse_reply
 from ledger.requests import Question, check_message, check_name, make_question
@@ -131,7 +130,7 @@ class Session:
             parent=parent,
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        return await self._ask(request_id, question, self._ledger.actor(actor, "agent"))
+        return await self._ask(request_id, question, self._ledger.actor(actor or agent, "agent"))
 
     async def _ask(self, request_id: str, question: Question, actor: Actor) -> Result:
         state = self._stream.state if self._stream.folded else await self._stream.refresh()
@@ -156,8 +155,8 @@ class Session:
             project=project.state if project else None,
         )
         done = await self._stream.submit(command, project)
-        await self._after_ask(done, command, project)
-        return result_of(self._stream.state, request_id)
+        state = done.state if project is None else await self._after_ask(done, command, project)
+        return result_of(state, request_id)
 
     async def _opinions(
         self, state: SessionState, project: Stream[ProjectState] | None, policy: Policy, question: Question
@@ -169,40 +168,18 @@ class Session:
         evaluation = policy.evaluate(question.call, [one.grant.as_policy_grant() for one in grants])
         return await opinions_of(deciders, self.id, question, evaluation)
 
-    async def _after_ask(self, done: Done[SessionState], command: Ask, project: Stream[ProjectState] | None) -> None:
+    async def _after_ask(self, done: Done[SessionState], command: Ask, project: Stream[ProjectState]) -> SessionState:
         """What a project grants may have changed since the request was judged; its stream was read with the append."""
-        if project is None:
-            return
-        if not done.events:
-            await project.refresh()
+        shared = project.state if done.events else await project.refresh()
         for _ in range(RECHECKS_MAX):
-            state = self._stream.state
-            pending = state.pending.get(command.request_id)
-            judged = pending or state.find(command.request_id)
-            if judged is None or (judged.project_version or 0) >= project.state.version:
-                return
-            if pending is not None:
-                await self._stream.submit(
-                    Release(
-                        actor=command.actor, policy=command.policy, project=project.state, request_id=command.request_id
-                    )
-                )
-                return
-            settled = state.settled[command.request_id]
-            if settled.outcome != "allowed" or settled.reply is not None or not judged.rests_on_project:
-                return
-            known = project.state.version
-            recheck = Recheck(
-                actor=command.actor,
-                request_id=command.request_id,
-                call=command.call,
-                policy=command.policy,
-                project=project.state,
-                live=command.live,
-            )
-            await self._stream.submit(recheck, project)
-            if project.state.version == known:
-                return
+            state = done.state
+            again = self._judge_again(state, command, shared)
+            if again is None:
+                return state
+            done = await self._stream.submit(again, project)
+            if project.state.version == shared.version:
+                return done.state
+            shared = project.state
         raise InDoubtError(
             f"the grants of project `{project.key.id}` changed {RECHECKS_MAX} times while request "
             f"`{command.request_id}` was judged; ask again with the same request id",
@@ -210,23 +187,50 @@ class Session:
             session=self.id,
         )
 
+    def _judge_again(self, state: SessionState, command: Ask, shared: ProjectState) -> Recheck | Release | None:
+        """The command to decide anew with what the project grants now; None when nothing depends on it."""
+        request = state.find(command.request_id)
+        if request is None or (request.project_version or 0) >= shared.version:
+            return None
+        if command.request_id in state.pending:
+            return Release(actor=command.actor, policy=command.policy, project=shared, request_id=command.request_id)
+        settled = state.settled[command.request_id]
+        if settled.outcome != "allowed" or settled.reply is not None or not request.rests_on_project:
+            return None
+        return Recheck(
+            actor=command.actor,
+            request_id=command.request_id,
+            call=command.call,
+            policy=command.policy,
+            project=shared,
+            live=command.live,
+        )
+
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
         """Return when the request is settled, or after `timeout` seconds with where it stands then."""
-        if not self._ledger.is_watching(self._stream):
-            await self._streams.watch(self._stream)
-            await self._stream.refresh()
-        self._observe()
+        last: Result | None = None
         try:
             async with asyncio.timeout(timeout):
+                await self._streams.watch(self._stream)
                 while True:
-                    result = result_of(self._stream.state, request_id)
-                    if result.outcome is not None:
-                        return result
-                    await self._until_changed(request_id, result)
+                    last = result_of(await self._patient_state(), request_id)
+                    if last.outcome is not None:
+                        return last
+                    await self._until_changed(request_id, last)
         except TimeoutError:
-            return result_of(self._stream.state, request_id)
+            return last or result_of(await self._folded(), request_id)
+
+    async def _patient_state(self) -> SessionState:
+        """The state, however long the server is away: an agent that waits is not told of a server's restart."""
+        while not self._stream.folded:
+            try:
+                await self._stream.refresh()
+            except StoreError:
+                await asyncio.sleep(AWAY_SECONDS)
+        return self._stream.state
 
     async def _until_changed(self, request_id: str, result: Result) -> None:
+        self._observe()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(request_id, [])
         waiting.append(future)
@@ -240,6 +244,8 @@ class Session:
                 waiting.remove(future)
             if not waiting:
                 self._waiting.pop(request_id, None)
+            if not self._waiting:
+                self.close_handle()
 
     def _observe(self) -> None:
         if self._stop_observing is None:
@@ -409,7 +415,7 @@ class Session:
         Use it as `async with await session.connect(…) as connection`; the lease is renewed until the block ends.
         """
         presence = Presence(check_id(client_id, "client id"), check_name(name or actor, "client name"))
-        await self._ledger.store.renew_lease(self.id, presence, LEASE_MS)
+        await self.renew_lease(presence)
         state = await self._stream.refresh()
         live = await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
         command = Connect(
@@ -417,6 +423,10 @@ class Session:
         )
         done = await self._stream.submit(command)
         return Connection(self, presence, command.actor, pending_of(done.state, is_replay=True))
+
+    async def renew_lease(self, client: Presence) -> None:
+        """Say that a connected client is still there."""
+        await self._ledger.store.renew_lease(self.id, client, LEASE_MS)
 
     async def disconnect(self, client_id: str, *, actor: Actor | str | None = None) -> None:
         await self._ledger.store.drop_lease(self.id, client_id)
@@ -519,6 +529,9 @@ class Session:
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
 
 
+AWAY_SECONDS = 0.5
+"""How often who waits looks whether the server is back."""
+
 RECHECKS_MAX = 16
 """How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
 
@@ -536,7 +549,7 @@ class Connection:
 
     async def renew(self) -> None:
         """Say that the client is still there; without it the lease ends after 30 s."""
-        await self.session._ledger.store.renew_lease(self.session.id, self._presence, LEASE_MS)
+        await self.session.renew_lease(self._presence)
 
     async def disconnect(self) -> None:
         if self._renewing is not None:
@@ -544,11 +557,11 @@ class Connection:
             self._renewing = None
         await self.session.disconnect(self.client_id, actor=self._actor)
 
-    async def reply(self, request_id: str, reply: str, **more: Any) -> Result:
+    async def reply(self, /, request_id: str, reply: str, **more: Any) -> Result:
         """Answer as this client."""
         return await self.session.reply(request_id, reply, actor=self._actor, client_id=self.client_id, **more)
 
-    async def __aenter__(self) -> Connection:
+    async def __aenter__(self) -> Self:
         self._renewing = asyncio.create_task(self._keep_renewing(), name=f"lease of {self.client_id}")
         return self
 
@@ -562,4 +575,3 @@ class Connection:
                 await self.renew()
             except LedgerError as error:
                 log.warning("the lease of client %s could not be renewed: %s", self.client_id, error)
-

@@ -226,6 +226,9 @@ class Stream(Generic[S]):
     def _fail(self, jobs: Sequence[_Job[S]], error: BaseException) -> None:
         if isinstance(error, InDoubtError | DamageError):
             self._forget()
+            # Wake-ups are passed over while nothing is folded, so whoever waits here needs a new fold at once.
+            if self._observers and isinstance(error, InDoubtError):
+                self.read_soon()
         for job in jobs:
             job.fail(error)
 
@@ -248,7 +251,8 @@ class Stream(Generic[S]):
                 await self._read_tail()
                 read_for_them = True
         raise StoreError(
-            f"stream `{self.key.name}` was written by others {ROUNDS_MAX} times in a row; try again", stream=self.key.name
+            f"stream `{self.key.name}` was written by others {ROUNDS_MAX} times in a row; try again",
+            stream=self.key.name,
         )
 
     async def _plan(self, jobs: list[_Job[S]]) -> tuple[_Batch[S], list[_Job[S]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from hashlib import sha1
@@ -41,6 +42,8 @@ from ledger.stores.port import (
 from ledger.stores.refusals import refusal_code, refusal_of
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 5.0
 """How long one answer may take before the connection counts as broken."""
@@ -141,8 +144,11 @@ class RedisStore:
                 raise refusal_of(reply) from reply
         return replies
 
-    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try again while there is no connection, for as long as GIVE_UP_SECONDS."""
+    async def _patiently(self, attempt: Callable[[], Awaitable[T]], *, writes: bool = False) -> T:
+        """Try again while there is no connection, for as long as GIVE_UP_SECONDS.
+
+        Raises StoreError; for `writes` that may have reached the server InDoubtError.
+        """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + GIVE_UP_SECONDS
         pause = RETRY_SECONDS_FIRST
@@ -155,7 +161,7 @@ class RedisStore:
                     raise refusal_of(error.refused) from error
                 sent = sent or error.sent
                 if loop.time() + pause > give_up or self._keys is None:
-                    raise _gave_up(error, sent=sent) from error
+                    raise _gave_up(error, in_doubt=writes and sent) from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, RETRY_SECONDS_MAX)
 
@@ -192,10 +198,10 @@ class RedisStore:
 
     async def _patiently_append(self, commands: Sequence[CommandLine]) -> list[Any]:
         if self._test_clock is None:
-            return await self._patiently(lambda: self._run_loaded(commands, self._append_script))
+            return await self._patiently(lambda: self._run_loaded(commands, self._append_script), writes=True)
         first, *rest = commands
         return await self._patiently(
-            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script)
+            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script), writes=True
         )
 
     def _append_keys(self, key: StreamKey) -> tuple[str, str, str]:
@@ -323,7 +329,12 @@ class RedisStore:
 
     async def subscribe(self, partition: int) -> None:
         assert self._bells is not None, "start() comes first"
-        await self._bells.subscribe(partition)
+        try:
+            async with asyncio.timeout(GIVE_UP_SECONDS):
+                await self._bells.subscribe(partition)
+        except TimeoutError:
+            # A wake-up is a hint: without it the sweep finds what was appended, only later.
+            log.warning("wake-ups of partition %s cannot be had (is SSUBSCRIBE allowed?)", partition)
 
     async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
         key = self.keys.lease(session)
@@ -455,8 +466,8 @@ class RedisStore:
                 return
 
 
-def _gave_up(error: LinkError, *, sent: bool) -> StoreError:
-    if sent:
+def _gave_up(error: LinkError, *, in_doubt: bool) -> StoreError:
+    if in_doubt:
         return InDoubtError(
             f"the ledger's server did not answer in time ({error}): the write may or may not have counted; ask again "
             "with the same request id"
