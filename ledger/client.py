@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
-from ledger.errors import InputError, UnknownGrantError, UnknownRequestError, UnknownSessionError
+from ledger.errors import InputError, StoreError, UnknownGrantError, UnknownRequestError, UnknownSessionError
 from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeReject, Presence, Settings
 from ledger.grants import in_force
 from ledger.history import Moment, state_at
@@ -34,6 +35,8 @@ from ledger.stores.port import Store, StreamKey
 from ledger.stream import Stream
 from ledger.streams import Streams
 from ledger.timeouts import Timeouts
+
+log = logging.getLogger(__name__)
 
 INBOX_FRESH_SECONDS = 1.0
 """How long a process may rely on who it last saw with the inbox open."""
@@ -88,7 +91,8 @@ class Ledger:
             await self._server.__aenter__()
             url = self._server.url
         try:
-            self._store = open_store(url, clock=self._clock, partition_count=self._partitions)
+            revive = None if self._server is None else self._revive
+            self._store = open_store(url, clock=self._clock, partition_count=self._partitions, revive=revive)
             await self._store.start()
             self._streams = Streams(self._store)
             await self._streams.start()
@@ -105,6 +109,14 @@ class Ledger:
         if self._server is not None:
             await self._server.__aexit__(None, None, None)
             self._server = None
+
+    async def _revive(self) -> None:
+        """The embedded server died under us: whoever holds its folder starts it again."""
+        try:
+            if self._server is not None:
+                await self._server.revive()
+        except StoreError as error:
+            log.warning("the embedded server could not be started again: %s", error)
 
     @property
     def store(self) -> Store:

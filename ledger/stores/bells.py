@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from redis.asyncio.connection import AbstractConnection
@@ -29,7 +29,13 @@ PING_SECONDS = 10.0
 class Bells:
     """Subscriptions of this process to partitions' wake-ups."""
 
-    def __init__(self, connect: Callable[[], AbstractConnection], keys: Keys) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], AbstractConnection],
+        keys: Keys,
+        revive: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._revive = revive
         self._make = connect
         self._keys = keys
         self._listener: Listener | None = None
@@ -76,6 +82,8 @@ class Bells:
                 self._connection = None
                 with suppress(RedisError, OSError):
                     await connection.disconnect(nowait=True)
+            if self._revive is not None:
+                await self._revive()
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_SECONDS_MAX)
 

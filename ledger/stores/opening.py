@@ -16,7 +16,7 @@ from ledger.errors import InputError
 from ledger.stores.clock import Clock
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import Store
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis import RedisStore, Revive
 
 CONNECT_SECONDS = 5.0
 
@@ -27,7 +27,9 @@ _KNOWN = "redis://, rediss://, unix://, embedded:///folder, memory://"
 _shared_memory: dict[str, MemoryServer] = {}
 
 
-def open_store(url: str, *, clock: Clock | None = None, partition_count: int | None = None) -> Store:
+def open_store(
+    url: str, *, clock: Clock | None = None, partition_count: int | None = None, revive: Revive | None = None
+) -> Store:
     """The store that a URL names, not yet started. Raises InputError for a URL that names none.
 
     `memory://` is a ledger of its own each time, `memory://name` one that this process shares. `embedded://` is opened
@@ -37,7 +39,7 @@ def open_store(url: str, *, clock: Clock | None = None, partition_count: int | N
     if scheme == "memory":
         return MemoryStore(_memory_server(url.partition("://")[2], clock, partition_count))
     if scheme in _SERVERS:
-        return RedisStore(_connector(url), partition_count=partition_count, clock=clock)
+        return RedisStore(_connector(url), partition_count=partition_count, clock=clock, revive=revive)
     if scheme in _LATER:
         raise InputError(f"`{scheme}://` is not served by this version yet; use one of {_KNOWN}")
     raise InputError(f"the URL `{redact(url)}` is none the ledger knows; use one of {_KNOWN}")

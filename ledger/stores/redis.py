@@ -45,6 +45,9 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+Revive = Callable[[], Awaitable[None]]
+"""Starts a server again that died while this process held it (the embedded one); never raises."""
+
 ANSWER_SECONDS = 5.0
 """How long one answer may take before the connection counts as broken."""
 
@@ -91,7 +94,9 @@ class RedisStore:
         *,
         partition_count: int | None = None,
         clock: Clock | None = None,
+        revive: Revive | None = None,
     ) -> None:
+        self._revive = revive
         self._link = Link(connect, ANSWER_SECONDS)
         self._connect = connect
         self._wanted_partitions = partition_count
@@ -108,7 +113,7 @@ class RedisStore:
     async def start(self) -> None:
         count = await agree_on_partitions(self.command, self._wanted_partitions)
         self._keys = Keys(count)
-        self._bells = Bells(self._connect, self._keys)
+        self._bells = Bells(self._connect, self._keys, self._revive)
         await self.now_ms()
 
     async def close(self) -> None:
@@ -162,6 +167,8 @@ class RedisStore:
                 sent = sent or error.sent
                 if loop.time() + pause > give_up or self._keys is None:
                     raise _gave_up(error, in_doubt=writes and sent) from error
+            if self._revive is not None:
+                await self._revive()
             await asyncio.sleep(pause)
             pause = min(pause * 2, RETRY_SECONDS_MAX)
 
