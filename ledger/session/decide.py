@@ -149,8 +149,7 @@ def _same(state: SessionState, what: str, has: str | None, wanted: str | None) -
 
 
 def _require_open(state: SessionState) -> None:
-    if state.opened_ms is None:
-        raise UnknownSessionError(f"there is no session `{state.session_id}`", session=state.session_id)
+    _require_opened(state)
     if state.closed_ms is not None:
         raise SessionClosedError(f"session `{state.session_id}` is closed", session=state.session_id)
 
@@ -248,15 +247,22 @@ def _recheck(state: SessionState, command: Recheck, now_ms: int) -> Decision:
         present=present,
         detail=ReopenedDetail(evaluation),
     )
+    if state.closed_ms is not None and verdict is Verdict.ASK:
+        return Decision((reopened, Cancelled(request_id=command.request_id, cause="session_closed")))
     return Decision((reopened,))
 
 
 def _standing(state: SessionState, project: ProjectState | None, now_ms: int) -> list[StandingGrant]:
     """The grants in force: the session's own, then its project's."""
     standing = list(in_force(state.grants, now_ms))
-    if project is not None:
-        standing += in_force(project.grants, now_ms)
-    return standing
+    if project is None:
+        return standing
+    if project.newer:
+        raise NewerSchemaError(
+            f"project `{project.project_id}` holds events of a newer version; upgrade this worker",
+            project=project.project_id,
+        )
+    return standing + list(in_force(project.grants, now_ms))
 
 
 def _used_grants(evaluation: Evaluation, standing: Sequence[StandingGrant]) -> tuple[StandingGrant, ...]:
@@ -394,7 +400,7 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
     if scope is None:
         return Decision((replied,))
     made = [
-        _fresh_grant(command, request, scope, grant_id, pattern, now_ms)
+        _fresh_grant(command, request, "project" if in_project else "session", grant_id, pattern, now_ms)
         for grant_id, pattern in zip(ids, patterns, strict=True)
     ]
     granted = [] if in_project else [_granted(state, grant) for grant in made]
@@ -514,7 +520,8 @@ def _connect(state: SessionState, command: Connect, now_ms: int) -> Decision:
     _require_open(state)
     events: list[Event] = drop_absent(state, command.live)
     lock = _lock_after(state, events)
-    events.append(ClientConnected(client_id=command.client_id, name=command.name))
+    if command.client_id not in state.clients or command.client_id not in command.live:
+        events.append(ClientConnected(client_id=command.client_id, name=command.name))
     if lock is None:
         events.append(LockTaken(client_id=command.client_id))
     return Decision(tuple(events))
@@ -539,6 +546,7 @@ def _disconnect(state: SessionState, command: Disconnect, now_ms: int) -> Decisi
 
 
 def _take_lock(state: SessionState, command: TakeLock, now_ms: int) -> Decision:
+    _require_open(state)
     _require_connected(state, command.client_id)
     if state.lock == command.client_id:
         return Decision()
@@ -556,6 +564,7 @@ def _take_lock(state: SessionState, command: TakeLock, now_ms: int) -> Decision:
 
 
 def _pass_lock(state: SessionState, command: PassLock, now_ms: int) -> Decision:
+    _require_open(state)
     _require_connected(state, command.to)
     if state.lock == command.to:
         return Decision()
@@ -604,7 +613,14 @@ def _cancel(state: SessionState, command: Cancel, now_ms: int) -> Decision:
     return Decision((Cancelled(request_id=command.request_id, cause=command.cause, detail=detail),))
 
 
+def _require_opened(state: SessionState) -> None:
+    """What is only noted may come after the end, but never before the beginning."""
+    if state.opened_ms is None:
+        raise UnknownSessionError(f"there is no session `{state.session_id}`", session=state.session_id)
+
+
 def _note_tool(state: SessionState, command: NoteToolFinished, now_ms: int) -> Decision:
+    _require_opened(state)
     request = state.find(command.request_id) if command.request_id else None
     as_asked = None if request is None or command.digest is None else request.digest == command.digest
     detail = ToolFinishedDetail(command.input, command.title, command.output)
@@ -620,6 +636,7 @@ def _note_tool(state: SessionState, command: NoteToolFinished, now_ms: int) -> D
 
 
 def _note_notification(state: SessionState, command: NoteNotification, now_ms: int) -> Decision:
+    _require_opened(state)
     detail = NotificationDetail(command.text, command.target)
     noted = Notification(
         request_id=command.request_id, service=command.service, result=command.result, detail=detail

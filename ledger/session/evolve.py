@@ -236,7 +236,8 @@ def _revoked(state: SessionState, recorded: Recorded, event: Revoked) -> Session
 
 
 def _closed(state: SessionState, recorded: Recorded, event: SessionClosed) -> SessionState:
-    return replace(state, closed_ms=recorded.ms)
+    # Nothing is due in a closed session, not even the passing of its input lock.
+    return replace(state, closed_ms=recorded.ms, lock_request=None)
 
 
 def _newer(state: SessionState, recorded: Recorded, event: NewerEvent) -> SessionState:

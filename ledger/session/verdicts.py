@@ -41,7 +41,8 @@ def grants_that_release(
     grants_alone = policy.source.options.get("compat") == "v1"
     used: list[StandingGrant] = []
     for part in evaluation.parts:
-        if part.verdict is Verdict.ALLOW and not grants_alone:
+        # What a grant had lifted when it was asked counts by the grants of now: that one may be revoked.
+        if part.verdict is Verdict.ALLOW and not part.grants and not grants_alone:
             continue
         lifting = next(
             (grant for grant in grants if policy.lifts(grant.as_policy_grant(), request.permission, part)), None
