@@ -39,6 +39,8 @@ from ledger.stores.port import (
     StreamKey,
     ViewWrite,
 )
+from ledger.stores.redis_admin import RedisAdmin
+from ledger.stores.redis_views import RedisViews
 from ledger.stores.refusals import refusal_code, refusal_of
 
 T = TypeVar("T")
@@ -137,11 +139,19 @@ class RedisStore:
     def partition_of(self, key: StreamKey) -> int:
         return self.keys.partition_of(key)
 
+    @property
+    def views(self) -> RedisViews:
+        return RedisViews(self)
+
+    @property
+    def admin(self) -> RedisAdmin:
+        return RedisAdmin(self)
+
     async def command(self, *command: Argument) -> Any:
         """One command that may safely be sent twice."""
-        return (await self._ask((command,)))[0]
+        return (await self.ask((command,)))[0]
 
-    async def _ask(self, commands: Sequence[CommandLine]) -> list[Any]:
+    async def ask(self, commands: Sequence[CommandLine]) -> list[Any]:
         """Answers to commands that may safely be sent twice. Raises StoreError, or what the server refuses with."""
         replies = await self._patiently(lambda: self._link.run(commands))
         for reply in replies:
@@ -172,7 +182,7 @@ class RedisStore:
             await asyncio.sleep(pause)
             pause = min(pause * 2, RETRY_SECONDS_MAX)
 
-    async def _evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+    async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """Run a script that may safely be run twice."""
         reply = (await self._patiently(lambda: self._run_loaded((script.call(keys, arguments),), script)))[0]
         if isinstance(reply, ResponseError):
@@ -192,10 +202,9 @@ class RedisStore:
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
     ) -> tuple[Answer, tuple[Entry, ...]]:
         """Sent again with the same events when the answer was lost: compare-and-append makes that harmless."""
-        script = self._append_script
-        commands = [script.call(self._append_keys(append.key), self._append_arguments(append))]
+        commands = [self._append_command(append)]
         if also_read is not None:
-            commands.append(self._range(*also_read, PAGE_COUNT))
+            commands.append(self.range_of(*also_read, PAGE_COUNT))
         replies = await self._patiently_append(commands)
         for reply in replies:
             if isinstance(reply, ResponseError):
@@ -211,13 +220,16 @@ class RedisStore:
             lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script), writes=True
         )
 
-    def _append_keys(self, key: StreamKey) -> tuple[str, str, str]:
-        partition = self.partition_of(key)
-        return self.keys.stream(key), self.keys.due(partition), self.keys.feed(partition)
-
-    def _append_arguments(self, append: Append) -> list[Argument]:
+    def _append_command(self, append: Append) -> CommandLine:
+        key, keys = append.key, self.keys.of_append(append.key)
         due_mode, due_value = _due_arguments(append.due)
-        return [
+        return (
+            "EVALSHA",
+            self._append_script.sha,
+            3,
+            keys.stream,
+            keys.due,
+            keys.feed,
             append.after.ms,
             append.after.version,
             "" if append.not_before_ms is None else append.not_before_ms,
@@ -225,13 +237,13 @@ class RedisStore:
             CONFLICT_TAIL_COUNT,
             due_mode,
             due_value,
-            append.key.name,
-            append.key.id,
-            self.keys.bell(self.partition_of(append.key)),
+            key.name,
+            key.id,
+            keys.bell,
             FEED_LENGTH_COUNT,
             INLINE_WAKE_UP_BYTES,
             *append.payloads,
-        ]
+        )
 
     def _answer(self, reply: list[Any]) -> Answer:
         kind, now_ms = reply[0], int(reply[1])
@@ -244,7 +256,7 @@ class RedisStore:
             return Behind(Position.parse(reply[2].decode()), now_ms)
         return OutsideWindow(int(reply[2]), now_ms)
 
-    def _range(self, key: StreamKey, after: Position, count: int) -> CommandLine:
+    def range_of(self, key: StreamKey, after: Position, count: int) -> CommandLine:
         return ("XRANGE", self.keys.stream(key), f"({after}", "+", "COUNT", count)
 
     async def open(self, key: StreamKey) -> Opening:
@@ -260,12 +272,12 @@ class RedisStore:
         return Opening(_info(info), _entries(entries), self._observe_time(time))
 
     async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
-        return _entries((await self._ask((self._range(key, after, count),)))[0])
+        return _entries((await self.ask((self.range_of(key, after, count),)))[0])
 
     async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
         if not wanted:
             return []
-        replies = await self._ask([self._range(key, after, PAGE_COUNT) for key, after in wanted])
+        replies = await self.ask([self.range_of(key, after, PAGE_COUNT) for key, after in wanted])
         return [_entries(reply) for reply in replies]
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
@@ -303,12 +315,14 @@ class RedisStore:
 
     # --- hints ------------------------------------------------------------------------------------------------------
 
-    async def due(self, until_ms: int | None, count: int) -> list[tuple[str, int | None]]:
+    async def due(
+        self, until_ms: int | None, count: int, partitions: Sequence[int] | None = None
+    ) -> list[tuple[str, int | None]]:
         limit: Argument = "+inf" if until_ms is None else until_ms
-        replies = await self._ask(
+        replies = await self.ask(
             [
                 ("ZRANGE", self.keys.due(partition), "-inf", limit, "BYSCORE", "LIMIT", 0, count, "WITHSCORES")
-                for partition in range(self.partition_count)
+                for partition in (range(self.partition_count) if partitions is None else partitions)
             ]
         )
         found = [(_score(reply[i + 1]), reply[i].decode()) for reply in replies for i in range(0, len(reply), 2)]
@@ -316,7 +330,7 @@ class RedisStore:
         return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
 
     async def next_due_ms(self) -> int | None:
-        replies = await self._ask(
+        replies = await self.ask(
             [("ZRANGE", self.keys.due(partition), 0, 0, "WITHSCORES") for partition in range(self.partition_count)]
         )
         earliest = min((_score(reply[1]) for reply in replies if reply), default=math.inf)
@@ -328,7 +342,7 @@ class RedisStore:
         if isinstance(to, Due):
             new = "inf" if to.ms is None else to.ms
         seen: Argument = "inf" if seen_ms is None else seen_ms
-        await self._evaluate(self._correct_due_script, (due,), (session, seen, new))
+        await self.evaluate(self._correct_due_script, (due,), (session, seen, new))
 
     async def listen(self, listener: Listener) -> None:
         assert self._bells is not None, "start() comes first"
@@ -346,10 +360,10 @@ class RedisStore:
     async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
         key = self.keys.lease(session)
         member = f"{client.client_id}\n{client.name}".encode()
-        time, members = await self._ask((("TIME",), ("ZRANGE", key, 0, -1)))
+        time, members = await self.ask((("TIME",), ("ZRANGE", key, 0, -1)))
         now_ms = self._observe_time(time)
         renamed = [one for one in _leases_of(client.client_id, members) if one != member]
-        await self._ask(
+        await self.ask(
             (
                 ("ZADD", key, now_ms + lease_ms, member),
                 *((("ZREM", key, *renamed),) if renamed else ()),
@@ -430,7 +444,7 @@ class RedisStore:
             partition, _, entry_id = item.item_id.partition("/")
             by_partition.setdefault(int(partition), []).append(entry_id)
         if by_partition:
-            await self._ask([("XACK", self.keys.feed(one), group, *ids) for one, ids in by_partition.items()])
+            await self.ask([("XACK", self.keys.feed(one), group, *ids) for one, ids in by_partition.items()])
 
     async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
         partition = self.partition_of(key)
@@ -440,7 +454,7 @@ class RedisStore:
         for write in writes:
             value = "" if write.value is None else write.value
             arguments += [views.index(write.view) + 2, write.kind, write.field, value, int(write.value is None)]
-        return bool(await self._evaluate(self._project_script, keys, arguments))
+        return bool(await self.evaluate(self._project_script, keys, arguments))
 
     async def checkpoint(self, key: StreamKey) -> int:
         return int(await self.command("HGET", self.keys.checkpoints(self.partition_of(key)), key.name) or 0)
@@ -463,14 +477,17 @@ class RedisStore:
             raise refusal_of(reply) from reply
         return reply
 
-    async def drop_views(self, partition: int) -> None:
+    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
+        keys = {self.keys.checkpoints(partition).encode()}
+        keys.update(self.keys.view(name, partition).encode() for name in names)
         cursor = b"0"
         while True:
-            cursor, names = await self.command("SCAN", cursor, "MATCH", self.keys.view_glob(partition), "COUNT", 1000)
-            if names:
-                await self.command("UNLINK", *names)
+            cursor, found = await self.command("SCAN", cursor, "MATCH", self.keys.view_glob(partition), "COUNT", 1000)
+            keys.update(found)
             if cursor == b"0":
-                return
+                break
+        # One command, hence one step: a projector that begins anew meanwhile finds all of it gone or none.
+        await self.command("UNLINK", *sorted(keys))
 
 
 def _gave_up(error: LinkError, *, in_doubt: bool) -> StoreError:
