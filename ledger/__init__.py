@@ -6,6 +6,7 @@ async with Ledger.connect("redis://localhost") as ledger:
 """
 
 from ledger.client import Ledger
+from ledger.connection import Connection
 from ledger.errors import (
     AlreadyAnsweredError,
     CancelledError,
@@ -32,7 +33,7 @@ from ledger.errors import (
     UnknownSessionError,
 )
 from ledger.results import Approved, Pending, Result
-from ledger.session_handle import Connection, Session
+from ledger.session_handle import Session
 from ledger.sync import SyncConnection, SyncLedger, SyncSession
 from ledger.timeouts import Timeouts
 

@@ -9,7 +9,7 @@ from ledger.grants import Recorded
 from ledger.limits import LEASE_MS
 from ledger.project import GrantInProject, ProjectState, decide_project, evolve_project
 from ledger.session import SessionState, decide, evolve, needs_presence, next_due_ms, settle
-from ledger.session.commands import Live
+from ledger.session.commands import Judging, Live, OutdatedRulesError
 from ledger.session.state import in_order
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
 from ledger.stream import SYSTEM, Plan, Regression
@@ -30,6 +30,8 @@ class SessionFold:
     def decide(self, state: SessionState, command: Any, now_ms: int) -> Plan:
         if isinstance(command, Regression):
             return _regressed(command)
+        if isinstance(command, Judging) and command.policy_digest not in (None, state.policy_digest):
+            raise OutdatedRulesError(f"the rules of session `{state.session_id}` have changed; judge again")
         decision = decide(state, command, now_ms)
         return Plan(decision.events, command.actor, not_after_ms=decision.not_after_ms)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ledger.errors import InDoubtError, LedgerError, StoreError
+import msgspec
+
+from ledger.connection import Connection
+from ledger.errors import InDoubtError, StoreError
 from ledger.events import Actor, CancelCause, Presence, ToolRef
 from ledger.grants import Recorded, derived_event_id, in_force
 from ledger.history import LoggedEvent, follow
@@ -29,6 +32,7 @@ from ledger.session.commands import (
     MakeGrant,
     NoteNotification,
     NoteToolFinished,
+    OutdatedRulesError,
     PassLock,
     Recheck,
     Release,
@@ -44,8 +48,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RENEW_SECONDS = LEASE_MS / 3000
-"""A lease is renewed three times in its life."""
+T = TypeVar("T")
+
+AWAY_SECONDS = 0.5
+"""How often who waits looks whether the server is back."""
+
+RECHECKS_MAX = 16
+"""How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
 
 
 class Session:
@@ -130,10 +139,20 @@ class Session:
             parent=parent,
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        return await self._ask(request_id, question, self._ledger.actor(actor or agent, "agent"))
+        who = self._ledger.actor(actor or agent, "agent")
+        return await self._by_current_rules(lambda: self._ask(request_id, question, who))
+
+    async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try again when another process has changed the session's rules; by then this one has read them."""
+        for _ in range(RECHECKS_MAX):
+            try:
+                return await attempt()
+            except OutdatedRulesError:
+                log.info("the rules of session %s changed while a request was judged", self.id)
+        raise InDoubtError(f"the rules of session `{self.id}` changed {RECHECKS_MAX} times in a row; try again")
 
     async def _ask(self, request_id: str, question: Question, actor: Actor) -> Result:
-        state = self._stream.state if self._stream.folded else await self._stream.refresh()
+        state = await self._folded()
         policy = self._policy(state)
         project = await self._project_stream(state)
         if project is not None and policy.source.options.get("compat") == "v1":
@@ -145,6 +164,7 @@ class Session:
             call=question.call,
             digest=question.digest,
             policy=policy,
+            policy_digest=state.policy_digest,
             always=question.always,
             metadata=question.metadata,
             tool=question.tool,
@@ -193,7 +213,13 @@ class Session:
         if request is None or (request.project_version or 0) >= shared.version:
             return None
         if command.request_id in state.pending:
-            return Release(actor=command.actor, policy=command.policy, project=shared, request_id=command.request_id)
+            return Release(
+                actor=command.actor,
+                policy=command.policy,
+                policy_digest=command.policy_digest,
+                project=shared,
+                request_id=command.request_id,
+            )
         settled = state.settled[command.request_id]
         if settled.outcome != "allowed" or settled.reply is not None or not request.rests_on_project:
             return None
@@ -202,6 +228,7 @@ class Session:
             request_id=command.request_id,
             call=command.call,
             policy=command.policy,
+            policy_digest=command.policy_digest,
             project=shared,
             live=command.live,
         )
@@ -285,9 +312,6 @@ class Session:
         """
         kind = parse_reply(reply)
         state = await self._folded()
-        project = await self._project_stream(state)
-        if project is not None and kind in ("session", "always"):
-            await project.refresh()
         command = Reply(
             actor=self._ledger.actor(actor, "person"),
             request_id=check_id(request_id, "request id"),
@@ -297,17 +321,30 @@ class Session:
             digest=digest,
             client_id=client_id,
             administrator=administrator,
-            project=project.state if project else None,
         )
-        done = await self._stream.submit(command)
+        done = await self._by_current_rules(lambda: self._answer(command))
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
         settled = done.state.settled[request_id]
-        if project is not None and settled.granted_to_project:
+        if done.state.project is not None and settled.granted_to_project:
             await self.write_project_grants(settled)
-            if state.settings.cascade_always == "project":
-                await self._ledger.release_in_project(project.key.id)
+            if done.state.settings.cascade_always == "project":
+                await self._ledger.release_in_project(done.state.project)
         return result_of(done.state, request_id)
+
+    async def _answer(self, command: Reply) -> Done[SessionState]:
+        """Reply by the rules and the project's grants as this process knows them now."""
+        state = await self._folded()
+        project = await self._project_stream(state)
+        if project is not None and command.reply in ("session", "always"):
+            await project.refresh()
+        current = msgspec.structs.replace(
+            command,
+            policy=self._policy(state),
+            policy_digest=state.policy_digest,
+            project=project.state if project else None,
+        )
+        return await self._stream.submit(current)
 
     async def write_project_grants(self, settled: Settled) -> None:
         """Write the grants of a winning reply to the project's stream; those that stand there already stay as is."""
@@ -331,11 +368,17 @@ class Session:
 
     async def release(self) -> None:
         """Release what the project's grants now allow (`cascade_always = "project"`)."""
+        await self._by_current_rules(self._release)
+
+    async def _release(self) -> None:
         state = await self._folded()
         project = await self._project_stream(state)
         if project is not None and state.settings.cascade_always == "project":
             command = Release(
-                actor=self._ledger.actor(None, "system"), policy=self._policy(state), project=await project.refresh()
+                actor=self._ledger.actor(None, "system"),
+                policy=self._policy(state),
+                policy_digest=state.policy_digest,
+                project=await project.refresh(),
             )
             await self._stream.submit(command)
 
@@ -527,51 +570,3 @@ class Session:
         if not state.clients:
             return Live(inbox=inbox)
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
-
-
-AWAY_SECONDS = 0.5
-"""How often who waits looks whether the server is back."""
-
-RECHECKS_MAX = 16
-"""How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
-
-
-class Connection:
-    """A client's stay in a session: what was replayed to it, and its lease."""
-
-    def __init__(self, session: Session, presence: Presence, actor: Actor, replayed: list[Pending]) -> None:
-        self.session = session
-        self.client_id = presence.client_id
-        self.replayed = replayed
-        self._presence = presence
-        self._actor = actor
-        self._renewing: asyncio.Task[None] | None = None
-
-    async def renew(self) -> None:
-        """Say that the client is still there; without it the lease ends after 30 s."""
-        await self.session.renew_lease(self._presence)
-
-    async def disconnect(self) -> None:
-        if self._renewing is not None:
-            self._renewing.cancel()
-            self._renewing = None
-        await self.session.disconnect(self.client_id, actor=self._actor)
-
-    async def reply(self, /, request_id: str, reply: str, **more: Any) -> Result:
-        """Answer as this client."""
-        return await self.session.reply(request_id, reply, actor=self._actor, client_id=self.client_id, **more)
-
-    async def __aenter__(self) -> Self:
-        self._renewing = asyncio.create_task(self._keep_renewing(), name=f"lease of {self.client_id}")
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.disconnect()
-
-    async def _keep_renewing(self) -> None:
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            try:
-                await self.renew()
-            except LedgerError as error:
-                log.warning("the lease of client %s could not be renewed: %s", self.client_id, error)

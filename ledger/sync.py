@@ -21,10 +21,11 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ledger.client import Ledger
+from ledger.connection import Connection
 from ledger.errors import StoreError
 from ledger.plugins import Decider
 from ledger.results import Pending
-from ledger.session_handle import Connection, Session
+from ledger.session_handle import Session
 from ledger.stores.clock import Clock
 
 A = TypeVar("A")

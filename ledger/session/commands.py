@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ledger.errors import LedgerError
 from ledger.events import Actor, CancelCause, Opinion, Presence, ReplyKind, Settings, ToolRef
 from ledger.policy.model import Call, Policy, PolicySource
 from ledger.project import ProjectState
@@ -40,13 +41,28 @@ class Open(Command, frozen=True, kw_only=True):
     settings: Settings | None = None
 
 
-class Ask(Command, frozen=True, kw_only=True):
+class OutdatedRulesError(LedgerError):
+    """A signal, never shown to a caller: the session has other rules by now than the command was made with."""
+
+    code = "OUTDATED_RULES"
+
+
+class Judging(Command, frozen=True, kw_only=True):
+    """Base of commands that rest on the session's rules; `policy_digest` names them, None leaves them unchecked.
+
+    A command is made before the stream is read, so another process may have changed the rules meanwhile.
+    """
+
+    policy: Policy
+    policy_digest: str | None = None
+
+
+class Ask(Judging, frozen=True, kw_only=True):
     """May this run? `opinions` are what the deciders after the rules said of it, in their order."""
 
     request_id: str
     call: Call
     digest: str
-    policy: Policy
     always: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
     tool: ToolRef | None = None
@@ -57,22 +73,20 @@ class Ask(Command, frozen=True, kw_only=True):
     project: ProjectState | None = None
 
 
-class Recheck(Command, frozen=True, kw_only=True):
+class Recheck(Judging, frozen=True, kw_only=True):
     """The project's stream is newer than what `request_id` was judged by: judge again before anything is returned."""
 
     request_id: str
     call: Call
-    policy: Policy
     project: ProjectState
     live: Live = Live()
 
 
-class Reply(Command, frozen=True, kw_only=True):
+class Reply(Judging, frozen=True, kw_only=True):
     """Answer a request. `administrator` may answer without the input lock, and it is marked."""
 
     request_id: str
     reply: ReplyKind
-    policy: Policy
     message: str | None = None
     digest: str | None = None
     client_id: str | None = None
@@ -80,10 +94,9 @@ class Reply(Command, frozen=True, kw_only=True):
     project: ProjectState | None = None
 
 
-class Release(Command, frozen=True, kw_only=True):
+class Release(Judging, frozen=True, kw_only=True):
     """Release what the project's grants now allow (`cascade_always = "project"`, or a grant found after an ask)."""
 
-    policy: Policy
     project: ProjectState
     request_id: str | None = None
 
