@@ -1,0 +1,72 @@
+"""`replay`: the past of a session at its own pace, with the state beside each event."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import click
+
+from ledger import Ledger
+from ledger.grants import in_force
+from ledger.history import logged, read_events
+from ledger.session.state import SessionState, in_order
+from ledger.stores.port import StreamKey
+from workers.cli.base import command, with_ledger
+from workers.cli.log import event_line
+from workers.cli.output import Output
+
+PAUSE_MAX_SECONDS: Final = 3.0
+"""The longest pause at speed 1: nobody wants to wait seven days for an expiry."""
+
+
+@command(examples=("permission-ledger replay ses_1", "permission-ledger replay ses_1 --speed 0 --json"))
+@click.argument("session")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    metavar="X",
+    help="X times as fast as it was; 0 does not pause.",
+)
+@with_ledger
+async def replay(ledger: Ledger, output: Output, *, session: str, speed: float) -> None:
+    """Play a session's past as it happened, with the state beside each event.
+
+    Pauses are those of the record, but none is longer than 3 s at speed 1.
+    """
+    key = StreamKey("session", (await ledger.attach(session)).id)
+    fold = ledger.streams.session_fold
+    state, last_ms = fold.initial(key), None
+    async for recorded in read_events(ledger.store, key):
+        await asyncio.sleep(pause_seconds(last_ms, recorded.ms, speed))
+        state, last_ms = fold.evolve(state, recorded), recorded.ms
+        event = logged(key, recorded)
+        if output.as_json:
+            output.row({**event.as_json(), "state": _state_json(state, recorded.ms)})
+        else:
+            output.line(event_line(event))
+            output.line(f"{'':7}{_state_words(state, recorded.ms)}")
+
+
+def pause_seconds(last_ms: int | None, ms: int, speed: float) -> float:
+    """How long to wait before an event at `ms`; `last_ms` None is the first."""
+    if last_ms is None or speed == 0:
+        return 0.0
+    return min((ms - last_ms) / 1000, PAUSE_MAX_SECONDS) / speed
+
+
+def _state_json(state: SessionState, at_ms: int) -> dict[str, Any]:
+    return {
+        "pending": [request.request_id for request in in_order(state.pending.values())],
+        "approved": [grant.grant_id for grant in in_force(state.grants, at_ms)],
+        "clients": [client.client_id for client in sorted(state.clients.values(), key=lambda one: one.version)],
+        "settled": len(state.settled),
+    }
+
+
+def _state_words(state: SessionState, at_ms: int) -> str:
+    now = _state_json(state, at_ms)
+    named = [f"{name}: {', '.join(now[name]) or 'none'}" for name in ("pending", "approved", "clients") if now[name]]
+    return "  ".join([*named, f"settled: {now['settled']}"])
