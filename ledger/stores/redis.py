@@ -6,8 +6,6 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from hashlib import sha1
-from importlib.resources import files
 from typing import Any, TypeVar
 
 from redis.asyncio.connection import AbstractConnection
@@ -42,6 +40,7 @@ from ledger.stores.port import (
 from ledger.stores.redis_admin import RedisAdmin
 from ledger.stores.redis_views import RedisViews
 from ledger.stores.refusals import refusal_code, refusal_of
+from ledger.stores.script import Script
 
 T = TypeVar("T")
 
@@ -60,21 +59,6 @@ _SERVER_CLOCK = """local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 _TEST_CLOCK = "local now = tonumber(table.remove(ARGV))\n"
-
-
-class Script:
-    """A Lua script by its hash. The hash is the version: old and new workers may use one server."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-    @classmethod
-    def named(cls, name: str) -> Script:
-        return cls(files("ledger.stores").joinpath(name).read_text())
-
-    def call(self, keys: Sequence[str], arguments: Sequence[Argument]) -> CommandLine:
-        return ("EVALSHA", self.sha, len(keys), *keys, *arguments)
 
 
 def append_script(*, test_clock: bool) -> Script:
@@ -153,11 +137,17 @@ class RedisStore:
 
     async def ask(self, commands: Sequence[CommandLine]) -> list[Any]:
         """Answers to commands that may safely be sent twice. Raises StoreError, or what the server refuses with."""
+        if not commands:
+            return []
         replies = await self._patiently(lambda: self._link.run(commands))
         for reply in replies:
             if isinstance(reply, ResponseError):
                 raise refusal_of(reply) from reply
         return replies
+
+    async def ask_each(self, commands: Sequence[CommandLine]) -> list[Any]:
+        """As `ask`, but each refusal (a ResponseError) stands among the answers, for the caller to judge."""
+        return await self._patiently(lambda: self._link.run(commands)) if commands else []
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]], *, writes: bool = False) -> T:
         """Try again while there is no connection, for as long as GIVE_UP_SECONDS.
