@@ -90,3 +90,11 @@ async def server_backend(server: RealServer, clock: TestClock) -> AsyncIterator[
 @pytest.fixture
 async def server_store(server_backend: Backend) -> RedisStore:
     return as_redis(await server_backend.open())
+
+
+@pytest.fixture
+async def live_server_store(server: RealServer) -> AsyncIterator[RedisStore]:
+    """A store on the real server that goes by the server's own clock."""
+    backend = Backend(server, None)
+    yield as_redis(await backend.open())
+    await backend.close()
