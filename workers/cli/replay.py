@@ -8,12 +8,12 @@ from typing import Any, Final
 import click
 
 from ledger import Ledger
-from ledger.grants import in_force
+from ledger.grants import StandingGrant
 from ledger.history import logged, read_events
 from ledger.session.state import SessionState, in_order
-from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.log import event_line
+from workers.cli.moments import approved_at, project_grants
 from workers.cli.output import Output
 
 PAUSE_MAX_SECONDS: Final = 3.0
@@ -36,7 +36,9 @@ async def replay(ledger: Ledger, output: Output, *, session: str, speed: float) 
 
     Pauses are those of the record, but none is longer than 3 s at speed 1.
     """
-    key = StreamKey("session", (await ledger.attach(session)).id)
+    handle = await ledger.attach(session)
+    of_project = await project_grants(ledger, handle.stream.state)
+    key = handle.stream.key
     fold = ledger.streams.session_fold
     state, last_ms = fold.initial(key), None
     async for recorded in read_events(ledger.store, key):
@@ -44,10 +46,10 @@ async def replay(ledger: Ledger, output: Output, *, session: str, speed: float) 
         state, last_ms = fold.evolve(state, recorded), recorded.ms
         event = logged(key, recorded)
         if output.as_json:
-            output.row({**event.as_json(), "state": _state_json(state, recorded.ms)})
+            output.row({**event.as_json(), "state": _state_json(state, of_project, recorded.ms)})
         else:
             output.line(event_line(event))
-            output.line(f"{'':7}{_state_words(state, recorded.ms)}")
+            output.line(f"{'':7}{_state_words(_state_json(state, of_project, recorded.ms))}")
 
 
 def pause_seconds(last_ms: int | None, ms: int, speed: float) -> float:
@@ -57,16 +59,15 @@ def pause_seconds(last_ms: int | None, ms: int, speed: float) -> float:
     return min((ms - last_ms) / 1000, PAUSE_MAX_SECONDS) / speed
 
 
-def _state_json(state: SessionState, at_ms: int) -> dict[str, Any]:
+def _state_json(state: SessionState, of_project: list[StandingGrant], at_ms: int) -> dict[str, Any]:
     return {
         "pending": [request.request_id for request in in_order(state.pending.values())],
-        "approved": [grant.grant_id for grant in in_force(state.grants, at_ms)],
+        "approved": [one.grant.grant_id for one in approved_at(state, of_project, at_ms)],
         "clients": [client.client_id for client in sorted(state.clients.values(), key=lambda one: one.version)],
         "settled": len(state.settled),
     }
 
 
-def _state_words(state: SessionState, at_ms: int) -> str:
-    now = _state_json(state, at_ms)
-    named = [f"{name}: {', '.join(now[name]) or 'none'}" for name in ("pending", "approved", "clients") if now[name]]
+def _state_words(now: dict[str, Any]) -> str:
+    named = [f"{name}: {', '.join(now[name])}" for name in ("pending", "approved", "clients") if now[name]]
     return "  ".join([*named, f"settled: {now['settled']}"])

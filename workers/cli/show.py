@@ -6,17 +6,15 @@ from typing import Any
 
 import click
 
-from ledger import Approved, Ledger, UnknownSessionError
-from ledger.folds import ProjectFold
-from ledger.grants import in_force
-from ledger.history import Moment, state_at
+from ledger import Approved, Ledger
+from ledger.history import Moment
 from ledger.results import pending_of, result_of
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey
 from ledger.times import format_time, parse_time
 from workers.cli import grants, pending
 from workers.cli.base import command, with_ledger
 from workers.cli.inputs import version_or_time
+from workers.cli.moments import approved_at, project_grants
 from workers.cli.output import Output
 from workers.cli.sessions import session_json
 
@@ -35,7 +33,7 @@ async def show(ledger: Ledger, output: Output, *, session: str, at: str | None) 
     """Show what is pending, approved, connected and settled in a session: now, or as it was."""
     moment = await ledger.state_at(session, version_or_time(at))
     as_of_ms = await _as_of_ms(ledger, moment, at)
-    standing = await approved_at(ledger, moment.state, as_of_ms, now=at is None)
+    standing = approved_at(moment.state, await project_grants(ledger, moment.state), as_of_ms)
     if output.as_json:
         output.row(_json(moment, standing))
     else:
@@ -47,23 +45,6 @@ async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None
     if at is None:
         return ledger.store.clock.now_ms()
     return moment.ms if isinstance(version_or_time(at), int) else parse_time(at)
-
-
-async def approved_at(ledger: Ledger, state: SessionState, as_of_ms: int, *, now: bool) -> list[Approved]:
-    """The grants that were in force: the session's own, then its project's."""
-    if now:
-        return await (await ledger.attach(state.session_id)).approved()
-    own = in_force(state.grants, as_of_ms)
-    found = [Approved(grant=one, session=state.session_id, project=state.project) for one in own]
-    if state.project is None:
-        return found
-    key = StreamKey("project", state.project)
-    try:
-        project = await state_at(ledger.store, key, ProjectFold(), format_time(as_of_ms))
-    except UnknownSessionError:
-        return found
-    shared = in_force(project.state.grants, as_of_ms)
-    return found + [Approved(grant=one, session=one.session, project=state.project) for one in shared]
 
 
 def _json(moment: Moment[SessionState], standing: list[Approved]) -> dict[str, Any]:

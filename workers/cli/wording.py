@@ -68,10 +68,22 @@ def _headline(result: Result) -> str:
         return f"pending {until}"
     how = f" ({result.reply})" if result.reply else ""
     if result.outcome == "denied" or (result.outcome == "allowed" and result.reply is None):
-        return f"{result.outcome} by rule"
+        return f"{result.outcome} by {_decided_by(result)}"
     if result.outcome == "expired":
         return "expired"
     return f"{result.outcome} by {result.by.name}{how}"
+
+
+def _decided_by(result: Result) -> str:
+    """Where no person answered: which grants, which decider after the rules, or else the rules."""
+    if result.outcome == "allowed" and result.request.grants:
+        return f"grant {', '.join(result.request.grants)}"
+    by_rules = result.evaluation and result.evaluation.verdict == _VERDICTS.get(result.outcome or "")
+    deciders = [one.decider for one in result.request.opinions if one.verdict == _VERDICTS.get(result.outcome or "")]
+    return "rule" if by_rules or not deciders else ", ".join(deciders)
+
+
+_VERDICTS: Final = {"allowed": "allow", "denied": "deny"}
 
 
 def _reasons(result: Result) -> list[str]:
