@@ -13,7 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from ledger.errors import InputError, StoreError, UnknownGrantError, UnknownRequestError, UnknownSessionError
-from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeReject, Presence, Settings
+from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeReject, Presence, Settings, WhenAbandoned
 from ledger.grants import in_force
 from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
@@ -145,6 +145,7 @@ class Ledger:
         cascade_always: CascadeAlways | None = None,
         answering: Answering | None = None,
         on_denied: AgentAction | None = None,
+        when_abandoned: WhenAbandoned | None = None,
         agent: str | None = None,
         parent: str | None = None,
         cwd: str | None = None,
@@ -177,6 +178,7 @@ class Ledger:
                 cascade_always=cascade_always,
                 answering=answering,
                 on_denied=on_denied,
+                when_abandoned=when_abandoned,
             ),
         )
         if command.policy is not None and not command.policy_digest:

@@ -42,9 +42,7 @@ def evolve(state: SessionState, recorded: Recorded) -> SessionState:
 
 
 def _opened(state: SessionState, recorded: Recorded, event: SessionOpened) -> SessionState:
-    state = replace(
-        state, opened_ms=recorded.ms, project=event.project, agent=event.agent, parent=event.parent
-    )
+    state = replace(state, opened_ms=recorded.ms, project=event.project, agent=event.agent, parent=event.parent)
     return _with_policy(state, event)
 
 

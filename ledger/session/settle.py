@@ -66,8 +66,9 @@ def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
         not_before.append(lock_request.due_ms)
         events += _pass_requested_lock(state, lock_request.client_id, remaining)
     room = max(EVENTS_PER_APPEND_COUNT - len(events), 1)
+    moves = not remaining and state.settings.when_abandoned == "move"
     for request in due[:room]:
-        ends = _end_or_move(request, now_ms, somebody_there=bool(remaining))
+        ends = _end_or_move(request, now_ms, moves=moves)
         if len(ends) > 1 and request.cap_at_ms is not None:
             not_before.append(request.cap_at_ms)
         events += ends
@@ -103,10 +104,10 @@ def _pass_requested_lock(state: SessionState, wanted_by: str, remaining: list[Cl
     return []
 
 
-def _end_or_move(request: Request, now_ms: int, *, somebody_there: bool) -> list[Event]:
+def _end_or_move(request: Request, now_ms: int, *, moves: bool) -> list[Event]:
     assert request.tier is not None
     assert request.duration_ms is not None
-    if request.tier == "unattended" or somebody_there:
+    if request.tier == "unattended" or not moves:
         return [Expired(request_id=request.request_id, tier=request.tier, duration_ms=request.duration_ms)]
     unattended_ms = request.unattended_ms
     moved = DeadlineMoved(request_id=request.request_id, tier="unattended", duration_ms=unattended_ms)
