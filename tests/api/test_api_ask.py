@@ -99,9 +99,7 @@ async def test_the_same_id_with_another_content_is_an_error_and_changes_nothing(
     before = await events_of(session)
     error = await raised(session.ask("bash", ["git push --force"], request_id="call_1"))
     assert isinstance(error, DifferentRequestError)
-    assert error.text == (
-        "request `call_1` of session `ses_1` was asked with another content; use another request id"
-    )
+    assert error.text == ("request `call_1` of session `ses_1` was asked with another content; use another request id")
     assert await events_of(session) == before
 
 
@@ -130,9 +128,10 @@ async def test_a_request_id_is_unique_in_its_session_only(ledger: Ledger) -> Non
     one, two = await ledger.session("ses_1"), await ledger.session("ses_2")
     await pend(one, "call_1", "git push")
     await pend(two, "call_1", "git pull")
-    assert await ledger.sessions_of("call_1") == ["ses_1", "ses_2"] or sorted(
-        await ledger.sessions_of("call_1")
-    ) == ["ses_1", "ses_2"]
+    assert await ledger.sessions_of("call_1") == ["ses_1", "ses_2"] or sorted(await ledger.sessions_of("call_1")) == [
+        "ses_1",
+        "ses_2",
+    ]
     error = await raised(ledger.reply("call_1", "once"))
     assert (error.code, error.data["sessions"]) == ("INPUT", ["ses_1", "ses_2"])
     assert error.text == "request `call_1` is known in several sessions: `ses_1`, `ses_2`; name one (--session)"
@@ -172,9 +171,7 @@ async def test_an_ask_is_judged_by_rules_that_another_process_has_changed(
     await (await open_ledger()).session("ses_1", rules=stricter)
     error = await raised(session.ask("read", ["b.txt"]))
     assert error.code == "DENIED"
-    assert error.data["reasons"] == [
-        {"text": "read * deny", "layer": "session"}
-    ]
+    assert error.data["reasons"] == [{"text": "read * deny", "layer": "session"}]
 
 
 async def test_all_fields_of_a_request_are_kept_and_shown(ledger: Ledger, open_ledger: OpenLedger) -> None:
