@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -15,7 +15,7 @@ from ledger.errors import InputError
 from ledger.ids import check_id
 from ledger.policy import PolicySource, load_rules
 from ledger.session.state import SessionState
-from workers.cli.base import command, local_actor, with_ledger
+from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.exits import OF_OUTCOME
 from workers.cli.inputs import json_object, seconds
 from workers.cli.output import Output, talk
@@ -46,6 +46,54 @@ class Opening(NamedTuple):
     agent: str | None
 
 
+T = TypeVar("T", Asking, Opening)
+
+
+class _Waiting(NamedTuple):
+    wants: bool
+    seconds: float | None
+
+    @classmethod
+    def read(cls, no_wait: bool, timeout: str | None) -> _Waiting:
+        if no_wait and timeout is not None:
+            raise click.UsageError("give --no-wait or --timeout, not both")
+        return cls(not no_wait, seconds(timeout, "--timeout"))
+
+
+def _check(*, no_wait: bool, timeout: str | None, **typed: Any) -> None:
+    """Read all that can be read without a ledger."""
+    _Waiting.read(no_wait, timeout)
+    _question(_picked(Asking, typed))
+    for option in ("attended", "unattended"):
+        seconds(typed[option], f"--{option}")
+    _policy(_picked(Opening, typed))
+
+
+def _picked(kind: type[T], typed: dict[str, Any]) -> T:
+    return kind(**{name: typed[name] for name in kind._fields})
+
+
+def _question(asking: Asking) -> dict[str, Any]:
+    """The arguments of `Session.submit`. Raises UsageError where nothing would be judged."""
+    tool_input = json_object(asking.tool_input, "--input")
+    if asking.tool is None and tool_input is not None:
+        raise click.UsageError("--input needs --tool NAME")
+    if asking.permission is None and (asking.tool is None or tool_input is None):
+        raise click.UsageError("say PERMISSION and PATTERN, or --tool NAME with --input JSON")
+    # No pattern is nothing to judge, which rules allow: whoever types none has forgotten it.
+    if asking.permission is not None and not asking.patterns:
+        raise click.UsageError(f"say at least one PATTERN after `{asking.permission}` (`*` is any use of it)")
+    return {
+        "permission": asking.permission or (asking.tool or "").lower(),
+        "patterns": asking.patterns,
+        "always": asking.always,
+        "metadata": json_object(asking.metadata, "--metadata"),
+        "tool_name": asking.tool,
+        "tool_input": tool_input,
+        "agent": asking.agent,
+    }
+
+
 @command(
     examples=(
         "permission-ledger ask ses_1 bash 'git push' --always 'git push *' --project shop",
@@ -69,6 +117,7 @@ class Opening(NamedTuple):
 @click.option("--agent", metavar="NAME", help="The agent that asks; its section of the rules counts.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for an answer: exit code 7 when it is pending.")
 @click.option("--timeout", metavar="DURATION", help="Wait so long at most; the request stays pending.")
+@checked(_check)
 @with_ledger
 async def ask(
     ledger: Ledger, output: Output, *, request_id: str | None, no_wait: bool, timeout: str | None, **typed: Any
@@ -79,8 +128,7 @@ async def ask(
     answer: 0 allowed, 3 denied, 4 rejected, 5 expired, 6 cancelled, 7 still pending, 8 in doubt. Ctrl-C leaves the
     request pending.
     """
-    asking = Asking(**{name: typed[name] for name in Asking._fields})
-    opening = Opening(**{name: typed[name] for name in Opening._fields})
+    asking, opening = _picked(Asking, typed), _picked(Opening, typed)
     question = _question(asking)
     waiting = _Waiting.read(no_wait, timeout)
     session = await _open(ledger, asking.session, opening)
@@ -89,38 +137,6 @@ async def ask(
         result = await _wait(session, result, asking, waiting.seconds, quiet=output.as_json)
     _print(output, result)
     return OF_OUTCOME[result.outcome]
-
-
-class _Waiting(NamedTuple):
-    wants: bool
-    seconds: float | None
-
-    @classmethod
-    def read(cls, no_wait: bool, timeout: str | None) -> _Waiting:
-        if no_wait and timeout is not None:
-            raise click.UsageError("give --no-wait or --timeout, not both")
-        return cls(not no_wait, seconds(timeout, "--timeout"))
-
-
-def _question(asking: Asking) -> dict[str, Any]:
-    """The arguments of `Session.submit`. Raises UsageError where nothing would be judged."""
-    tool_input = json_object(asking.tool_input, "--input")
-    if asking.tool is None and tool_input is not None:
-        raise click.UsageError("--input needs --tool NAME")
-    if asking.permission is None and (asking.tool is None or tool_input is None):
-        raise click.UsageError("say PERMISSION and PATTERN, or --tool NAME with --input JSON")
-    # No pattern is nothing to judge, which rules allow: whoever types none has forgotten it.
-    if asking.permission is not None and not asking.patterns:
-        raise click.UsageError(f"say at least one PATTERN after `{asking.permission}` (`*` is any use of it)")
-    return {
-        "permission": asking.permission or (asking.tool or "").lower(),
-        "patterns": asking.patterns,
-        "always": asking.always,
-        "metadata": json_object(asking.metadata, "--metadata"),
-        "tool_name": asking.tool,
-        "tool_input": tool_input,
-        "agent": asking.agent,
-    }
 
 
 async def _open(ledger: Ledger, session_id: str, opening: Opening) -> Session:

@@ -14,9 +14,10 @@ from ledger import Ledger
 from ledger.client import default_actor_name
 from ledger.errors import LedgerError
 from ledger.events import Actor
+from ledger.requests import check_name
 from workers.cli.exits import Exit
 from workers.cli.failures import tell
-from workers.cli.output import Output, talk
+from workers.cli.output import Output, talk, talk_json
 
 LOCAL = "local"
 """The kind of actor of whoever types a command on a machine that reaches the server itself."""
@@ -72,20 +73,21 @@ def command(
     """
 
     def decorate(function: Run) -> LedgerCommand:
-        options = [json_option] if with_json else []
-        for option in (*options, url_option):
-            function = option(function)
-        return click.command(name, cls=LedgerCommand, examples=examples, **settings)(function)
+        made = click.command(name, cls=LedgerCommand, examples=examples, **settings)(function)
+        # Added here, they stand after the command's own options in its help.
+        made.params += [*([json_option()] if with_json else []), url_option()]
+        return made
 
     return decorate
 
 
-url_option = click.option(
-    "--url",
-    metavar="URL",
-    help="The ledger's server (default: PERMISSION_LEDGER_URL, else the embedded server of the data folder).",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def url_option() -> click.Option:
+    text = "The ledger's server (default: PERMISSION_LEDGER_URL, else the embedded server of the data folder)."
+    return click.Option(["--url"], metavar="URL", help=text)
+
+
+def json_option() -> click.Option:
+    return click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object a line.")
 
 
 def with_ledger(function: Callable[..., Awaitable[int | None]]) -> Run:
@@ -97,14 +99,28 @@ def with_ledger(function: Callable[..., Awaitable[int | None]]) -> Run:
             async with Ledger.connect(url) as ledger:
                 return await function(ledger, Output(as_json=as_json), **options)
 
-        return run_async(with_open_ledger)
+        return run_async(with_open_ledger, as_json=as_json)
 
     return run
 
 
-def run_async(main: Callable[[], Awaitable[int | None]]) -> int | None:
+def checked(check: Callable[..., object]) -> Callable[[Run], Run]:
+    """Call `check(**options)` first: what is wrong with the options is told before a server is reached or started."""
+
+    def decorate(function: Run) -> Run:
+        @wraps(function)
+        def run(**options: Any) -> int | None:
+            check(**options)
+            return function(**options)
+
+        return run
+
+    return decorate
+
+
+def run_async(main: Callable[[], Awaitable[int | None]], *, as_json: bool = False) -> int | None:
     """Run a coroutine function in a loop of its own, with what the ledger logs told on stderr."""
-    tell_logs()
+    tell_logs(as_json=as_json)
 
     async def awaited() -> int | None:
         return await main()
@@ -112,19 +128,28 @@ def run_async(main: Callable[[], Awaitable[int | None]]) -> int | None:
     return asyncio.run(awaited())
 
 
-def tell_logs(level: int = logging.WARNING) -> None:
-    """From now on, what is logged at this level or above is a line on stderr."""
+def tell_logs(level: int = logging.WARNING, *, as_json: bool = False) -> None:
+    """From now on, what is logged at this level or above is a line on stderr, in JSON as `{"warning": text}`."""
     root = logging.getLogger()
-    if not any(isinstance(handler, _Talking) for handler in root.handlers):
-        root.addHandler(_Talking())
+    handler = next((one for one in root.handlers if isinstance(one, _Talking)), None)
+    if handler is None:
+        handler = _Talking()
+        root.addHandler(handler)
+    handler.as_json = as_json
     root.setLevel(level)
 
 
 class _Talking(logging.Handler):
+    as_json = False
+
     def emit(self, record: logging.LogRecord) -> None:
-        talk(f"{record.levelname.lower()}: {record.getMessage()}")
+        level, text = record.levelname.lower(), record.getMessage()
+        if self.as_json:
+            talk_json({level: text})
+        else:
+            talk(f"{level}: {text}")
 
 
 def local_actor(name: str | None = None) -> Actor:
-    """Who typed the command: `user@host` unless `--as` says otherwise."""
-    return Actor(LOCAL, name or default_actor_name())
+    """Who typed the command: `user@host` unless `--as` says otherwise. Raises InputError."""
+    return Actor(LOCAL, default_actor_name() if name is None else check_name(name, "name (--as)"))

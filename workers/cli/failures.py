@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import click
-
 from ledger import errors
 from workers.cli.exits import Exit
-from workers.cli.output import talk
-from workers.cli.text import json_line, without_passwords
+from workers.cli.output import talk, talk_json
 
 _EXITS: Final[dict[type[errors.LedgerError], Exit]] = {
     errors.InputError: Exit.BAD_INPUT,
@@ -32,7 +29,7 @@ _EXITS: Final[dict[type[errors.LedgerError], Exit]] = {
 }
 
 _HINTS: Final = {
-    "UNREACHABLE": "is the server running? without --url and PERMISSION_LEDGER_URL an embedded one is used",
+    "UNREACHABLE": "without --url and PERMISSION_LEDGER_URL an embedded server is used",
     "IN_DOUBT": "ask again with the same request id (--id): it attaches to what was written",
     "SETUP": "`permission-ledger doctor` says what the server needs",
     "UNKNOWN_REQUEST": "`permission-ledger pending` lists what waits",
@@ -55,8 +52,7 @@ def tell(error: errors.LedgerError, *, as_json: bool = False) -> Exit:
     """Say it on stderr: `error:` and `hint:` lines, or one JSON object; the exit code."""
     hint = error.data.get("hint") or _HINTS.get(error.code)
     if as_json:
-        told = {**error.as_json(), **({"hint": hint} if hint else {})}
-        click.echo(without_passwords(json_line(told)), err=True)
+        talk_json({**error.as_json(), **({"hint": hint} if hint else {})})
     else:
         talk(f"error: {error.text}")
         if hint:

@@ -9,7 +9,7 @@ import click
 from ledger import Approved, Ledger
 from ledger.durations import parse_duration
 from ledger.times import format_time
-from workers.cli.base import Run, command, local_actor, with_ledger
+from workers.cli.base import Run, checked, command, local_actor, with_ledger
 from workers.cli.output import Output, talk
 
 COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "from request")
@@ -22,17 +22,17 @@ def where(function: Run) -> Run:
     return function
 
 
-def check_where(session: str | None, project: str | None) -> None:
+def check_where(*, session: str | None, project: str | None, **_others: object) -> None:
     if (session is None) == (project is None):
         raise click.UsageError("give either --session SESSION or --project PROJECT")
 
 
 @command(examples=("permission-ledger approved --session ses_1", "permission-ledger approved --project shop --json"))
 @where
+@checked(check_where)
 @with_ledger
 async def approved(ledger: Ledger, output: Output, *, session: str | None, project: str | None) -> None:
     """List the grants in force in a session (its project's too) or in a project."""
-    check_where(session, project)
     grants = await _approved(ledger, session, project)
     if output.as_json:
         output.rows(one.as_json() for one in grants)
@@ -73,6 +73,7 @@ def approved_cells(one: Approved) -> tuple[str | None, ...]:
 @where
 @click.option("--expires", metavar="DURATION", help="How long it lasts (default: none, which is until revoked).")
 @click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
+@checked(check_where)
 @with_ledger
 async def grant(
     ledger: Ledger,
@@ -89,7 +90,6 @@ async def grant(
 
     Each pattern is one grant. A grant answers what rules would ask; what a rule denies stays denied.
     """
-    check_where(session, project)
     expires_in_ms = None if expires is None else parse_duration(expires, "--expires")
     for pattern in patterns:
         if session is not None:

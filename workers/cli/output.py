@@ -49,6 +49,11 @@ def talk(text: str) -> None:
     click.echo(visible(without_passwords(text)), err=True)
 
 
+def talk_json(value: Mapping[str, Any]) -> None:
+    """The same for the program that asked for JSON."""
+    click.echo(without_passwords(json_line(value)), err=True)
+
+
 def _to_stdout(line: str) -> None:
     try:
         print(line, flush=True)

@@ -45,7 +45,7 @@ async def reply(
     input lock, and the log marks that.
     """
     # A repeated answer succeeds in silence otherwise.
-    tell_logs(logging.INFO)
+    tell_logs(logging.INFO, as_json=output.as_json)
     actor = local_actor(name)
     found = await ledger.session_of(request, session)
     try:

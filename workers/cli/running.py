@@ -10,8 +10,8 @@ from typing import TextIO
 import click
 
 from workers.cli.exits import Exit
-from workers.cli.output import silence_stdout, talk
-from workers.cli.text import json_line, visible
+from workers.cli.output import silence_stdout, talk, talk_json
+from workers.cli.text import visible
 
 DEBUG = "PERMISSION_LEDGER_DEBUG"
 
@@ -56,7 +56,7 @@ def _tell_usage(error: click.ClickException) -> int:
     message = _in_our_style(error.format_message())
     hint = f"{context.command_path} --help" if context else None
     if "--json" in sys.argv:
-        click.echo(json_line({"code": "USAGE", "error": message, "hint": hint}), err=True)
+        talk_json({"code": "USAGE", "error": message, "hint": hint})
         return Exit.USAGE
     if context is not None:
         click.echo(visible(context.command.get_usage(context).replace("\n", " ")), err=True)
