@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS_FIRST = 0.05
 RECONNECT_SECONDS_MAX = 2.0
+GREETING_SECONDS = 5.0
 PING_SECONDS = 10.0
 """A subscriber that hears nothing asks whether the server is still there; no answer until the next ask: reconnect."""
 
@@ -70,7 +71,9 @@ class Bells:
         while True:
             connection = self._make()
             try:
-                await connection.connect()  # type: ignore[no-untyped-call]
+                # A server that hangs takes connections and never greets.
+                async with asyncio.timeout(GREETING_SECONDS):
+                    await connection.connect()  # type: ignore[no-untyped-call]
                 self._connection = connection
                 for partition in list(self._confirmed):
                     await connection.send_command("SSUBSCRIBE", self._keys.bell(partition), check_health=False)

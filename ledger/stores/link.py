@@ -65,6 +65,14 @@ class _Group:
             self.future.set_exception(error)
 
 
+def _refusal_in(error: BaseException) -> RedisError | None:
+    """The server's refusal of a connection; redis-py wraps it into an error of the network."""
+    for one in (error, error.__cause__):
+        if isinstance(one, AuthenticationError | NoPermissionError | ResponseError):
+            return one
+    return None
+
+
 class Link:
     """A pipelining connection that is made when it is first needed, and again after it broke."""
 
@@ -119,14 +127,16 @@ class Link:
                 return
             connection = self._make()
             try:
-                await connection.connect()  # type: ignore[no-untyped-call]
-            except (AuthenticationError, NoPermissionError, ResponseError) as error:
-                await connection.disconnect(nowait=True)
-                raise LinkError(str(error), sent=False, refused=error) from error
+                # A server that hangs takes connections and never greets.
+                async with asyncio.timeout(self._answer_seconds):
+                    await connection.connect()  # type: ignore[no-untyped-call]
+                self._connection = connection
             except (RedisError, OSError) as error:
-                await connection.disconnect(nowait=True)
-                raise LinkError(str(error), sent=False) from error
-            self._connection = connection
+                why = str(error) or f"no greeting for {self._answer_seconds:g} s"
+                raise LinkError(why, sent=False, refused=_refusal_in(error)) from error
+            finally:
+                if self._connection is None:
+                    await connection.disconnect(nowait=True)
             streams = _streams_of(connection) if self._direct else None
             if streams is None:
                 work = [self._write(connection), self._read(connection)]

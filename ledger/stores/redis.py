@@ -162,9 +162,10 @@ class RedisStore:
             try:
                 return await attempt()
             except LinkError as error:
-                if error.refused is not None:
-                    raise refusal_of(error.refused) from error
                 sent = sent or error.sent
+                # A refusal now says nothing of what was sent before.
+                if error.refused is not None and not (writes and sent):
+                    raise refusal_of(error.refused) from error
                 if loop.time() + pause > give_up or self._keys is None:
                     raise _gave_up(error, in_doubt=writes and sent) from error
             if self._revive is not None:

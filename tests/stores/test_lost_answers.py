@@ -13,7 +13,7 @@ from ledger.stores.opening import open_store
 from ledger.stores.port import START, Appended, Conflict, StreamKey, ViewWrite
 from ledger.stores.redis import RedisStore
 from ledger.stream import Stream
-from tests.support.backends import PROJECT, SESSION, Backend, answer_to, append_of, as_redis, log_of, written
+from tests.support.backends import PROJECT, SESSION, Backend, Operator, answer_to, append_of, as_redis, log_of, written
 from tests.support.proxy import Fault, Proxy
 from tests.support.servers import RealServer
 from tests.support.tally import Tally, add, tally
@@ -164,6 +164,21 @@ async def test_an_append_that_may_have_been_sent_stays_in_doubt_though_the_serve
     await proxy.stop()
     with pytest.raises(InDoubtError):
         await submitted
+
+
+async def test_an_append_stays_in_doubt_though_the_server_then_refuses_the_connection(
+    proxy: Proxy, impatient: RedisStore, admin: Operator
+) -> None:
+    stream = tally(impatient)
+    await stream.submit(add("first"))
+    proxy.lose("EVALSHA", Fault.ANSWER_LOST)
+    await admin.run("CONFIG", "SET", "requirepass", "changed meanwhile")
+    try:
+        with pytest.raises(InDoubtError):
+            await stream.submit(add("a"))
+    finally:
+        await admin.run("CONFIG", "SET", "requirepass", "")
+    assert (await stream.submit(add("b"))).state.names == ("first", "a", "b")
 
 
 @pytest.mark.parametrize("fault", LOSSES)
