@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from uuid import uuid4
 
 import pytest
+from redis.asyncio import Redis
 
 from ledger import Ledger
 from ledger.testing import TestClock
@@ -37,3 +38,10 @@ async def open_ledger(url: str, clock: TestClock) -> AsyncIterator[OpenLedger]:
 @pytest.fixture
 async def ledger(open_ledger: OpenLedger) -> Ledger:
     return await open_ledger()
+
+
+@pytest.fixture
+async def onlooker(server: RealServer) -> AsyncIterator[Redis]:
+    """A plain client of the real server that counts what the ledger does to it."""
+    async with Redis.from_url(server.url, protocol=2) as client:
+        yield client

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import Ledger, UnknownGrantError
+from ledger import Ledger, Session, UnknownGrantError
 from ledger.testing import TestClock
 from tests.api.actors import ANN, OpenLedger, events_of, outcome_of, pend, raised
 
-ALWAYS = {"always": ["git push *"]}
+ALWAYS = ["git push *"]
 
 
-async def allowed(session: object, pattern: str = "git push", permission: str = "bash") -> bool:
-    return (await session.submit(permission, [pattern])).outcome == "allowed"  # type: ignore[attr-defined,no-any-return]
+async def allowed(session: Session, pattern: str = "git push", permission: str = "bash") -> bool:
+    return (await session.submit(permission, [pattern])).outcome == "allowed"
 
 
 async def test_an_always_reaches_all_sessions_of_the_project_and_survives_a_restart(
@@ -20,7 +20,7 @@ async def test_an_always_reaches_all_sessions_of_the_project_and_survives_a_rest
 ) -> None:
     async with Ledger.connect(url, clock=clock, entry_points=False) as first:
         session = await first.session("ses_1", project="shop")
-        await pend(session, "call_1", "git push", **ALWAYS)
+        await pend(session, "call_1", "git push", always=ALWAYS)
         await session.reply("call_1", "always", actor=ANN)
     async with Ledger.connect(url, clock=clock, entry_points=False) as second:
         same, other = await second.session("ses_1"), await second.session("ses_2", project="shop")
@@ -31,7 +31,7 @@ async def test_an_always_reaches_all_sessions_of_the_project_and_survives_a_rest
 
 async def test_a_session_without_a_project_is_its_own_project(ledger: Ledger, open_ledger: OpenLedger) -> None:
     session = await ledger.session("ses_1")
-    await pend(session, "call_1", "git push", **ALWAYS)
+    await pend(session, "call_1", "git push", always=ALWAYS)
     await session.reply("call_1", "always")
     again = await (await open_ledger()).session("ses_1")
     assert (await allowed(again), await allowed(await ledger.session("ses_2"))) == (True, False)
@@ -39,7 +39,7 @@ async def test_a_session_without_a_project_is_its_own_project(ledger: Ledger, op
 
 async def test_a_session_reply_is_for_that_session_only(ledger: Ledger) -> None:
     session = await ledger.session("ses_1", project="shop")
-    await pend(session, "call_1", "git push", **ALWAYS)
+    await pend(session, "call_1", "git push", always=ALWAYS)
     await session.reply("call_1", "session")
     other = await ledger.session("ses_2", project="shop")
     assert (await allowed(session), await allowed(other)) == (True, False)
@@ -198,7 +198,7 @@ async def test_revoking_a_grant_that_is_not_there_is_an_error(ledger: Ledger) ->
 
 async def test_a_repeated_reply_never_revives_a_revoked_grant(ledger: Ledger, open_ledger: OpenLedger) -> None:
     session = await ledger.session("ses_1", project="shop")
-    await pend(session, "call_1", "git push", **ALWAYS)
+    await pend(session, "call_1", "git push", always=ALWAYS)
     await session.reply("call_1", "always")
     [made] = await session.approved()
     await session.revoke(made.grant.grant_id)
@@ -208,7 +208,7 @@ async def test_a_repeated_reply_never_revives_a_revoked_grant(ledger: Ledger, op
 
 async def test_a_reply_that_lost_never_grants(ledger: Ledger) -> None:
     session = await ledger.session("ses_1", project="shop")
-    await pend(session, "call_1", "git push", **ALWAYS)
+    await pend(session, "call_1", "git push", always=ALWAYS)
     await session.reply("call_1", "once")
     assert (await raised(session.reply("call_1", "always"))).code == "ALREADY_ANSWERED"
     assert await session.approved() == []

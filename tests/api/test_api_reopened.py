@@ -44,17 +44,14 @@ async def test_a_reopened_ask_waits_for_its_answer(ledger: Ledger, open_ledger: 
     elsewhere = await open_ledger()
     before_the_next_append(ledger, lambda: elsewhere.revoke(made.grant.grant_id))
     asking = asyncio.create_task(session.ask("bash", ["git push"], request_id="call_1"))
-    seen = [event async for event in _until(session.events(), "reopened")]
+    seen: list[str] = []
+    async for event in session.events():
+        seen.append(event.type)
+        if event.type == "reopened":
+            break
     assert seen == ["session_opened", "asked", "reopened"]
     await elsewhere.reply("call_1", "reject")
     assert (await raised(asking)).code == "REJECTED"
-
-
-async def _until(events: object, last: str) -> object:
-    async for event in events:  # type: ignore[attr-defined]
-        yield event.type
-        if event.type == last:
-            return
 
 
 async def test_an_allow_that_still_holds_after_a_change_of_the_project_is_not_reopened(
