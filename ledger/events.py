@@ -29,8 +29,12 @@ AgentAction = Literal["stop", "continue"]
 WhenAbandoned = Literal["move", "expire"]
 
 
-class Value(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base of every stored shape: immutable, and a default takes no room."""
+class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Base of every stored shape: immutable, and a default takes no room.
+
+    A value cannot be part of a reference cycle, so the garbage collector need not look at it (`gc=False`): a fold of
+    many sessions holds millions of them.
+    """
 
 
 class Actor(Value, frozen=True):

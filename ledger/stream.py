@@ -349,11 +349,20 @@ class Stream(Generic[S]):
         if companion is not None:
             await companion.take_beside(beside)
         if isinstance(answer, Appended):
-            first = batch.after.version + 1
-            batch.written_at = Position(answer.ms, first)
-            # A wake-up may have brought these entries already; what is known is passed over.
-            self._absorb([Entry(answer.ms, first + index, one) for index, one in enumerate(batch.payloads)])
+            batch.written_at = Position(answer.ms, batch.after.version + 1)
+            self._take_own(batch, answer.ms)
         return answer
+
+    def _take_own(self, batch: _Batch[S], ms: int) -> None:
+        """Fold what was just written, as it was decided: nothing has to be decoded for that."""
+        for index, (event, actor, event_id) in enumerate(batch.events):
+            version = batch.after.version + 1 + index
+            # A wake-up may have brought it already; what is known is passed over.
+            if version == self.position.version + 1:
+                self.state = self._fold.evolve(self.state, Recorded(event, actor, ms, version, event_id))
+                self.position = Position(ms, version)
+                self._payload = batch.payloads[index]
+                self._tell(Recorded(event, actor, ms, version, event_id))
 
     async def take_beside(self, entries: Sequence[Entry]) -> None:
         """Entries that another stream's append brought along; when they fill a page, the rest is read."""
