@@ -6,7 +6,7 @@ who came second reads it again. A crash between two steps leaves views that are 
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -19,13 +19,14 @@ from projections.projection import State
 from projections.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot, snapshot_of
 from projections.views import FIXED, HEADS, Changes, changes_of
 
-log = logging.getLogger(__name__)
-
 STEP_EVENTS: Final = 500
 STEP_BYTES: Final = 1024 * 1024
 """A step holds at most so many events, and ends after so many bytes of changes: the server runs it in one piece."""
 
 PAGE_EVENTS: Final = 500
+
+STREAMS_AT_ONCE_COUNT: Final = 16
+"""Streams that are projected side by side."""
 
 RETRIES_MAX: Final = 100
 """How often others may be first in a row; each time the views have moved on."""
@@ -206,13 +207,26 @@ class _Step:
                 self.changes.add([snapshot])
 
 
-async def project_anew(store: Store, engine: Engine, partition: int, keys: Sequence[StreamKey]) -> list[DamageError]:
+async def project_anew(
+    store: Store,
+    engine: Engine,
+    partition: int,
+    keys: Sequence[StreamKey],
+    done: Callable[[CaughtUp], None] = lambda _: None,
+) -> list[DamageError]:
     """Forget a partition's views and build them again from its streams; what could not be followed to its end."""
     await store.drop_views(partition, FIXED)
     problems: list[DamageError] = []
-    for key in keys:
-        try:
-            await engine.catch_up(key)
-        except DamageError as error:
-            problems.append(error)
+    turns = asyncio.Semaphore(STREAMS_AT_ONCE_COUNT)
+
+    async def one(key: StreamKey) -> None:
+        async with turns:
+            try:
+                done(await engine.catch_up(key))
+            except DamageError as error:
+                problems.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        for key in keys:
+            group.create_task(one(key))
     return problems
