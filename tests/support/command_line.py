@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -69,11 +69,18 @@ class CommandLine:
         assert code is None or ran.code == code, ran
         return ran
 
-    @contextmanager
-    def started(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def started(self, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
         """A command that runs beside the test; gone after the block."""
+        return self._beside([*PROGRAM, *words])
+
+    def beside(self, program: str) -> AbstractContextManager[subprocess.Popen[str]]:
+        """A Python program with the same environment."""
+        return self._beside([sys.executable, "-c", program])
+
+    @contextmanager
+    def _beside(self, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(
-            [*PROGRAM, *words],
+            command,
             cwd=ROOT,
             env=self.environment,
             stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -47,6 +48,11 @@ class LazyGroup(click.Group):
         module, _, attribute = listed.target.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def is_present(self, name: str) -> bool:
+        """Whether a listed command is part of this version."""
+        module, _, attribute = self.table[name].target.partition(":")
+        return find_spec(module) is not None and hasattr(import_module(module), attribute)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

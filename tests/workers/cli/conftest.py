@@ -37,6 +37,14 @@ def ledger(server: RealServer) -> CommandLine:
 
 
 @pytest.fixture
+def server_without_file(shared_server: RealServer) -> CommandLine:
+    """The same on a server that would lose data."""
+    with redis.Redis.from_url(shared_server.url) as client:
+        client.flushall()
+    return CommandLine(shared_server.url)
+
+
+@pytest.fixture
 def rules(tmp_path: Path) -> Path:
     """`git status` is allowed, `rm` denied, and all else asked."""
     file = tmp_path / "opencode.json"

@@ -21,7 +21,7 @@ def asked(ledger: CommandLine, request_id: str = "r1", session: str = "ses_1") -
 def test_0_is_an_allow_by_rule_and_a_thing_done(ledger: CommandLine, rules: Path) -> None:
     allowed = ledger("ask", "ses_1", "bash", "git status", "--rules", rules, code=0)
     assert allowed.out.startswith("allowed by rule\n")
-    assert f"because  rule `bash git status allow` (rules: {rules}:1)".replace("rules: ", "") in allowed.out
+    assert f"because  rule `bash git status allow` ({rules}:1)\n" in allowed.out
     assert ledger("pending", code=0) == (0, "", "nothing is pending\n")
 
 
@@ -48,7 +48,7 @@ def test_1_is_our_fault_told_in_two_lines_with_a_traceback_for_developers_only(l
     ("words", "error"),
     [
         (["aks"], "there is no command `aks`; did you mean `ask`?"),
-        (["pending", "--nowhere"], "no such option '--nowhere'."),
+        (["pending", "--nowhere"], "no such option '--nowhere'"),
         (["ask"], "missing argument 'SESSION'"),
         (["ask", "s"], "say PERMISSION and PATTERN, or --tool NAME with --input JSON"),
         (["ask", "s", "bash"], "say at least one PATTERN after `bash` (`*` is any use of it)"),

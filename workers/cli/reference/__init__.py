@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from importlib.util import find_spec
 from itertools import groupby
 
 import click
@@ -49,9 +48,8 @@ def _commands() -> Iterator[str]:
     context = click.Context(cli, info_name="permission-ledger")
     for section, entries in groupby(cli.table.items(), key=lambda entry: entry[1].section):
         yield f"## {section}\n"
-        for name, listed in entries:
-            # A command whose module is not part of this version is listed nowhere.
-            command = cli.get_command(context, name) if find_spec(listed.target.partition(":")[0]) else None
+        for name, _listed in entries:
+            command = cli.get_command(context, name) if cli.is_present(name) else None
             if command is not None:
                 yield from _command(command, name, context)
 
