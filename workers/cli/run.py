@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ledger import Ledger
-from workers.cli.base import command, run_async, tell_logs
+from workers.cli.base import LedgerCommand, command, run_async, tell_logs
 from workers.cli.output import Output
 from workers.serving import Work, serve
 
@@ -80,3 +80,21 @@ def up(*, url: str | None, home: Path | None) -> None:
 
     place = Place(url, home)
     run_async(lambda: run_up(place, Output().line))
+
+
+@click.command(cls=LedgerCommand, examples=("permission-ledger demo", "permission-ledger demo --keep ./demo-ledger"))
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Use this data folder and leave it there, to be looked at afterwards.",
+)
+def demo(*, keep: Path | None) -> None:
+    """Play a recorded agent's session on an embedded server, with a person answering and the log telling it.
+
+    Agent, person, expiry worker and projector are processes of their own. Takes a few seconds and leaves nothing
+    behind, unless --keep names a folder.
+    """
+    from workers.demo.show import show  # noqa: PLC0415 - only people need the colours
+
+    run_async(lambda: show(keep))
