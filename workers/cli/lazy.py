@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -63,6 +61,8 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _meant(self, name: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415 - slow to import, and rarely needed
+
         near = get_close_matches(name.lower(), self.table, n=3, cutoff=0.5)
         return f"; did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
 
@@ -75,6 +75,8 @@ class LazyGroup(click.Group):
 def _version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if not wanted:
         return
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow to import, and rarely needed
+
     try:
         number = version("permission-ledger")
     except PackageNotFoundError:
