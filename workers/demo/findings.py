@@ -11,18 +11,26 @@ from ledger.times import format_time
 from workers.demo.script import ENDINGS, Ending
 from workers.demo.story import call_of, short_name
 
-COLUMNS: Final = ("versions", "asked", "call", "outcome", "decided by", "after")
+COLUMNS: Final = ("versions", "call", "outcome", "decided by", "asked", "after")
 
-BESIDES_CHARS: Final = 72
-"""What the other columns of the timeline take of a line."""
+BESIDES_CHARS: Final = 83
+"""What the columns besides the call take of a line; a narrow screen does without the last two of them."""
 
+LAST_TWO_CHARS: Final = 29
+NARROW_CHARS: Final = 120
 CALL_CHARS_MAX: Final = 60
 
 
-def timeline(state: SessionState, width: int) -> list[tuple[str, ...]]:
-    """A row for each request, in order of asking, for a screen of so many characters."""
-    call_chars = min(max(width - BESIDES_CHARS, 12), CALL_CHARS_MAX)
-    return [_row(one, call_chars) for one in sorted(state.settled.values(), key=lambda one: one.request.version)]
+def timeline(state: SessionState, width: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and a row for each request, in order of asking, for a screen of so many characters."""
+    narrow = width < NARROW_CHARS
+    call_chars = min(width - BESIDES_CHARS + (LAST_TWO_CHARS if narrow else 0), CALL_CHARS_MAX)
+    rows = [_row(settled, call_chars) for settled in _in_order(state)]
+    return (COLUMNS[:-2], [row[:-2] for row in rows]) if narrow else (COLUMNS, rows)
+
+
+def _in_order(state: SessionState) -> list[Settled]:
+    return sorted(state.settled.values(), key=lambda settled: settled.request.version)
 
 
 def _row(settled: Settled, call_chars: int) -> tuple[str, ...]:
@@ -31,19 +39,19 @@ def _row(settled: Settled, call_chars: int) -> tuple[str, ...]:
     call = f"{short_name(request.permission)} {call_of(request.patterns)}"
     return (
         str(request.version) if at_once else f"{request.version} → {settled.version}",
-        format_time(request.asked_ms)[11:-1],
         call if len(call) <= call_chars else f"{call[: call_chars - 1]}…",
         settled.outcome,
         _decided_by(settled),
+        format_time(request.asked_ms)[11:-1],
         "at once" if at_once else f"{(settled.at_ms - request.asked_ms) / 1000:.2f} s",
     )
 
 
 def summary(state: SessionState) -> str:
     """How many requests there were, and how they ended."""
-    outcomes = Counter(settled.outcome for settled in state.settled.values())
+    outcomes = Counter(settled.outcome for settled in _in_order(state))
     ended = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-    return f"{sum(outcomes.values())} requests: {ended}. What would have followed the last was not asked."
+    return f"{sum(outcomes.values())} requests: {ended}"
 
 
 def _decided_by(settled: Settled) -> str:

@@ -81,9 +81,10 @@ class Screen:
             grid.add_row(when, who, Text(visible(line.does)), Text(visible(line.call)), state, why)
         else:
             grid = _grid(7, 8)
-            grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+            grid.add_column(ratio=1)
             grid.add_column(width=9)
-            grid.add_row(when, who, Text(visible(f"{line.does} {line.call}")), state)
+            call = Text(visible(f"{line.does} {line.call}"), no_wrap=True, overflow="ellipsis")
+            grid.add_row(when, who, call, state)
             if line.why:
                 grid.add_row("", "", why, "")
         self._print(grid)

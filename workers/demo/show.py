@@ -14,7 +14,7 @@ from ledger.events import SessionClosed
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.port import StreamKey
 from workers.demo.cast import Cast, output_of
-from workers.demo.findings import COLUMNS, not_as_told, summary, timeline
+from workers.demo.findings import not_as_told, summary, timeline
 from workers.demo.recording import recording
 from workers.demo.screen import Screen
 from workers.demo.script import NOBODY_THERE_SECONDS, PERSON
@@ -68,7 +68,7 @@ async def _begin(screen: Screen, cast: Cast, folder: Path, names: tuple[str, str
     await cast.worker("projector")
     await cast.actor("agent", "workers.demo.agent", *names)
     await cast.actor("person", "workers.demo.person", names[0])
-    screen.text("permission-ledger: what a coding agent may do, asked and answered on a real server", "bold")
+    screen.text("permission-ledger: what a coding agent may do, asked, answered and recorded", "bold")
     screen.text()
     engine = DataFolder(folder).last_engine() or "embedded"
     screen.fact("server", f"{engine} on a unix socket; what it acknowledges is on the disk")
@@ -115,7 +115,7 @@ async def _tell_until_closed(screen: Screen, session: Session, story: Story) -> 
 
 def _show_timeline(screen: Screen, story: Story) -> None:
     screen.title(f"Timeline of session {story.state.session_id}, folded from its {story.events} events")
-    screen.table(COLUMNS, timeline(story.state, screen.width))
+    screen.table(*timeline(story.state, screen.width))
     screen.text(f"  {summary(story.state)}", "dim")
 
 
@@ -148,9 +148,9 @@ async def _until_projected(ledger: Ledger, *keys: StreamKey) -> None:
 def _show_next(screen: Screen, keep: Path | None, session_id: str) -> None:
     screen.title("Next")
     if keep is None:
-        screen.text("  permission-ledger demo --keep ./demo-ledger   # the same, and the ledger stays to be looked at")
+        screen.text("  permission-ledger demo --keep ./demo-ledger   # and look at it afterwards")
     else:
         home = f"PERMISSION_LEDGER_HOME={shlex.quote(str(keep))}"
-        screen.text(f"  {home} permission-ledger replay {session_id}   # once more, with the state beside it")
-    screen.text("  permission-ledger up                          # server and workers, until Ctrl-C")
-    screen.text("  permission-ledger ask ses_1 bash 'git push'   # and, elsewhere: permission-ledger pending")
+        screen.text(f"  {home} permission-ledger replay {session_id}   # once more")
+    screen.text("  permission-ledger up                          # the real thing")
+    screen.text("  permission-ledger ask ses_1 bash 'git push'   # answer it with `reply`")
