@@ -96,7 +96,8 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
         timeline = timeline_view(key.id)
         if key.kind == "session":
             lines = await store.view(timeline, partition)
-            for one in _timeline(partition, timeline, lines, rebuilt.views.pop(timeline, {}), at.version):
+            since = range(at.version + 1, await store.checkpoint(key) + 1)
+            for one in _timeline(partition, timeline, lines, rebuilt.views.pop(timeline, {}), since):
                 yield one
     for view in COMPARED:
         for one in _fields(partition, view, live[view], rebuilt.views.get(view, {})):
@@ -117,10 +118,10 @@ def _expected(name: str, heads: Mapping[StreamKey, Position]) -> bool:
 
 
 def _timeline(
-    partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes], version: int
+    partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes], since: range
 ) -> Iterator[Compared]:
     """Lines that came since the heads were read are no difference."""
-    known = {field: line for field, line in live.items() if not (field.isdecimal() and int(field) > version)}
+    known = {field: line for field, line in live.items() if not (field.isdecimal() and int(field) in since)}
     yield from _fields(partition, view, known, rebuilt)
 
 
