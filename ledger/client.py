@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
+from ledger.durations import check_duration_ms
 from ledger.errors import InputError, StoreError, UnknownGrantError, UnknownRequestError, UnknownSessionError
 from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeReject, Presence, Settings, WhenAbandoned
 from ledger.grants import in_force
@@ -295,7 +296,7 @@ class Ledger:
             grant_id=new_grant_id(),
             permission=check_name(permission, "permission"),
             pattern=make_question("grant", [pattern]).call.patterns[0],
-            expires_in_ms=expires_in_ms,
+            expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
             reason=check_message(reason, "reason"),
         )
         done = await self.streams.project(check_id(project, "project id")).submit(command)

@@ -62,8 +62,13 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
-    """The payload of one entry. Raises InputError when it is larger than an event may be."""
-    payload = _encoder.encode(Envelope(SCHEMA_VERSION, event_id, prev, actor, event))
+    """The payload of one entry. Raises InputError when it is larger than an event may be, or could not be read again."""
+    try:
+        payload = _encoder.encode(Envelope(SCHEMA_VERSION, event_id, prev, actor, event))
+        # One value of a wrong type would make the whole stream unreadable for ever; the check costs a microsecond.
+        _decoder.decode(payload)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise InputError(f"the event cannot be written: {error}") from error
     if len(payload) > EVENT_BYTES:
         raise InputError(f"the event takes {len(payload)} bytes; at most {EVENT_BYTES} are taken")
     return payload

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from ledger.connection import Connection
+from ledger.durations import check_duration_ms
 from ledger.errors import InDoubtError, StoreError
 from ledger.events import Actor, CancelCause, Presence, ToolRef
 from ledger.grants import Recorded, derived_event_id, in_force
@@ -139,7 +140,7 @@ class Session:
             parent=parent,
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        who = self._ledger.actor(actor or agent, "agent")
+        who = self._ledger.actor(agent if actor is None else actor, "agent")
         return await self._by_current_rules(lambda: self._ask(request_id, question, who))
 
     async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -421,7 +422,7 @@ class Session:
             grant_id=new_grant_id(),
             permission=check_name(permission, "permission"),
             pattern=make_question("grant", [pattern]).call.patterns[0],
-            expires_in_ms=expires_in_ms,
+            expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
             reason=check_message(reason, "reason"),
         )
         done = await self._stream.submit(command)
@@ -522,7 +523,7 @@ class Session:
         command = NoteToolFinished(
             actor=self._ledger.actor(actor, "agent"),
             request_id=request_id,
-            call_id=call_id,
+            call_id=None if call_id is None else check_id(call_id, "call id"),
             ok=ok,
             digest=ran.digest if ran else None,
             input=ran.call.input if ran else None,
@@ -538,10 +539,10 @@ class Session:
         command = NoteNotification(
             actor=self._ledger.actor(None, "system"),
             request_id=request_id,
-            service=service,
+            service=check_name(service, "notification service"),
             result=result,
             text=check_message(text),
-            target=target,
+            target=check_message(target, "target"),
         )
         await self._stream.submit(command)
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from ledger import chain, codec
-from ledger.errors import DamageError, InDoubtError, LedgerError, StoreError
+from ledger.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
 from ledger.events import Actor, Event
 from ledger.grants import Recorded
 from ledger.ids import new_event_id
@@ -94,7 +94,13 @@ class _Job(Generic[S]):
     def __init__(self, command: Any, companion: Stream[Any] | None) -> None:
         self.command = command
         self.companion = companion
+        self.is_alone = False
         self.future: asyncio.Future[Done[S]] = asyncio.get_running_loop().create_future()
+
+    def alone(self) -> _Job[S]:
+        """Decide it in an append of its own."""
+        self.is_alone = True
+        return self
 
     def succeed(self, done: Done[S]) -> None:
         if not self.future.done():
@@ -237,14 +243,18 @@ class Stream(Generic[S]):
 
     async def _drain(self) -> None:
         while self._jobs:
-            jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), EVENTS_PER_APPEND_COUNT))]
-            jobs = [job for job in jobs if not job.future.done()]
+            jobs = [job for job in self._next_jobs() if not job.future.done()]
             if not jobs:
                 continue
             try:
                 left = await self._handle(jobs)
             except Foreign as error:
                 self._fail(jobs, DamageError(f"stream `{self.key.name}`: {error.text}", stream=self.key.name))
+            except InputError as error:
+                # One command's event cannot be written; those decided beside it must not pay for that.
+                if len(jobs) == 1:
+                    self._fail(jobs, error)
+                self._jobs.extendleft(job.alone() for job in reversed(jobs) if not job.future.done())
             except LedgerError as error:
                 self._fail(jobs, error)
             except BaseException as error:
@@ -253,6 +263,12 @@ class Stream(Generic[S]):
                 raise
             else:
                 self._jobs.extendleft(reversed(left))
+
+    def _next_jobs(self) -> list[_Job[S]]:
+        jobs = [self._jobs.popleft()]
+        while self._jobs and len(jobs) < EVENTS_PER_APPEND_COUNT and not (jobs[0].is_alone or self._jobs[0].is_alone):
+            jobs.append(self._jobs.popleft())
+        return jobs
 
     def _fail(self, jobs: Sequence[_Job[S]], error: BaseException) -> None:
         if isinstance(error, InDoubtError | DamageError):
