@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,13 +105,17 @@ def _unreadable(url: str, error: Exception) -> InputError:
 
 
 def redact(url: str) -> str:
-    """The URL without its password, for logs and messages. What cannot be told apart is left out, not shown."""
-    scheme, found, rest = url.partition("://")
-    if not found:
-        return "…" if "@" in url else url.partition("?")[0]
-    place = rest.partition("?")[0]
-    user, at, host = place.rpartition("@")
-    return f"{scheme}://{user.partition(':')[0]}:***@{host}" if at else f"{scheme}://{place}"
+    """The URL without its password, for logs and messages; also one that cannot be parsed."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "", url
+    # What is before the last @ may be secret; but in a path that begins at once, @ is a sign like others.
+    credentials, at, address = ("", "", rest) if rest.startswith("/") else rest.rpartition("@")
+    if at:
+        user, colon, _ = credentials.partition(":")
+        credentials = f"{user}:***" if colon else "***"
+    address = re.sub(r"(?i)(password=)[^&#]*", r"\1***", address)
+    return f"{scheme}{separator}{credentials}{at}{address}"
 
 
 def embedded_folder(url: str) -> Path:
