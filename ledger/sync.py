@@ -72,7 +72,10 @@ class _Loop:
 
     def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
         """What the coroutine comes to in the loop; an interrupt of this thread cancels it there."""
-        assert threading.current_thread() is not self._thread, "in the ledger's own loop, use the asynchronous face"
+        is_own = threading.current_thread() is self._thread
+        if is_own:
+            coroutine.close()
+        assert not is_own, "in the ledger's own loop, use the asynchronous face"
         future = self._submit(coroutine)
         try:
             return future.result()
