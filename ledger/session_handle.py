@@ -74,7 +74,7 @@ class Session:
     async def ask(
         self,
         permission: str,
-        patterns: Iterable[str] = (),
+        patterns: Iterable[str],
         *,
         always: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
@@ -115,7 +115,7 @@ class Session:
     async def submit(
         self,
         permission: str,
-        patterns: Iterable[str] = (),
+        patterns: Iterable[str],
         *,
         always: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,

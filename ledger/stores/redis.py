@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from ledger.errors import InDoubtError, SetupError, StoreError
+from ledger.errors import DamageError, InDoubtError, SetupError, StoreError
 from ledger.events import Presence
 from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, GIVE_UP_SECONDS, INLINE_WAKE_UP_BYTES, PAGE_COUNT
 from ledger.stores.bells import Bells
@@ -149,25 +149,25 @@ class RedisStore:
         """As `ask`, but each refusal (a ResponseError) stands among the answers, for the caller to judge."""
         return await self._patiently(lambda: self._link.run(commands)) if commands else []
 
-    async def _patiently(self, attempt: Callable[[], Awaitable[T]], *, writes: bool = False) -> T:
+    async def _patiently(self, attempt: Callable[[], Awaitable[T]], writes: Attempts | None = None) -> T:
         """Try again while there is no connection, for as long as GIVE_UP_SECONDS.
 
-        Raises StoreError; for `writes` that may have reached the server InDoubtError.
+        Raises StoreError; for `writes`, of which one may have reached the server, InDoubtError.
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + GIVE_UP_SECONDS
         pause = RETRY_SECONDS_FIRST
-        sent = False
         while True:
             try:
                 return await attempt()
             except LinkError as error:
-                sent = sent or error.sent
-                # A refusal now says nothing of what was sent before.
-                if error.refused is not None and not (writes and sent):
+                if writes is not None:
+                    writes.lost = writes.lost or error.sent
+                in_doubt = writes is not None and writes.lost
+                if error.refused is not None and not in_doubt:
                     raise refusal_of(error.refused) from error
                 if loop.time() + pause > give_up or self._keys is None:
-                    raise _gave_up(error, in_doubt=writes and sent) from error
+                    raise _in_doubt(str(error)) if in_doubt else _unreachable(error) from error
             if self._revive is not None:
                 await self._revive()
             await asyncio.sleep(pause)
@@ -196,19 +196,20 @@ class RedisStore:
         commands = [self._append_command(append)]
         if also_read is not None:
             commands.append(self.range_of(*also_read, PAGE_COUNT))
-        replies = await self._patiently_append(commands)
-        for reply in replies:
-            if isinstance(reply, ResponseError):
-                raise refusal_of(reply) from reply
-        beside = () if also_read is None else _entries(replies[1])
-        return self._answer(replies[0]), beside
+        attempts = Attempts()
+        replies = await self._patiently_append(commands, attempts)
+        if isinstance(replies[0], ResponseError):
+            # A refusal now says nothing of an attempt whose answer was lost before.
+            raise _in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
+        answer = self._answer(replies[0])
+        return answer, () if also_read is None else _beside(also_read[0], replies[1])
 
-    async def _patiently_append(self, commands: Sequence[CommandLine]) -> list[Any]:
+    async def _patiently_append(self, commands: Sequence[CommandLine], attempts: Attempts) -> list[Any]:
         if self._test_clock is None:
-            return await self._patiently(lambda: self._run_loaded(commands, self._append_script), writes=True)
+            return await self._patiently(lambda: self._run_loaded(commands, self._append_script), attempts)
         first, *rest = commands
         return await self._patiently(
-            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script), writes=True
+            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script), attempts
         )
 
     def _append_command(self, append: Append) -> CommandLine:
@@ -481,13 +482,33 @@ class RedisStore:
         await self.command("UNLINK", *sorted(keys))
 
 
-def _gave_up(error: LinkError, *, in_doubt: bool) -> StoreError:
-    if in_doubt:
-        return InDoubtError(
-            f"the ledger's server did not answer in time ({error}): the write may or may not have counted; ask again "
-            "with the same request id"
-        )
+class Attempts:
+    """What is known of a write: whether one attempt was sent and its answer lost."""
+
+    lost = False
+
+
+def _in_doubt(why: str) -> InDoubtError:
+    return InDoubtError(
+        f"the ledger's server did not answer in time ({why}): the write may or may not have counted; ask again with "
+        "the same request id"
+    )
+
+
+def _unreachable(error: LinkError) -> StoreError:
     return StoreError(f"the ledger's server cannot be reached ({error}); is it running, and is --url right?")
+
+
+def _beside(key: StreamKey, reply: Any) -> tuple[Entry, ...]:
+    """Entries of the stream that was read with an append. Without them the append's own command is in doubt."""
+    if isinstance(reply, ResponseError):
+        raise InDoubtError(
+            f"{key.kind} `{key.id}` could not be read with the append ({reply}): ask again with the same request id"
+        ) from reply
+    try:
+        return _entries(reply)
+    except Foreign as error:
+        raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
 
 
 def _due_arguments(due: Due | str | None) -> tuple[str, Argument]:
