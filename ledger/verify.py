@@ -70,7 +70,7 @@ def verify_entries(
     `entries` are all entries from the first, as the server holds them. `info` is what the server said of the stream
     before they were read; entries that came since are no problem. `head` is a place that was known before.
     """
-    reading = _Reading(key)
+    reading = _Reading(key, head)
     for entry in entries:
         reading.take(entry)
     if info is not None:
@@ -83,13 +83,14 @@ def verify_entries(
 class _Reading:
     """One pass over a stream. After a problem it goes on from the entry that is there."""
 
-    def __init__(self, key: StreamKey) -> None:
+    def __init__(self, key: StreamKey, head: Head | None) -> None:
         self.problems: list[Problem] = []
         self._key = key
         self._before: Entry | None = None
         self._count = 0
         self._event_ids: dict[str, int] = {}
-        self._heads: dict[int, Head] = {}
+        self._head_version = None if head is None else head.position.version
+        self._at_head: Entry | None = None
 
     def _report(self, version: int | None, kind: Kind, text: str) -> None:
         self.problems.append(Problem(version, kind, text))
@@ -110,7 +111,8 @@ class _Reading:
             self._check_event_id(entry, envelope.id)
         self._check_place(entry, None if envelope is None else envelope.prev)
         self._before = entry
-        self._heads[entry.version] = head_of(entry)
+        if entry.version == self._head_version:
+            self._at_head = entry
 
     def _unwrap(self, raw: RawEntry) -> Entry | None:
         """The entry in its own form; None where it holds nothing that the chain could go on from."""
@@ -210,11 +212,10 @@ class _Reading:
 
     def compare_with_head(self, head: Head) -> None:
         version = head.position.version
-        found = self._heads.get(version)
         last_version = 0 if self._before is None else self._before.version
-        if found is None and version > last_version:
+        if version > last_version:
             text = f"the stream had {version} versions and ends with version {last_version}: its end was cut off"
             self._report(version, "truncated", text)
-        elif found is not None and found != head:
+        elif self._at_head is not None and head_of(self._at_head) != head:
             text = f"version {version} is not the entry that was known before: history up to here was rewritten"
             self._report(version, "rewritten", text)

@@ -274,13 +274,13 @@ class Happened:
     ) -> None:
         self._scenario = scenario
         self.events = events
-        self._settled = settled
-        self._refusal = refusal
+        self.settled = settled
+        self.refusal = refusal
 
     def then(self, *expected: Event) -> Scenario:
         """Exactly these events were made, in this order."""
-        if self._refusal is not None:
-            raise self._refusal
+        if self.refusal is not None:
+            raise self.refusal
         assert self.events == expected
         return self._scenario
 
@@ -289,16 +289,16 @@ class Happened:
 
     def then_settled_first(self, *expected: Event) -> Happened:
         """Exactly these events were due before the command."""
-        assert self._settled == expected
+        assert self.settled == expected
         return self
 
     def then_refused(self, error: type[LedgerError], code: str, *, contains: str = "", **data: object) -> Scenario:
         """Refused with exactly this error; `data` is part of what the error carries."""
-        if self._refusal is None:
+        if self.refusal is None:
             pytest.fail(f"nothing was refused; made were {self.events}")
-        assert (type(self._refusal), self._refusal.code) == (error, code)
-        assert contains in self._refusal.text
-        assert {name: self._refusal.data.get(name) for name in data} == data
+        assert (type(self.refusal), self.refusal.code) == (error, code)
+        assert contains in self.refusal.text
+        assert {name: self.refusal.data.get(name) for name in data} == data
         return self._scenario
 
 
