@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ledger import Ledger, NoInputLockError, Timeouts
@@ -236,3 +238,24 @@ async def test_who_is_not_connected_cannot_take_the_lock(ledger: Ledger, client_
     session = await ledger.session("ses_1")
     error = await raised(session.take_lock(client_id))
     assert error.text == "client `ghost` is not connected to session `ses_1`"
+
+
+async def test_an_agent_that_has_not_read_since_still_sees_who_connected(open_ledger: OpenLedger) -> None:
+    agent, phone = await open_ledger(), await open_ledger()
+    session = await agent.session("ses_1")
+    connection = await (await phone.attach("ses_1")).connect("phone", actor=ANN)
+    asked = await pend(session, "r1")
+    assert asked.request.tier == "attended"
+    assert "client_disconnected" not in await events_of(session)
+    await connection.disconnect()
+
+
+async def test_clients_that_connect_at_the_same_moment_do_not_drop_one_another(open_ledger: OpenLedger) -> None:
+    await (await open_ledger()).session("ses_1")
+    ledgers = [await open_ledger() for _ in range(5)]
+    sessions = [await ledger.attach("ses_1") for ledger in ledgers]
+    connections = await asyncio.gather(*(one.connect(f"c{i}", actor=ANN) for i, one in enumerate(sessions)))
+    state = await sessions[0].state()
+    assert sorted(state.clients) == [f"c{i}" for i in range(5)]
+    for connection in connections:
+        await connection.disconnect()
