@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from ledger import Ledger
+import msgspec
+
+from ledger import Approved, Ledger, Pending
 from ledger.stores.port import Store, StreamKey
 from projections.comparing import Compared, compare_partition
 from projections.engine import Engine, project_anew
@@ -56,3 +59,8 @@ async def differences(store: Store) -> list[Compared]:
         async for one in compare_partition(store, partition, names.get(partition, []))
         if not one.same
     ]
+
+
+def as_rows(values: Sequence[Pending | Approved]) -> list[dict[str, Any]]:
+    """As a program reads them."""
+    return [msgspec.json.decode(msgspec.json.encode(one.as_json())) for one in values]

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import msgspec
-
-from ledger import Approved, Ledger, Pending
+from ledger import Ledger
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections import reading
-from tests.projections.looking import RULES, project_all
+from tests.projections.looking import RULES, as_rows, project_all
 
 SES_1 = StreamKey("session", "ses_1")
 SHOP = StreamKey("project", "shop")
-
-
-def as_rows(values: Sequence[Pending | Approved]) -> list[dict[str, Any]]:
-    """As a program reads them."""
-    return [msgspec.json.decode(msgspec.json.encode(one.as_json())) for one in values]
 
 
 async def test_nothing_is_shown_of_what_was_not_projected(ledger: Ledger) -> None:
