@@ -144,13 +144,13 @@ class Session:
         return await self._by_current_rules(lambda: self._ask(request_id, question, who))
 
     async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try again when another process has changed the session's rules; by then this one has read them."""
+        """Try again when another process has changed the session's rules or clients; by then this one has read them."""
         for _ in range(RECHECKS_MAX):
             try:
                 return await attempt()
             except OutdatedRulesError:
-                log.info("the rules of session %s changed while a request was judged", self.id)
-        raise InDoubtError(f"the rules of session `{self.id}` changed {RECHECKS_MAX} times in a row; try again")
+                log.info("the rules or clients of session %s changed meanwhile; once more", self.id)
+        raise InDoubtError(f"the rules or clients of session `{self.id}` changed {RECHECKS_MAX} times; try again")
 
     async def _ask(self, request_id: str, question: Question, actor: Actor) -> Result:
         state = await self._folded()
@@ -460,13 +460,15 @@ class Session:
         """
         presence = Presence(check_id(client_id, "client id"), check_name(name or actor, "client name"))
         await self.renew_lease(presence)
+        who = self._ledger.actor(actor, "person")
+        done = await self._by_current_rules(lambda: self._connect(presence, who))
+        return Connection(self, presence, who, pending_of(done.state, is_replay=True))
+
+    async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
         state = await self._stream.refresh()
         live = await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
-        command = Connect(
-            actor=self._ledger.actor(actor, "person"), client_id=presence.client_id, name=presence.name, live=live
-        )
-        done = await self._stream.submit(command)
-        return Connection(self, presence, command.actor, pending_of(done.state, is_replay=True))
+        command = Connect(actor=actor, client_id=presence.client_id, name=presence.name, live=live)
+        return await self._stream.submit(command)
 
     async def renew_lease(self, client: Presence) -> None:
         """Say that a connected client is still there."""
@@ -569,5 +571,5 @@ class Session:
     async def _live(self, state: SessionState) -> Live:
         inbox = await self._ledger.inbox_presence()
         if not state.clients:
-            return Live(inbox=inbox)
+            return Live(inbox=inbox, asked_for=frozenset())
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())

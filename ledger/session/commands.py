@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -19,10 +20,19 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """Who is there by the leases: clients of this session, and people with the inbox open."""
+    """Who is there by the leases: clients of this session, and people with the inbox open.
+
+    `asked_for` are the clients whose leases were looked up; None leaves that unchecked. One that has connected since
+    must not be taken for one whose lease has run out.
+    """
 
     clients: frozenset[str] = frozenset()
     inbox: tuple[Presence, ...] = ()
+    asked_for: frozenset[str] | None = None
+
+    def covers(self, clients: Iterable[str]) -> bool:
+        """Whether it says of each of these clients if it is there."""
+        return self.asked_for is None or self.asked_for.issuperset(clients)
 
     def __contains__(self, client_id: object) -> bool:
         return client_id in self.clients or any(one.client_id == client_id for one in self.inbox)
