@@ -44,6 +44,10 @@ INBOX_FRESH_SECONDS = 1.0
 
 PENDING_SESSIONS_MAX = 100_000
 
+OPENCODE_SHAPED = ("opencode", "brutus")
+OPENCODE_SECTIONS = frozenset({"permission", "tools", "agent"})
+"""What of a configuration file is read; an object with none of these is a misunderstanding, not "no rules"."""
+
 REJECTS_ALONE = ("betcode", "claude", "codelia")
 """Dialects in whose source a reject ends one request only; OpenCode and BRUTUS end all of the session's."""
 
@@ -382,6 +386,11 @@ def _policy_source(
 ) -> PolicySource | None:
     if rules is None:
         return None
+    if isinstance(rules, Mapping) and dialect in OPENCODE_SHAPED and not OPENCODE_SECTIONS.intersection(rules):
+        raise InputError(
+            f"rules given as an object are a whole configuration, with `permission` in it; this one has only "
+            f"{', '.join(f'`{name}`' for name in list(rules)[:5]) or 'nothing'}"
+        )
     given = {"config": dict(rules)} if isinstance(rules, Mapping) else {"rules": merge(rules)}
     layer = Layer("session", **given)
     return PolicySource(dialect=dialect, layers=(layer,), options=dict(options or {}))
