@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.events import Actor, Asked, ClientConnected, DeadlineMoved, Expired, SessionOpened, Settings, WhenAbandoned
+from ledger.events import (
+    Actor,
+    Asked,
+    ClientConnected,
+    DeadlineMoved,
+    Event,
+    Expired,
+    SessionOpened,
+    Settings,
+    WhenAbandoned,
+)
 from ledger.grants import Recorded
 from ledger.policy.model import Verdict
 from ledger.session import SessionState, evolve, settle
@@ -15,7 +25,7 @@ AGENT = Actor("agent", "worker")
 
 def asked_with_somebody_who_left(when_abandoned: WhenAbandoned) -> SessionState:
     state = SessionState(session_id="ses_1")
-    history = (
+    history: tuple[Event, ...] = (
         SessionOpened(policy_digest="", settings=Settings(when_abandoned=when_abandoned)),
         ClientConnected(client_id="phone", name="ann"),
         Asked(
