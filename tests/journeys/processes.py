@@ -24,6 +24,14 @@ ANSWER_S: Final = 20.0
 """A call that takes longer than this hangs."""
 
 
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class Process:
     """A Python process in a session of its own, whose output is read as it comes."""
 
@@ -110,6 +118,7 @@ class PlayerProcess(Process):
     def __init__(self, url: str, actor: str) -> None:
         self._awaited: dict[int, Future[dict[str, Any]]] = {0: Future()}
         self._count = 0
+        self._telling = threading.Lock()
         super().__init__(["-m", "tests.journeys.player", url, actor])
 
     def ready(self) -> Self:
@@ -118,12 +127,14 @@ class PlayerProcess(Process):
 
     def begin(self, do: str, *args: Any, on: str | None = None, **named: Any) -> Future[dict[str, Any]]:
         """Tell it to do something; the answer comes when it comes: `{"result"}` or `{"error"}`."""
-        self._count += 1
-        awaited = self._awaited[self._count] = Future()
-        assert self._process.stdin
-        told = {"n": self._count, "on": on, "do": do, "args": args, "named": named}
-        self._process.stdin.write(json.dumps(told) + "\n")
-        self._process.stdin.flush()
+        awaited: Future[dict[str, Any]] = Future()
+        with self._telling:
+            self._count += 1
+            self._awaited[self._count] = awaited
+            assert self._process.stdin
+            told = {"n": self._count, "on": on, "do": do, "args": args, "named": named}
+            self._process.stdin.write(json.dumps(told) + "\n")
+            self._process.stdin.flush()
         return awaited
 
     def do(self, do: str, *args: Any, on: str | None = None, **named: Any) -> Any:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from workers.cli.text import visible
 
-PIPE_WIDTH_CHARS: Final = 140
+PIPE_WIDTH_CHARS: Final = 160
 """Where nobody looks at once, lines may be long."""
 
 WIDE_CHARS: Final = 110
