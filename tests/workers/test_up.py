@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import redis
 
 from ledger.stores.embedded import stop
 from ledger.stores.embedded.locks import is_held
@@ -81,7 +82,9 @@ def test_a_second_up_on_the_same_folder_joins_the_first(stage: Stage) -> None:
 
 
 def test_another_server_is_used_as_its_url_says_and_its_password_is_told_to_nobody(start_server: StartServer) -> None:
-    server = start_server(options={"requirepass": "hush"})
+    server = start_server()
+    with redis.Redis.from_url(server.url) as admin:
+        admin.config_set("requirepass", "hush")
     up = Process(["-m", "workers.cli", "up", "--url", f"unix://:hush@{server.socket}"])
     up.wait_for_word("Ctrl-C ends it")
     assert f"  server     unix://:***@{server.socket}\n" in up.said
