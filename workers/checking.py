@@ -23,6 +23,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     head: Head | None
     problems: list[Problem]
     project: str | None = None
+    is_there: bool = True
 
     @property
     def ok(self) -> bool:
@@ -46,6 +47,7 @@ async def check_stream(store: Store, key: StreamKey, known: Head | None = None) 
         head=None if last is None else head_of(last),
         problems=problems,
         project=_project_of(key, entries),
+        is_there=info is not None,
     )
 
 

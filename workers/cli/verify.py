@@ -78,7 +78,7 @@ async def _check(
         while waiting:
             key = waiting.pop(0)
             one = await check_stream(ledger.store, key, known.get(key))
-            if one.versions == 0 and follow_projects and key not in known and await ledger.store.info(key) is None:
+            if not one.is_there and follow_projects and key not in known:
                 if key.kind == "project":
                     continue
                 raise UnknownSessionError(f"there is no session `{key.id}`", session=key.id)
