@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.processes import ROOT, Process, Stage, is_alive
+from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
 
 DEMO = ["-m", "workers.cli", "demo"]
@@ -96,6 +97,12 @@ def test_what_is_kept_can_be_looked_at_afterwards_and_played_again(stage: Stage)
     assert sessions.wait() == 0
     assert len(sessions.said) == 2
     assert stage.run("verify", "--all").wait() == 0
+
+
+def test_it_plays_on_another_server_too(server: RealServer) -> None:
+    code, told, _ = plays(["--url", server.url])
+    assert code == 0
+    assert f"PERMISSION_LEDGER_URL={server.url} permission-ledger replay demo" in told
 
 
 @pytest.mark.parametrize("victim", ["expiry", "agent"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ledger import Ledger
-from workers.cli.base import LedgerCommand, command, run_async, tell_logs
+from workers.cli.base import command, run_async, tell_logs
 from workers.cli.output import Output
 from workers.serving import Work, serve
 
@@ -75,26 +75,29 @@ def up(*, url: str | None, home: Path | None) -> None:
 
     The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
     """
-    from workers.up import Place  # noqa: PLC0415 - so that `demo` need not wait for it
+    from workers.place import Place  # noqa: PLC0415 - only this command needs it
     from workers.up import up as run_up  # noqa: PLC0415
 
     place = Place(url, home)
     run_async(lambda: run_up(place, Output().line))
 
 
-@click.command(cls=LedgerCommand, examples=("permission-ledger demo", "permission-ledger demo --keep ./demo-ledger"))
+@command(
+    examples=("permission-ledger demo", "permission-ledger demo --keep ./demo-ledger"),
+    with_json=False,
+)
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Use this data folder and leave it there, to be looked at afterwards.",
 )
-def demo(*, keep: Path | None) -> None:
-    """Play a recorded agent's session on an embedded server, with a person answering and the log telling it.
+def demo(*, url: str | None, keep: Path | None) -> None:
+    """Play a recorded agent's session with a person answering, and tell it from the log.
 
-    Agent, person, expiry worker and projector are processes of their own. Takes a few seconds and leaves nothing
-    behind, unless --keep names a folder.
+    Agent, person, expiry worker and projector are processes of their own. It takes a few seconds and leaves nothing
+    behind, unless --keep names a folder or --url a server to play on.
     """
     from workers.demo.show import show  # noqa: PLC0415 - only people need the colours
 
-    run_async(lambda: show(keep))
+    run_async(lambda: show(url, keep))

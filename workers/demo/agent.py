@@ -1,6 +1,6 @@
 """The agent of the demo, a process of its own: asks what the recorded agent asked, and does as it is told.
 
-python -m workers.demo.agent URL SESSION PROJECT
+python -m workers.demo.agent SESSION PROJECT
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _tool(ask: RecordedAsk) -> dict[str, str]:
     return {"message_id": ask.tool.message_id, "call_id": ask.tool.call_id}
 
 
-async def main(url: str, session_id: str, project: str) -> None:
-    async with Ledger.connect(url, actor=AGENT) as ledger:
+async def main(session_id: str, project: str) -> None:
+    async with Ledger.connect(actor=AGENT) as ledger:
         await play(ledger, session_id, project, recording())
 
 

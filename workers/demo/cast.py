@@ -35,8 +35,8 @@ class Cast:
     """Started one by one, ended together."""
 
     def __init__(self, url: str, logs: Path) -> None:
+        # Not on the command lines, where everybody on the machine could read a password in it.
         self._environment = {**own_environment(), "PERMISSION_LEDGER_URL": url}
-        self._url = url
         self._logs = logs
         self.members: list[Member] = []
 
@@ -45,7 +45,7 @@ class Cast:
         await self._start(name, own_command("worker", name, "--with-parent", str(os.getpid())))
 
     async def actor(self, name: str, module: str, *arguments: str) -> None:
-        await self._start(name, [sys.executable, "-P", "-m", module, self._url, *arguments])
+        await self._start(name, [sys.executable, "-P", "-m", module, *arguments])
 
     async def _start(self, name: str, command: list[str]) -> None:
         log = self._logs / f"{name}.log"

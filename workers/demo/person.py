@@ -1,6 +1,6 @@
 """The person of the demo, a process of its own: reads what is asked on a phone, answers, and leaves.
 
-python -m workers.demo.person URL SESSION
+python -m workers.demo.person SESSION
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ async def _read_what_is_asked(session: Session, changed: asyncio.Event) -> Pendi
             return pending[0]
 
 
-async def main(url: str, session_id: str) -> None:
-    async with Ledger.connect(url, actor=PERSON) as ledger:
+async def main(session_id: str) -> None:
+    async with Ledger.connect(actor=PERSON) as ledger:
         await answer(ledger, session_id)
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import tempfile
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from ledger import Ledger, LedgerError, Session
 from ledger.events import SessionClosed
-from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.port import StreamKey
 from workers.demo.cast import Cast, output_of
 from workers.demo.findings import not_as_told, summary, timeline
@@ -19,6 +16,7 @@ from workers.demo.recording import recording
 from workers.demo.screen import Screen
 from workers.demo.script import NOBODY_THERE_SECONDS, PERSON
 from workers.demo.story import Story
+from workers.place import Place
 
 STORY_SECONDS: Final = 60.0
 """After so long something hangs; on a quiet machine the story takes six seconds."""
@@ -33,22 +31,25 @@ class DemoError(LedgerError):
     code = "DEMO"
 
 
-async def show(keep: Path | None) -> None:
-    """Play and tell. Raises DemoError when anything is not as told, StoreError when no server can be started."""
+async def show(url: str | None, keep: Path | None) -> None:
+    """Play and tell, at a URL, in a folder that is kept, or in one that is gone afterwards.
+
+    Raises DemoError when anything is not as told, StoreError when there is no server, InputError for both places.
+    """
     with tempfile.TemporaryDirectory(prefix="permission-ledger-demo-") as temporary:
-        folder = (keep or Path(temporary) / "data").absolute()
         logs = Path(temporary) / "logs"
         logs.mkdir()
-        url = f"embedded://{quote(str(folder))}"
+        stays = url is not None or keep is not None
+        place = Place(url, keep if stays else Path(temporary) / "data", home_option="--keep")
         screen = Screen()
-        async with Ledger.connect(url) as ledger, Cast(url, logs) as cast:
+        async with Ledger.connect(place.url) as ledger, Cast(place.url, logs) as cast:
             session_id, project = await _names(ledger)
-            await _begin(screen, cast, folder, (session_id, project))
+            await _begin(screen, cast, place, (session_id, project))
             story = Story(session_id)
             await _tell(screen, Session(ledger, session_id), story, cast)
             _show_timeline(screen, story)
-            await _show_checks(screen, ledger, url, session_id, project)
-        _show_next(screen, keep, session_id)
+            await _show_checks(screen, ledger, place.url, session_id, project)
+        _show_next(screen, place if stays else None, session_id)
 
 
 async def _names(ledger: Ledger) -> tuple[str, str]:
@@ -62,7 +63,7 @@ def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
 
 
-async def _begin(screen: Screen, cast: Cast, folder: Path, names: tuple[str, str]) -> None:
+async def _begin(screen: Screen, cast: Cast, place: Place, names: tuple[str, str]) -> None:
     header = recording().header
     await cast.worker("expiry")
     await cast.worker("projector")
@@ -70,8 +71,7 @@ async def _begin(screen: Screen, cast: Cast, folder: Path, names: tuple[str, str
     await cast.actor("person", "workers.demo.person", names[0])
     screen.text("permission-ledger: what a coding agent may do, asked, answered and recorded", "bold")
     screen.text()
-    engine = DataFolder(folder).last_engine() or "embedded"
-    screen.fact("server", f"{engine} on a unix socket; what it acknowledges is on the disk")
+    screen.fact("server", place.described())
     screen.fact("processes", ", ".join(f"{one.name} {one.process.pid}" for one in cast.members))
     screen.fact("the agent", f"plays the calls of a real session ({header.recorded}): “{header.prompt}”")
     screen.fact("the person", f"{PERSON} answers from another process, then leaves")
@@ -145,12 +145,11 @@ async def _until_projected(ledger: Ledger, *keys: StreamKey) -> None:
         raise DemoError(f"the projector did not catch up in {CAUGHT_UP_SECONDS:g} s") from None
 
 
-def _show_next(screen: Screen, keep: Path | None, session_id: str) -> None:
+def _show_next(screen: Screen, place: Place | None, session_id: str) -> None:
     screen.title("Next")
-    if keep is None:
+    if place is None:
         screen.text("  permission-ledger demo --keep ./demo-ledger   # and look at it afterwards")
     else:
-        home = f"PERMISSION_LEDGER_HOME={shlex.quote(str(keep))}"
-        screen.text(f"  {home} permission-ledger replay {session_id}   # once more")
+        screen.text(f"  {place.prefix()}permission-ledger replay {session_id}   # once more")
     screen.text("  permission-ledger up                          # the real thing")
     screen.text("  permission-ledger ask ses_1 bash 'git push'   # answer it with `reply`")
