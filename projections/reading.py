@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -105,6 +105,13 @@ async def session_summary(store: Store, session: str) -> Reading:
     row["outcomes"] = {name: int(count) for name, count in zip(names, counts, strict=True) if count not in (None, b"0")}
     # The summary changes with every event, so it tells its version itself.
     return Reading([row], {key.name: row["version"]})
+
+
+async def projects_of(store: Store, sessions: Sequence[str]) -> dict[str, str | None]:
+    """The projects of those sessions that were projected already; a session's project never changes."""
+    keys = [StreamKey("session", session) for session in sessions]
+    rows = await asyncio.gather(*(store.view_field(SESSIONS, store.partition_of(key), key.id) for key in keys))
+    return {key.id: _decoded(row)["project"] for key, row in zip(keys, rows, strict=True) if row is not None}
 
 
 async def timeline(store: Store, session: str, after: int = 0, count: int = TIMELINE_PAGE_COUNT) -> Reading:

@@ -6,20 +6,17 @@ project's grant releases what waits in other sessions (`cascade_always = "projec
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final
-
-import msgspec
 
 from ledger import Ledger, Session
 from ledger.errors import DamageError, InputError
 from ledger.events import Granted, Replied
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey
+from projections import reading
 from projections.engine import Seen
-from projections.sessions import SESSIONS
 
 log = logging.getLogger(__name__)
 
@@ -71,19 +68,9 @@ class Repairs:
 
     async def _waiting_in(self, project: str) -> list[str]:
         """Sessions with something pending that are of this project, or that no view knows yet."""
-        store = self._ledger.store
-        waiting = [session for session, _ in await store.due(None, WAITING_SESSIONS_MAX)]
-        known = await asyncio.gather(
-            *(
-                store.view_field(SESSIONS, store.partition_of(StreamKey("session", session)), session)
-                for session in waiting
-            )
-        )
-        return [
-            session
-            for session, row in zip(waiting, known, strict=True)
-            if row is None or msgspec.json.decode(row)["project"] == project
-        ]
+        waiting = [session for session, _ in await self._ledger.store.due(None, WAITING_SESSIONS_MAX)]
+        known = await reading.projects_of(self._ledger.store, waiting)
+        return [session for session in waiting if known.get(session, project) == project]
 
 
 def _granting(seen: Seen) -> Settled | None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ledger import Ledger, LedgerError
 from ledger.testing import TestClock
-from projections import reading
+from projections import reading, snapshots
 from projections.engine import Engine
 from tests.projections.looking import RULES, as_rows, data_of, differences, project_all, rebuild_all, streams
 from tests.support.servers import RealServer
@@ -146,6 +146,7 @@ async def views_say_what_the_ledger_says(ledger: Ledger) -> None:
         if key.kind == "session":
             handle = await ledger.attach(key.id)
             state = await handle.state()
+            assert snapshots._decode(key, snapshots._encode(state)) == state
             settled += len(state.settled)
             versions[key.name] = state.version
             shown = await reading.approved_of_session(ledger.store, key.id, ledger.store.clock.now_ms())
