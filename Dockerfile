@@ -7,7 +7,7 @@ COPY requirements/runtime.txt requirements/build.txt requirements/
 RUN python -m venv /opt/permission-ledger \
     && /opt/permission-ledger/bin/pip install --require-hashes --only-binary :all: --requirement requirements/runtime.txt \
     && pip install --require-hashes --only-binary :all: --requirement requirements/build.txt
-COPY pyproject.toml LICENSE ./
+COPY pyproject.toml LICENSE README.md ./
 COPY ledger ledger
 COPY projections projections
 COPY workers workers

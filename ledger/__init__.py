@@ -1,11 +1,12 @@
 """The permission ledger: may this agent do that? Asked, answered, timed out, remembered, replayed.
 
-    async with Ledger.connect("redis://localhost") as ledger:
-        session = await ledger.session("ses_1", project="shop", rules=[…])
-        await session.ask("bash", ["git push"], always=["git push *"])
+async with Ledger.connect("redis://localhost") as ledger:
+    session = await ledger.session("ses_1", project="shop", rules=[…])
+    await session.ask("bash", ["git push"], always=["git push *"])
 """
 
 from ledger.client import Ledger
+from ledger.connection import Connection
 from ledger.errors import (
     AlreadyAnsweredError,
     CancelledError,
@@ -32,7 +33,8 @@ from ledger.errors import (
     UnknownSessionError,
 )
 from ledger.results import Approved, Pending, Result
-from ledger.session_handle import Connection, Session
+from ledger.session_handle import Session
+from ledger.sync import SyncConnection, SyncLedger, SyncSession
 from ledger.timeouts import Timeouts
 
 __all__ = [
@@ -62,6 +64,9 @@ __all__ = [
     "SetupError",
     "StaleReplyError",
     "StoreError",
+    "SyncConnection",
+    "SyncLedger",
+    "SyncSession",
     "Timeouts",
     "UnknownGrantError",
     "UnknownRequestError",

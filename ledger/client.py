@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
-from ledger.errors import InputError, UnknownGrantError, UnknownRequestError, UnknownSessionError
-from ledger.events import Actor, Answering, CascadeAlways, CascadeReject, Presence, Settings
+from ledger.durations import check_duration_ms
+from ledger.errors import InputError, StoreError, UnknownGrantError, UnknownRequestError, UnknownSessionError
+from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeReject, Presence, Settings, WhenAbandoned
 from ledger.grants import in_force
 from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
@@ -35,10 +37,19 @@ from ledger.stream import Stream
 from ledger.streams import Streams
 from ledger.timeouts import Timeouts
 
+log = logging.getLogger(__name__)
+
 INBOX_FRESH_SECONDS = 1.0
 """How long a process may rely on who it last saw with the inbox open."""
 
 PENDING_SESSIONS_MAX = 100_000
+
+OPENCODE_SHAPED = ("opencode", "brutus")
+OPENCODE_SECTIONS = frozenset({"permission", "tools", "agent"})
+"""What of a configuration file is read; an object with none of these is a misunderstanding, not "no rules"."""
+
+REJECTS_ALONE = ("betcode", "claude", "codelia")
+"""Dialects in whose source a reject ends one request only; OpenCode and BRUTUS end all of the session's."""
 
 
 class Ledger:
@@ -56,7 +67,6 @@ class Ledger:
         self._store: Store | None = None
         self._streams: Streams | None = None
         self._policies: dict[str, Policy] = {}
-        self._watched: set[int] = set()
         self._inbox: tuple[float, tuple[Presence, ...]] = (float("-inf"), ())
 
     @classmethod
@@ -79,14 +89,15 @@ class Ledger:
         named = url or os.environ.get("PERMISSION_LEDGER_URL") or "embedded://"
         return cls(named, plugins=check_deciders(deciders), clock=clock, actor=actor, partitions=partitions)
 
-    async def __aenter__(self) -> Ledger:
+    async def __aenter__(self) -> Self:
         url = self._url
         if url.startswith("embedded://"):
             self._server = embedded_server(embedded_folder(url))
             await self._server.__aenter__()
             url = self._server.url
         try:
-            self._store = open_store(url, clock=self._clock, partition_count=self._partitions)
+            revive = None if self._server is None else self._revive
+            self._store = open_store(url, clock=self._clock, partition_count=self._partitions, revive=revive)
             await self._store.start()
             self._streams = Streams(self._store)
             await self._streams.start()
@@ -103,6 +114,14 @@ class Ledger:
         if self._server is not None:
             await self._server.__aexit__(None, None, None)
             self._server = None
+
+    async def _revive(self) -> None:
+        """The embedded server died under us: whoever holds its folder starts it again."""
+        try:
+            if self._server is not None:
+                await self._server.revive()
+        except StoreError as error:
+            log.warning("the embedded server could not be started again: %s", error)
 
     @property
     def store(self) -> Store:
@@ -130,6 +149,8 @@ class Ledger:
         cascade_reject: CascadeReject | None = None,
         cascade_always: CascadeAlways | None = None,
         answering: Answering | None = None,
+        on_denied: AgentAction | None = None,
+        when_abandoned: WhenAbandoned | None = None,
         agent: str | None = None,
         parent: str | None = None,
         cwd: str | None = None,
@@ -154,7 +175,16 @@ class Ledger:
             policy=source or (None if state.opened_ms else PolicySource(dialect=dialect, options=dict(options or {}))),
             policy_digest=policy_digest,
             policy_source=policy_source,
-            settings=_settings(state.settings, timeouts, cascade_reject, cascade_always, answering, dialect, state),
+            settings=_settings(
+                state,
+                dialect,
+                timeouts,
+                cascade_reject=cascade_reject,
+                cascade_always=cascade_always,
+                answering=answering,
+                on_denied=on_denied,
+                when_abandoned=when_abandoned,
+            ),
         )
         if command.policy is not None and not command.policy_digest:
             command = msgspec.structs.replace(command, policy_digest=self._check_policy(command.policy))
@@ -213,10 +243,8 @@ class Ledger:
         found = [state.session_id for state in await self._pending_states() if state.find(request_id)]
         if found:
             return found
-        async for session_id in self.sessions():
-            if (await Session(self, session_id).state()).find(request_id) is not None:
-                found.append(session_id)
-        return found
+        everywhere = self.sessions()
+        return [one async for one in everywhere if (await Session(self, one).state()).find(request_id) is not None]
 
     async def session_of(self, request_id: str, session_id: str | None = None) -> Session:
         """The session of a request. Raises UnknownRequestError; InputError when several know the id."""
@@ -234,11 +262,11 @@ class Ledger:
             )
         return await self.attach(known_in[0])
 
-    async def reply(self, request_id: str, reply: str, *, session_id: str | None = None, **more: Any) -> Result:
+    async def reply(self, /, request_id: str, reply: str, *, session_id: str | None = None, **more: Any) -> Result:
         """Answer a request by its id; see `Session.reply`."""
         return await (await self.session_of(request_id, session_id)).reply(request_id, reply, **more)
 
-    async def cancel(self, request_id: str, *, session_id: str | None = None, **more: Any) -> Result:
+    async def cancel(self, /, request_id: str, *, session_id: str | None = None, **more: Any) -> Result:
         """Withdraw a request by its id; see `Session.cancel`."""
         return await (await self.session_of(request_id, session_id)).cancel(request_id, **more)
 
@@ -272,7 +300,7 @@ class Ledger:
             grant_id=new_grant_id(),
             permission=check_name(permission, "permission"),
             pattern=make_question("grant", [pattern]).call.patterns[0],
-            expires_in_ms=expires_in_ms,
+            expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
             reason=check_message(reason, "reason"),
         )
         done = await self.streams.project(check_id(project, "project id")).submit(command)
@@ -341,14 +369,6 @@ class Ledger:
             return actor
         return Actor(kind, self._actor_name if actor is None else check_name(actor, "actor"))
 
-    def is_watching(self, stream: Stream[Any]) -> bool:
-        """Whether this process already hears of every append to the stream's partition; notes that it will."""
-        partition = self.store.partition_of(stream.key)
-        if partition in self._watched:
-            return True
-        self._watched.add(partition)
-        return False
-
 
 def default_actor_name() -> str:
     """`user@host`."""
@@ -366,28 +386,25 @@ def _policy_source(
 ) -> PolicySource | None:
     if rules is None:
         return None
-    if isinstance(rules, Mapping):
-        layer = Layer("session", config=dict(rules))
-    else:
-        layer = Layer("session", rules=merge(rules))
+    if isinstance(rules, Mapping) and dialect in OPENCODE_SHAPED and not OPENCODE_SECTIONS.intersection(rules):
+        raise InputError(
+            f"rules given as an object are a whole configuration, with `permission` in it; this one has only "
+            f"{', '.join(f'`{name}`' for name in list(rules)[:5]) or 'nothing'}"
+        )
+    given = {"config": dict(rules)} if isinstance(rules, Mapping) else {"rules": merge(rules)}
+    layer = Layer("session", **given)
     return PolicySource(dialect=dialect, layers=(layer,), options=dict(options or {}))
 
 
-def _settings(
-    known: Settings,
-    timeouts: Timeouts | None,
-    cascade_reject: CascadeReject | None,
-    cascade_always: CascadeAlways | None,
-    answering: Answering | None,
-    dialect: str,
-    state: SessionState,
-) -> Settings:
+def _settings(state: SessionState, dialect: str, timeouts: Timeouts | None, **named: str | None) -> Settings:
     """What is given over what is known; a new session begins with what its dialect's source does."""
     changes: dict[str, Any] = {}
-    if state.opened_ms is None and dialect in ("betcode", "codelia", "claude"):
+    if state.opened_ms is None and dialect in REJECTS_ALONE:
         changes["cascade_reject"] = "none"
     if timeouts is not None:
         changes.update(timeouts.as_ms())
-    named = {"cascade_reject": cascade_reject, "cascade_always": cascade_always, "answering": answering}
     changes.update({name: value for name, value in named.items() if value is not None})
-    return msgspec.convert({**msgspec.to_builtins(known), **changes}, Settings)
+    try:
+        return msgspec.convert({**msgspec.to_builtins(state.settings), **changes}, Settings)
+    except msgspec.ValidationError as error:
+        raise InputError(f"a setting of session `{state.session_id}` is not one of those there are: {error}") from error

@@ -1,6 +1,6 @@
 """Events to bytes and back. One entry's payload is one JSON object: readable in any Redis client.
 
-    {"v": 1, "id": "evt_…", "prev": "<64 hex>", "actor": {"kind", "name", "via"?}, "event": {"type": "asked", …}}
+{"v": 1, "id": "evt_…", "prev": "<64 hex>", "actor": {"kind", "name", "via"?}, "event": {"type": "asked", …}}
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ class Decoded(msgspec.Struct, frozen=True):
     event: Event | NewerEvent
 
 
+# Bytes that are not UTF-8 and nesting without end are no DecodeError, though nobody of ours has written them either.
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Envelope)
 _raw_decoder = msgspec.json.Decoder(_RawEnvelope)
@@ -59,8 +62,13 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
-    """The payload of one entry. Raises InputError when it is larger than an event may be."""
-    payload = _encoder.encode(Envelope(SCHEMA_VERSION, event_id, prev, actor, event))
+    """The payload of one entry. Raises InputError when it is larger than an event may be, or could not be read again."""
+    try:
+        payload = _encoder.encode(Envelope(SCHEMA_VERSION, event_id, prev, actor, event))
+        # One value of a wrong type would make the whole stream unreadable for ever; the check costs a microsecond.
+        _decoder.decode(payload)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise InputError(f"the event cannot be written: {error}") from error
     if len(payload) > EVENT_BYTES:
         raise InputError(f"the event takes {len(payload)} bytes; at most {EVENT_BYTES} are taken")
     return payload
@@ -70,20 +78,21 @@ def decode(payload: bytes) -> Envelope | Decoded:
     """Read one payload. Raises DamageError for anything that no version of the ledger has written."""
     try:
         envelope = _decoder.decode(payload)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         return _decode_newer(payload, error)
-    if envelope.v > SCHEMA_VERSION:
+    if envelope.v != SCHEMA_VERSION:
         return _decode_newer(payload, None)
     return envelope
 
 
-def _decode_newer(payload: bytes, cause: msgspec.DecodeError | None) -> Decoded:
+def _decode_newer(payload: bytes, cause: Exception | None) -> Decoded:
     try:
         raw = _raw_decoder.decode(payload)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise DamageError(f"an entry is not an event of this ledger: {error}") from error
     if raw.v <= SCHEMA_VERSION:
-        raise DamageError(f"an entry claims schema {raw.v} but is not an event of it: {cause}") from cause
+        why = cause or "there is no such schema"
+        raise DamageError(f"an entry claims schema {raw.v} but is not an event of it: {why}") from cause
     tag = raw.event.get("type")
     return Decoded(raw.v, raw.id, raw.prev, raw.actor, NewerEvent(schema=raw.v, event_type=str(tag), body=raw.event))
 

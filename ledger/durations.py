@@ -28,6 +28,8 @@ def parse_duration(text: str, what: str = "duration") -> int | None:
 
 def check_duration_ms(value: int, what: str = "duration") -> int:
     """The value itself if it is at least 1 ms and at most ten years. Raises InputError."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"the {what} must be a whole number of milliseconds, not {value!a}")
     if not 0 < value <= DURATION_MS_MAX:
         raise InputError(f"the {what} of {value} ms is out of range; at least 1 ms and at most ten years are taken")
     return value

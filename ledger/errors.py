@@ -1,28 +1,28 @@
 """Every error that this package raises, with its code and what the agent should do.
 
-    LedgerError                      root; `code` is stable, `data` is what a program needs
-    ├── InputError                   something handed in is malformed, oversized or unknown        INPUT
-    │   └── DifferentRequestError    the same request id with another content                      DIFFERENT_REQUEST
-    ├── RefusalError                 the tool call may not run; says whether the agent goes on
-    │   ├── DeniedError              a rule (or a decider) denies it                               DENIED
-    │   ├── RejectedError            a person rejected it                                          REJECTED
-    │   │   └── CorrectedError       … with feedback                                               CORRECTED
-    │   ├── ExpiredError             nobody answered in time                                       EXPIRED
-    │   └── CancelledError           the asker gave up, or the session was closed                  CANCELLED
-    ├── ReplyError                   an answer that does not count
-    │   ├── UnknownRequestError      no such request                                               UNKNOWN_REQUEST
-    │   ├── AlreadyAnsweredError     somebody else was first: who, when, what                      ALREADY_ANSWERED
-    │   ├── StaleReplyError          the deadline has passed                                       PERMISSION_STALE
-    │   ├── NoInputLockError         another client holds the input lock                           NO_INPUT_LOCK
-    │   └── DigestMismatchError      what was shown is not what is pending                         DIGEST_MISMATCH
-    ├── UnknownGrantError            no such grant                                                 UNKNOWN_GRANT
-    ├── SessionClosedError           the session takes no more commands                            SESSION_CLOSED
-    ├── UnknownSessionError          no such session                                               UNKNOWN_SESSION
-    ├── StoreError                   the ledger cannot be reached, or answers wrongly              UNREACHABLE
-    │   ├── InDoubtError             a write was sent and no answer came; never an allow           IN_DOUBT
-    │   └── SetupError               wrong partition count, evicting policy, old server …          SETUP
-    └── DamageError                  a stream that is not what the ledger wrote                    DAMAGED
-        └── NewerSchemaError         written by a newer version: upgrade this worker               NEWER_SCHEMA
+LedgerError                      root; `code` is stable, `data` is what a program needs
+├── InputError                   something handed in is malformed, oversized or unknown        INPUT
+│   └── DifferentRequestError    the same request id with another content                      DIFFERENT_REQUEST
+├── RefusalError                 the tool call may not run; says whether the agent goes on
+│   ├── DeniedError              a rule (or a decider) denies it                               DENIED
+│   ├── RejectedError            a person rejected it                                          REJECTED
+│   │   └── CorrectedError       … with feedback                                               CORRECTED
+│   ├── ExpiredError             nobody answered in time                                       EXPIRED
+│   └── CancelledError           the asker gave up, or the session was closed                  CANCELLED
+├── ReplyError                   an answer that does not count
+│   ├── UnknownRequestError      no such request                                               UNKNOWN_REQUEST
+│   ├── AlreadyAnsweredError     somebody else was first: who, when, what                      ALREADY_ANSWERED
+│   ├── StaleReplyError          the deadline has passed                                       PERMISSION_STALE
+│   ├── NoInputLockError         another client holds the input lock                           NO_INPUT_LOCK
+│   └── DigestMismatchError      what was shown is not what is pending                         DIGEST_MISMATCH
+├── UnknownGrantError            no such grant                                                 UNKNOWN_GRANT
+├── SessionClosedError           the session takes no more commands                            SESSION_CLOSED
+├── UnknownSessionError          no such session                                               UNKNOWN_SESSION
+├── StoreError                   the ledger cannot be reached, or answers wrongly              UNREACHABLE
+│   ├── InDoubtError             a write was sent and no answer came; never an allow           IN_DOUBT
+│   └── SetupError               wrong partition count, evicting policy, old server …          SETUP
+└── DamageError                  a stream that is not what the ledger wrote                    DAMAGED
+    └── NewerSchemaError         written by a newer version: upgrade this worker               NEWER_SCHEMA
 """
 
 from __future__ import annotations

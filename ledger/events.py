@@ -26,10 +26,15 @@ CascadeReject = Literal["session", "siblings", "none"]
 CascadeAlways = Literal["session", "project"]
 Answering = Literal["anyone", "lock-holder"]
 AgentAction = Literal["stop", "continue"]
+WhenAbandoned = Literal["move", "expire"]
 
 
-class Value(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base of every stored shape: immutable, and a default takes no room."""
+class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Base of every stored shape: immutable, and a default takes no room.
+
+    A value cannot be part of a reference cycle, so the garbage collector need not look at it (`gc=False`): a fold of
+    many sessions holds millions of them.
+    """
 
 
 class Actor(Value, frozen=True):
@@ -55,7 +60,10 @@ class Presence(Value, frozen=True):
 
 
 class Settings(Value, kw_only=True, frozen=True):
-    """What a session decided about time and cascades. Durations in ms; None means never."""
+    """What a session decided about time and cascades. Durations in ms; None means never.
+
+    `when_abandoned`: what becomes of an attended request at its deadline when nobody is connected any more.
+    """
 
     attended_ms: int | None = 60_000
     unattended_ms: int | None = 7 * 86_400_000
@@ -64,6 +72,7 @@ class Settings(Value, kw_only=True, frozen=True):
     cascade_always: CascadeAlways = "session"
     answering: Answering = "anyone"
     on_denied: AgentAction = "continue"
+    when_abandoned: WhenAbandoned = "move"
 
 
 class Opinion(Value, frozen=True):

@@ -9,7 +9,7 @@ from ledger.grants import Recorded
 from ledger.limits import LEASE_MS
 from ledger.project import GrantInProject, ProjectState, decide_project, evolve_project
 from ledger.session import SessionState, decide, evolve, needs_presence, next_due_ms, settle
-from ledger.session.commands import Live
+from ledger.session.commands import Ask, Connect, Judging, Live, OutdatedRulesError, Recheck
 from ledger.session.state import in_order
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
 from ledger.stream import SYSTEM, Plan, Regression
@@ -30,6 +30,10 @@ class SessionFold:
     def decide(self, state: SessionState, command: Any, now_ms: int) -> Plan:
         if isinstance(command, Regression):
             return _regressed(command)
+        if isinstance(command, Judging) and command.policy_digest not in (None, state.policy_digest):
+            raise OutdatedRulesError(f"the rules of session `{state.session_id}` have changed; judge again")
+        if isinstance(command, Ask | Recheck | Connect) and not command.live.covers(state.clients):
+            raise OutdatedRulesError(f"others have connected to session `{state.session_id}`; look again who is there")
         decision = decide(state, command, now_ms)
         return Plan(decision.events, command.actor, not_after_ms=decision.not_after_ms)
 
@@ -43,7 +47,8 @@ class SessionFold:
         fresh = {client.client_id for client in state.clients.values() if now_ms < client.since_ms + LEASE_MS}
         inbox = await self._store.leases(None)
         leases = await self._store.leases(state.session_id) if len(fresh) < len(state.clients) else ()
-        return Live(frozenset(fresh.union(client.client_id for client in leases)), inbox)
+        here = frozenset(fresh.union(client.client_id for client in leases))
+        return Live(here, inbox, asked_for=frozenset(state.clients))
 
     def next_due_ms(self, state: SessionState) -> int | None:
         return next_due_ms(state)

@@ -9,7 +9,8 @@ import time
 from ledger.errors import InputError
 from ledger.limits import ID_LENGTH_CHARS
 
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ALPHABET = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_LETTERS = bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in range(256))
 _TICKS_PER_MS = 0x1000
 _RANDOM_CHARS = 14
 
@@ -25,7 +26,7 @@ class _Ascending:
         with self._lock:
             self._last = max(self._last + 1, time.time_ns() // 1_000_000 * _TICKS_PER_MS)
             tick = self._last & 0xFFFF_FFFF_FFFF
-        tail = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in os.urandom(_RANDOM_CHARS))
+        tail = os.urandom(_RANDOM_CHARS).translate(_LETTERS).decode()
         return f"{prefix}_{tick:012x}{tail}"
 
 
@@ -83,9 +84,9 @@ def check_id(value: object, what: str) -> str:
     if len(value) > ID_LENGTH_CHARS:
         raise InputError(f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are taken")
     if not value.isprintable() or any(character.isspace() for character in value):
-        raise InputError(f"the {what} {ascii(value)} holds white space or characters that cannot be shown")
+        raise InputError(f"the {what} {value!a} holds white space or characters that cannot be shown")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InputError(f"the {what} {ascii(value)} is not valid Unicode") from None
+        raise InputError(f"the {what} {value!a} is not valid Unicode") from None
     return value

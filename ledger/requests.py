@@ -5,6 +5,7 @@ Request fields: `opencode.md` "Permission Request"; `opencode-zh.md` 3.4; `brutu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
@@ -92,7 +93,7 @@ def check_name(value: object, what: str) -> str:
     if not value or len(value) > NAME_LENGTH_CHARS:
         raise InputError(f"the {what} has {len(value)} characters; 1 to {NAME_LENGTH_CHARS} are taken")
     if not value.isprintable():
-        raise InputError(f"the {what} {ascii(value)} holds characters that cannot be shown")
+        raise InputError(f"the {what} {value!a} holds characters that cannot be shown")
     return value
 
 
@@ -112,12 +113,14 @@ def _utf8(value: str, what: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        raise InputError(f"the {what} {ascii(value[:40])} is not valid Unicode") from None
+        raise InputError(f"the {what} {value[:40]!a} is not valid Unicode") from None
 
 
 def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
     if isinstance(values, str | bytes):
-        raise InputError(f"{what}s are a list, not the single text {ascii(values[:40])}")
+        raise InputError(f"{what}s are a list, not the single text {values[:40]!a}")
+    if not isinstance(values, Iterable):
+        raise InputError(f"{what}s are a list, not {type(values).__name__}")
     patterns = tuple(values)
     if len(patterns) > PATTERN_COUNT:
         raise InputError(f"{len(patterns)} {what}s are too many; at most {PATTERN_COUNT} are taken")
@@ -143,34 +146,52 @@ def _check_json(value: Any, what: str) -> Any:
     """The value as it comes back from JSON, so that what is stored is what was judged. Raises InputError."""
     if value is None:
         return None
-    _check_depth(value, what)
+    _check_shape(value, what)
     try:
         encoded = msgspec.json.encode(value)
-    except (TypeError, ValueError, UnicodeError, msgspec.MsgspecError) as error:
+    except UnicodeEncodeError:
+        raise InputError(f"the {what} holds text that is not valid Unicode") from None
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise InputError(f"the {what} cannot be written as JSON: {error}") from error
     if len(encoded) > METADATA_BYTES:
         raise InputError(f"the {what} takes {len(encoded)} bytes; at most {METADATA_BYTES} are taken")
     return msgspec.json.decode(encoded)
 
 
-def _check_depth(value: Any, what: str) -> None:
-    level = [value]
+def _check_shape(value: Any, what: str) -> None:
+    """Refuse what JSON has no form for: an encoder would make something else of it, and that would be judged."""
+    level, count = [value], 0
     for _ in range(JSON_DEPTH_LEVELS):
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in _inside(outer, what)]
         if not level:
             return
+        # A value that holds itself twice grows without end; every member takes a byte at least.
+        count += len(level)
+        if count > METADATA_BYTES:
+            raise InputError(f"the {what} has more members than fit into {METADATA_BYTES} bytes")
     raise InputError(f"the {what} is nested deeper than {JSON_DEPTH_LEVELS} levels")
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _inside(value: Any, what: str) -> Iterable[Any]:
     if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise InputError(f"the {what} has the key {key!a}; the keys of a JSON object are strings")
         return value.values()
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _check_tool(value: ToolRef | Mapping[str, str] | None) -> ToolRef | None:
-    if value is None or isinstance(value, ToolRef):
+    if isinstance(value, list | tuple):
         return value
-    if set(value) != {"message_id", "call_id"}:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"the {what} holds `{value}`, which JSON has no form for")
+    if value is not None and not isinstance(value, str | int | float):
+        raise InputError(f"the {what} holds a value of type {type(value).__name__}, which JSON has no form for")
+    return ()
+
+
+def _check_tool(value: object) -> ToolRef | None:
+    if value is None:
+        return None
+    if isinstance(value, ToolRef):
+        value = {"message_id": value.message_id, "call_id": value.call_id}
+    if not isinstance(value, Mapping) or set(value) != {"message_id", "call_id"}:
         raise InputError("tool must be an object with exactly `message_id` and `call_id`")
     return ToolRef(check_id(value["message_id"], "message id"), check_id(value["call_id"], "call id"))

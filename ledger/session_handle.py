@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ledger.errors import InDoubtError, LedgerError
+import msgspec
+
+from ledger.connection import Connection
+from ledger.durations import check_duration_ms
+from ledger.errors import InDoubtError, StoreError
 from ledger.events import Actor, CancelCause, Presence, ToolRef
 from ledger.grants import Recorded, derived_event_id, in_force
 from ledger.history import LoggedEvent, follow
 from ledger.ids import check_id, new_grant_id, new_request_id
 from ledger.limits import LEASE_MS
-from ledger.policy.dialects import compile_policy
-from ledger.policy.model import Policy, PolicySource
 from ledger.plugins import opinions_of
+from ledger.policy.model import Policy, PolicySource
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
 from ledger.replies import parse_reply
 from ledger.requests import Question, check_message, check_name, make_question
@@ -30,6 +33,7 @@ from ledger.session.commands import (
     MakeGrant,
     NoteNotification,
     NoteToolFinished,
+    OutdatedRulesError,
     PassLock,
     Recheck,
     Release,
@@ -45,8 +49,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RENEW_SECONDS = LEASE_MS / 3000
-"""A lease is renewed three times in its life."""
+T = TypeVar("T")
+
+AWAY_SECONDS = 0.5
+"""How often who waits looks whether the server is back."""
+
+RECHECKS_MAX = 16
+"""How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
 
 
 class Session:
@@ -65,7 +74,7 @@ class Session:
     async def ask(
         self,
         permission: str,
-        patterns: Iterable[str] = (),
+        patterns: Iterable[str],
         *,
         always: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
@@ -106,7 +115,7 @@ class Session:
     async def submit(
         self,
         permission: str,
-        patterns: Iterable[str] = (),
+        patterns: Iterable[str],
         *,
         always: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
@@ -131,10 +140,20 @@ class Session:
             parent=parent,
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        return await self._ask(request_id, question, self._ledger.actor(actor, "agent"))
+        who = self._ledger.actor(agent if actor is None else actor, "agent")
+        return await self._by_current_rules(lambda: self._ask(request_id, question, who))
+
+    async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try again when another process has changed the session's rules or clients; by then this one has read them."""
+        for _ in range(RECHECKS_MAX):
+            try:
+                return await attempt()
+            except OutdatedRulesError:
+                log.info("the rules or clients of session %s changed meanwhile; once more", self.id)
+        raise InDoubtError(f"the rules or clients of session `{self.id}` changed {RECHECKS_MAX} times; try again")
 
     async def _ask(self, request_id: str, question: Question, actor: Actor) -> Result:
-        state = self._stream.state if self._stream.folded else await self._stream.refresh()
+        state = await self._folded()
         policy = self._policy(state)
         project = await self._project_stream(state)
         if project is not None and policy.source.options.get("compat") == "v1":
@@ -146,6 +165,7 @@ class Session:
             call=question.call,
             digest=question.digest,
             policy=policy,
+            policy_digest=state.policy_digest,
             always=question.always,
             metadata=question.metadata,
             tool=question.tool,
@@ -156,8 +176,8 @@ class Session:
             project=project.state if project else None,
         )
         done = await self._stream.submit(command, project)
-        await self._after_ask(done, command, project)
-        return result_of(self._stream.state, request_id)
+        state = done.state if project is None else await self._after_ask(done, command, project)
+        return result_of(state, request_id)
 
     async def _opinions(
         self, state: SessionState, project: Stream[ProjectState] | None, policy: Policy, question: Question
@@ -169,40 +189,18 @@ class Session:
         evaluation = policy.evaluate(question.call, [one.grant.as_policy_grant() for one in grants])
         return await opinions_of(deciders, self.id, question, evaluation)
 
-    async def _after_ask(self, done: Done[SessionState], command: Ask, project: Stream[ProjectState] | None) -> None:
+    async def _after_ask(self, done: Done[SessionState], command: Ask, project: Stream[ProjectState]) -> SessionState:
         """What a project grants may have changed since the request was judged; its stream was read with the append."""
-        if project is None:
-            return
-        if not done.events:
-            await project.refresh()
+        shared = project.state if done.events else await project.refresh()
         for _ in range(RECHECKS_MAX):
-            state = self._stream.state
-            pending = state.pending.get(command.request_id)
-            judged = pending or state.find(command.request_id)
-            if judged is None or (judged.project_version or 0) >= project.state.version:
-                return
-            if pending is not None:
-                await self._stream.submit(
-                    Release(
-                        actor=command.actor, policy=command.policy, project=project.state, request_id=command.request_id
-                    )
-                )
-                return
-            settled = state.settled[command.request_id]
-            if settled.outcome != "allowed" or settled.reply is not None or not judged.rests_on_project:
-                return
-            known = project.state.version
-            recheck = Recheck(
-                actor=command.actor,
-                request_id=command.request_id,
-                call=command.call,
-                policy=command.policy,
-                project=project.state,
-                live=command.live,
-            )
-            await self._stream.submit(recheck, project)
-            if project.state.version == known:
-                return
+            state = done.state
+            again = self._judge_again(state, command, shared)
+            if again is None:
+                return state
+            done = await self._stream.submit(again, project)
+            if project.state.version == shared.version:
+                return done.state
+            shared = project.state
         raise InDoubtError(
             f"the grants of project `{project.key.id}` changed {RECHECKS_MAX} times while request "
             f"`{command.request_id}` was judged; ask again with the same request id",
@@ -210,23 +208,57 @@ class Session:
             session=self.id,
         )
 
+    def _judge_again(self, state: SessionState, command: Ask, shared: ProjectState) -> Recheck | Release | None:
+        """The command to decide anew with what the project grants now; None when nothing depends on it."""
+        request = state.find(command.request_id)
+        if request is None or (request.project_version or 0) >= shared.version:
+            return None
+        if command.request_id in state.pending:
+            return Release(
+                actor=command.actor,
+                policy=command.policy,
+                policy_digest=command.policy_digest,
+                project=shared,
+                request_id=command.request_id,
+            )
+        settled = state.settled[command.request_id]
+        if settled.outcome != "allowed" or settled.reply is not None or not request.rests_on_project:
+            return None
+        return Recheck(
+            actor=command.actor,
+            request_id=command.request_id,
+            call=command.call,
+            policy=command.policy,
+            policy_digest=command.policy_digest,
+            project=shared,
+            live=command.live,
+        )
+
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
         """Return when the request is settled, or after `timeout` seconds with where it stands then."""
-        if not self._ledger.is_watching(self._stream):
-            await self._streams.watch(self._stream)
-            await self._stream.refresh()
-        self._observe()
+        last: Result | None = None
         try:
             async with asyncio.timeout(timeout):
+                await self._streams.watch(self._stream)
                 while True:
-                    result = result_of(self._stream.state, request_id)
-                    if result.outcome is not None:
-                        return result
-                    await self._until_changed(request_id, result)
+                    last = result_of(await self._patient_state(), request_id)
+                    if last.outcome is not None:
+                        return last
+                    await self._until_changed(request_id, last)
         except TimeoutError:
-            return result_of(self._stream.state, request_id)
+            return last or result_of(await self._folded(), request_id)
+
+    async def _patient_state(self) -> SessionState:
+        """The state, however long the server is away: an agent that waits is not told of a server's restart."""
+        while not self._stream.folded:
+            try:
+                await self._stream.refresh()
+            except StoreError:
+                await asyncio.sleep(AWAY_SECONDS)
+        return self._stream.state
 
     async def _until_changed(self, request_id: str, result: Result) -> None:
+        self._observe()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(request_id, [])
         waiting.append(future)
@@ -240,6 +272,8 @@ class Session:
                 waiting.remove(future)
             if not waiting:
                 self._waiting.pop(request_id, None)
+            if not self._waiting:
+                self.close_handle()
 
     def _observe(self) -> None:
         if self._stop_observing is None:
@@ -279,9 +313,6 @@ class Session:
         """
         kind = parse_reply(reply)
         state = await self._folded()
-        project = await self._project_stream(state)
-        if project is not None and kind in ("session", "always"):
-            await project.refresh()
         command = Reply(
             actor=self._ledger.actor(actor, "person"),
             request_id=check_id(request_id, "request id"),
@@ -291,17 +322,30 @@ class Session:
             digest=digest,
             client_id=client_id,
             administrator=administrator,
-            project=project.state if project else None,
         )
-        done = await self._stream.submit(command)
+        done = await self._by_current_rules(lambda: self._answer(command))
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
         settled = done.state.settled[request_id]
-        if project is not None and settled.granted_to_project:
+        if done.state.project is not None and settled.granted_to_project:
             await self.write_project_grants(settled)
-            if state.settings.cascade_always == "project":
-                await self._ledger.release_in_project(project.key.id)
+            if done.state.settings.cascade_always == "project":
+                await self._ledger.release_in_project(done.state.project)
         return result_of(done.state, request_id)
+
+    async def _answer(self, command: Reply) -> Done[SessionState]:
+        """Reply by the rules and the project's grants as this process knows them now."""
+        state = await self._folded()
+        project = await self._project_stream(state)
+        if project is not None and command.reply in ("session", "always"):
+            await project.refresh()
+        current = msgspec.structs.replace(
+            command,
+            policy=self._policy(state),
+            policy_digest=state.policy_digest,
+            project=project.state if project else None,
+        )
+        return await self._stream.submit(current)
 
     async def write_project_grants(self, settled: Settled) -> None:
         """Write the grants of a winning reply to the project's stream; those that stand there already stay as is."""
@@ -325,11 +369,17 @@ class Session:
 
     async def release(self) -> None:
         """Release what the project's grants now allow (`cascade_always = "project"`)."""
+        await self._by_current_rules(self._release)
+
+    async def _release(self) -> None:
         state = await self._folded()
         project = await self._project_stream(state)
         if project is not None and state.settings.cascade_always == "project":
             command = Release(
-                actor=self._ledger.actor(None, "system"), policy=self._policy(state), project=await project.refresh()
+                actor=self._ledger.actor(None, "system"),
+                policy=self._policy(state),
+                policy_digest=state.policy_digest,
+                project=await project.refresh(),
             )
             await self._stream.submit(command)
 
@@ -372,7 +422,7 @@ class Session:
             grant_id=new_grant_id(),
             permission=check_name(permission, "permission"),
             pattern=make_question("grant", [pattern]).call.patterns[0],
-            expires_in_ms=expires_in_ms,
+            expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
             reason=check_message(reason, "reason"),
         )
         done = await self._stream.submit(command)
@@ -409,14 +459,20 @@ class Session:
         Use it as `async with await session.connect(…) as connection`; the lease is renewed until the block ends.
         """
         presence = Presence(check_id(client_id, "client id"), check_name(name or actor, "client name"))
-        await self._ledger.store.renew_lease(self.id, presence, LEASE_MS)
+        await self.renew_lease(presence)
+        who = self._ledger.actor(actor, "person")
+        done = await self._by_current_rules(lambda: self._connect(presence, who))
+        return Connection(self, presence, who, pending_of(done.state, is_replay=True))
+
+    async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
         state = await self._stream.refresh()
         live = await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
-        command = Connect(
-            actor=self._ledger.actor(actor, "person"), client_id=presence.client_id, name=presence.name, live=live
-        )
-        done = await self._stream.submit(command)
-        return Connection(self, presence, command.actor, pending_of(done.state, is_replay=True))
+        command = Connect(actor=actor, client_id=presence.client_id, name=presence.name, live=live)
+        return await self._stream.submit(command)
+
+    async def renew_lease(self, client: Presence) -> None:
+        """Say that a connected client is still there."""
+        await self._ledger.store.renew_lease(self.id, client, LEASE_MS)
 
     async def disconnect(self, client_id: str, *, actor: Actor | str | None = None) -> None:
         await self._ledger.store.drop_lease(self.id, client_id)
@@ -469,7 +525,7 @@ class Session:
         command = NoteToolFinished(
             actor=self._ledger.actor(actor, "agent"),
             request_id=request_id,
-            call_id=call_id,
+            call_id=None if call_id is None else check_id(call_id, "call id"),
             ok=ok,
             digest=ran.digest if ran else None,
             input=ran.call.input if ran else None,
@@ -485,10 +541,10 @@ class Session:
         command = NoteNotification(
             actor=self._ledger.actor(None, "system"),
             request_id=request_id,
-            service=service,
+            service=check_name(service, "notification service"),
             result=result,
             text=check_message(text),
-            target=target,
+            target=check_message(target, "target"),
         )
         await self._stream.submit(command)
 
@@ -515,51 +571,5 @@ class Session:
     async def _live(self, state: SessionState) -> Live:
         inbox = await self._ledger.inbox_presence()
         if not state.clients:
-            return Live(inbox=inbox)
+            return Live(inbox=inbox, asked_for=frozenset())
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
-
-
-RECHECKS_MAX = 16
-"""How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
-
-
-class Connection:
-    """A client's stay in a session: what was replayed to it, and its lease."""
-
-    def __init__(self, session: Session, presence: Presence, actor: Actor, replayed: list[Pending]) -> None:
-        self.session = session
-        self.client_id = presence.client_id
-        self.replayed = replayed
-        self._presence = presence
-        self._actor = actor
-        self._renewing: asyncio.Task[None] | None = None
-
-    async def renew(self) -> None:
-        """Say that the client is still there; without it the lease ends after 30 s."""
-        await self.session._ledger.store.renew_lease(self.session.id, self._presence, LEASE_MS)
-
-    async def disconnect(self) -> None:
-        if self._renewing is not None:
-            self._renewing.cancel()
-            self._renewing = None
-        await self.session.disconnect(self.client_id, actor=self._actor)
-
-    async def reply(self, request_id: str, reply: str, **more: Any) -> Result:
-        """Answer as this client."""
-        return await self.session.reply(request_id, reply, actor=self._actor, client_id=self.client_id, **more)
-
-    async def __aenter__(self) -> Connection:
-        self._renewing = asyncio.create_task(self._keep_renewing(), name=f"lease of {self.client_id}")
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.disconnect()
-
-    async def _keep_renewing(self) -> None:
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            try:
-                await self.renew()
-            except LedgerError as error:
-                log.warning("the lease of client %s could not be renewed: %s", self.client_id, error)
-

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from ledger import chain, codec
-from ledger.errors import DamageError, InDoubtError, LedgerError, StoreError
+from ledger.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
 from ledger.events import Actor, Event
 from ledger.grants import Recorded
 from ledger.ids import new_event_id
@@ -94,7 +94,13 @@ class _Job(Generic[S]):
     def __init__(self, command: Any, companion: Stream[Any] | None) -> None:
         self.command = command
         self.companion = companion
+        self.is_alone = False
         self.future: asyncio.Future[Done[S]] = asyncio.get_running_loop().create_future()
+
+    def alone(self) -> _Job[S]:
+        """Decide it in an append of its own."""
+        self.is_alone = True
+        return self
 
     def succeed(self, done: Done[S]) -> None:
         if not self.future.done():
@@ -106,16 +112,38 @@ class _Job(Generic[S]):
 
 
 class _Batch(Generic[S]):
-    """Commands decided together: their events in one row, and what each of them came to."""
+    """Commands decided together: their events in one row, and what each of them came to.
 
-    def __init__(self, state: S) -> None:
+    `after` is the entry they follow, and `prev` the next link of the chain.
+    """
+
+    def __init__(self, state: S, after: Position, prev: str) -> None:
         self.state = state
+        self.after = after
+        self.prev = prev
         self.events: list[tuple[Event, Actor, str]] = []
+        self.payloads: list[bytes] = []
         self.outcomes: list[tuple[_Job[S], LedgerError | None, int, int]] = []
         self.not_before_ms: int | None = None
         self.not_after_ms: int | None = None
         self.written_at: Position | None = None
         """Where the first of the events stands, once they are in the log."""
+
+    def take(self, plan: Plan) -> None:
+        """Add a plan's events, all or none. Raises InputError when one is too large: its own command fails, no other."""
+        prev = self.prev
+        events: list[tuple[Event, Actor, str]] = []
+        payloads: list[bytes] = []
+        for index, event in enumerate(plan.events):
+            event_id = plan.event_ids[index] if plan.event_ids else new_event_id()
+            payload = codec.encode(event, event_id=event_id, prev=prev, actor=plan.actor)
+            events.append((event, plan.actor, event_id))
+            payloads.append(payload)
+            prev = chain.within_append(self.after.version + len(self.events) + len(events), payload)
+        self.prev = prev
+        self.events += events
+        self.payloads += payloads
+        self.narrow(plan)
 
     def narrow(self, plan: Plan) -> None:
         if plan.not_before_ms is not None:
@@ -142,12 +170,13 @@ class Stream(Generic[S]):
         self._jobs: deque[_Job[S]] = deque()
         self._drainer: asyncio.Task[None] | None = None
         self._observers: list[Observer] = []
-        self._forget()
-
-    def _forget(self) -> None:
-        self.state = self._fold.initial(self.key)
+        self.state = fold.initial(key)
         self.position = START
         self._payload = b""
+        self._folded = False
+
+    def _forget(self) -> None:
+        """Fold anew before the next command. Those who only look keep what they know until then."""
         self._folded = False
 
     # --- what callers do --------------------------------------------------------------------------------------------
@@ -168,7 +197,7 @@ class Stream(Generic[S]):
         return (await self.submit(None)).state
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Call `observer` with every event from here on, and with None when the state was folded anew."""
+        """Call `observer` with every event from here on, and with None when the state was folded from nothing."""
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
@@ -183,10 +212,14 @@ class Stream(Generic[S]):
         return bool(self._observers)
 
     def woken(self, wake_up: WakeUp) -> None:
-        """A wake-up is taken if it brings the next versions; else, and while nothing was read yet, the stream is."""
-        if not self._folded or wake_up.head.version <= self.position.version:
-            return
-        if not (wake_up.entries and self._absorb_quietly(wake_up.entries)):
+        """A wake-up is taken if it brings the next versions; else the stream is read.
+
+        One that comes while the stream is being folded may tell of what that read does not see any more.
+        """
+        if not self._folded:
+            if self._observers or self._draining:
+                self.read_soon()
+        elif wake_up.head > self.position and not (wake_up.entries and self._absorb_quietly(wake_up.entries)):
             self.read_soon()
 
     def read_soon(self) -> None:
@@ -200,20 +233,28 @@ class Stream(Generic[S]):
 
     # --- one append at a time ---------------------------------------------------------------------------------------
 
+    @property
+    def _draining(self) -> bool:
+        return self._drainer is not None and not self._drainer.done()
+
     def _wake_drainer(self) -> None:
-        if self._drainer is None or self._drainer.done():
+        if not self._draining:
             self._drainer = asyncio.create_task(self._drain(), name=f"drain {self.key.name}")
 
     async def _drain(self) -> None:
         while self._jobs:
-            jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), EVENTS_PER_APPEND_COUNT))]
-            jobs = [job for job in jobs if not job.future.done()]
+            jobs = [job for job in self._next_jobs() if not job.future.done()]
             if not jobs:
                 continue
             try:
                 left = await self._handle(jobs)
             except Foreign as error:
                 self._fail(jobs, DamageError(f"stream `{self.key.name}`: {error.text}", stream=self.key.name))
+            except InputError as error:
+                # One command's event cannot be written; those decided beside it must not pay for that.
+                if len(jobs) == 1:
+                    self._fail(jobs, error)
+                self._jobs.extendleft(job.alone() for job in reversed(jobs) if not job.future.done())
             except LedgerError as error:
                 self._fail(jobs, error)
             except BaseException as error:
@@ -223,9 +264,18 @@ class Stream(Generic[S]):
             else:
                 self._jobs.extendleft(reversed(left))
 
+    def _next_jobs(self) -> list[_Job[S]]:
+        jobs = [self._jobs.popleft()]
+        while self._jobs and len(jobs) < EVENTS_PER_APPEND_COUNT and not (jobs[0].is_alone or self._jobs[0].is_alone):
+            jobs.append(self._jobs.popleft())
+        return jobs
+
     def _fail(self, jobs: Sequence[_Job[S]], error: BaseException) -> None:
         if isinstance(error, InDoubtError | DamageError):
             self._forget()
+            # Wake-ups are passed over while nothing is folded, so whoever waits here needs a new fold at once.
+            if self._observers and isinstance(error, InDoubtError):
+                self.read_soon()
         for job in jobs:
             job.fail(error)
 
@@ -235,9 +285,8 @@ class Stream(Generic[S]):
         for _ in range(ROUNDS_MAX):
             batch, left = await self._plan(jobs)
             if batch.events:
-                after = self.position
                 answer = await self._append(batch, jobs)
-                if await self._learn(batch, after, answer):
+                if await self._learn(batch, answer):
                     self._finish(batch)
                     return left
                 read_for_them = True
@@ -248,15 +297,12 @@ class Stream(Generic[S]):
                 await self._read_tail()
                 read_for_them = True
         raise StoreError(
-            f"stream `{self.key.name}` was written by others {ROUNDS_MAX} times in a row; try again", stream=self.key.name
+            f"stream `{self.key.name}` was written by others {ROUNDS_MAX} times in a row; try again",
+            stream=self.key.name,
         )
 
     async def _plan(self, jobs: list[_Job[S]]) -> tuple[_Batch[S], list[_Job[S]]]:
-        now_ms = max(self._store.clock.now_ms(), self.position.ms)
-        batch = _Batch(self.state)
-        # Who only reads causes nothing.
-        reading = all(job.command is None for job in jobs)
-        due = Plan() if reading else await self._fold.settle(batch.state, now_ms)
+        batch, due, now_ms = await self._settled(reading=all(job.command is None for job in jobs))
         if due.events:
             self._speculate(batch, due, now_ms)
         if due.more:
@@ -270,6 +316,22 @@ class Stream(Generic[S]):
             self._decide(batch, job, now_ms)
         return batch, []
 
+    async def _settled(self, *, reading: bool) -> tuple[_Batch[S], Plan, int]:
+        """A batch to begin with, and what is due in it. Who only reads causes nothing.
+
+        From here to the append nothing may wait. Where `settle` did, wake-ups may have brought entries meanwhile, and
+        what is decided on the state before them must not be appended after them.
+        """
+        while True:
+            now_ms = max(self._store.clock.now_ms(), self.position.ms)
+            batch = self._begin()
+            due = Plan() if reading else await self._fold.settle(batch.state, now_ms)
+            if self.position == batch.after:
+                return batch, due, now_ms
+
+    def _begin(self) -> _Batch[S]:
+        return _Batch(self.state, self.position, self._next_prev())
+
     def _decide(self, batch: _Batch[S], job: _Job[S], now_ms: int) -> None:
         first = len(batch.events)
         error: LedgerError | None = None
@@ -282,20 +344,17 @@ class Stream(Generic[S]):
 
     def _speculate(self, batch: _Batch[S], plan: Plan, now_ms: int) -> None:
         """Add a plan's events, and go on deciding as if they were written at `now_ms`."""
-        batch.narrow(plan)
-        for index, event in enumerate(plan.events):
-            event_id = plan.event_ids[index] if plan.event_ids else new_event_id()
-            batch.events.append((event, plan.actor, event_id))
-            version = self.position.version + len(batch.events)
-            batch.state = self._fold.evolve(batch.state, Recorded(event, plan.actor, now_ms, version, event_id))
+        known = len(batch.events)
+        batch.take(plan)
+        for index, (event, actor, event_id) in enumerate(batch.events[known:], batch.after.version + known + 1):
+            batch.state = self._fold.evolve(batch.state, Recorded(event, actor, now_ms, index, event_id))
 
     async def _append(self, batch: _Batch[S], jobs: Sequence[_Job[S]]) -> Answer:
-        payloads = self._encode(batch)
         now_ms = max(self._store.clock.now_ms(), self.position.ms)
         append = Append(
             key=self.key,
-            after=self.position,
-            payloads=payloads,
+            after=batch.after,
+            payloads=tuple(batch.payloads),
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
             due=self._fold.due_hint(self.state, batch.state, now_ms),
@@ -306,47 +365,46 @@ class Stream(Generic[S]):
         if companion is not None:
             await companion.take_beside(beside)
         if isinstance(answer, Appended):
-            batch.written_at = Position(answer.ms, append.after.version + 1)
-            # A wake-up may have brought these entries already; what is known is passed over.
-            self._absorb(
-                [Entry(answer.ms, append.after.version + 1 + index, one) for index, one in enumerate(payloads)]
-            )
+            batch.written_at = Position(answer.ms, batch.after.version + 1)
+            self._take_own(batch, answer.ms)
         return answer
+
+    def _take_own(self, batch: _Batch[S], ms: int) -> None:
+        """Fold what was just written, as it was decided: nothing has to be decoded for that."""
+        for index, (event, actor, event_id) in enumerate(batch.events):
+            version = batch.after.version + 1 + index
+            # A wake-up may have brought it already; what is known is passed over.
+            if version == self.position.version + 1:
+                self.state = self._fold.evolve(self.state, Recorded(event, actor, ms, version, event_id))
+                self.position = Position(ms, version)
+                self._payload = batch.payloads[index]
+                self._tell(Recorded(event, actor, ms, version, event_id))
 
     async def take_beside(self, entries: Sequence[Entry]) -> None:
         """Entries that another stream's append brought along; when they fill a page, the rest is read."""
         if not self._absorb_quietly(entries) or len(entries) >= PAGE_COUNT:
             await self.refresh()
 
-    def _encode(self, batch: _Batch[S]) -> tuple[bytes, ...]:
-        prev = self._next_prev()
-        payloads: list[bytes] = []
-        for index, (event, actor, event_id) in enumerate(batch.events):
-            payload = codec.encode(event, event_id=event_id, prev=prev, actor=actor)
-            payloads.append(payload)
-            prev = chain.within_append(self.position.version + 1 + index, payload)
-        return tuple(payloads)
-
     def _next_prev(self) -> str:
         if self.position == START:
             return chain.genesis(self.key.kind, self.key.id)
         return chain.after_entry(self.position.ms, self.position.version, self._payload)
 
-    async def _learn(self, batch: _Batch[S], after: Position, answer: Answer) -> bool:
+    async def _learn(self, batch: _Batch[S], answer: Answer) -> bool:
         """Take in what an append came to; True when the batch is in the log."""
         match answer:
             case Appended():
                 return True
             case Conflict():
-                await self._catch_up(batch, after, answer)
+                await self._catch_up(batch, answer)
                 return batch.written_at is not None
             case OutsideWindow():
                 return False
             case Behind():
-                await self._fold_again(answer)
+                await self._fold_again()
                 return False
 
-    async def _catch_up(self, batch: _Batch[S], after: Position, conflict: Conflict) -> None:
+    async def _catch_up(self, batch: _Batch[S], conflict: Conflict) -> None:
         """Fold what others wrote. Our own event among it means: appended, and only the answer was lost.
 
         The search begins where the append began, not where the fold is: a wake-up may have brought our own entries.
@@ -362,24 +420,23 @@ class Stream(Generic[S]):
                 return
             page = await self._store.read(self.key, after, PAGE_COUNT)
 
-    async def _fold_again(self, behind: Behind) -> None:
+    async def _fold_again(self) -> None:
+        """The server has lost what was seen here: go on from what it has, and record it."""
         seen = self.position
         log.warning("stream %s: the server has lost entry %s; folding again", self.key.name, seen)
         self._forget()
         await self._ensure_folded()
-        self._tell(None)
-        batch: _Batch[S] = _Batch(self.state)
+        batch = self._begin()
         plan = self._fold.decide(self.state, Regression(seen, self.position), self._store.clock.now_ms())
         self._speculate(batch, plan, max(self._store.clock.now_ms(), self.position.ms))
         if batch.events:
             await self._learn_regression(batch)
 
     async def _learn_regression(self, batch: _Batch[S]) -> None:
-        after = self.position
         answer = await self._append(batch, ())
         if isinstance(answer, Conflict):
             # Another writer is repairing too; its record of the loss is as good as ours.
-            await self._catch_up(batch, after, answer)
+            await self._catch_up(batch, answer)
 
     def _finish(self, batch: _Batch[S]) -> None:
         at = batch.written_at or self.position
@@ -401,18 +458,34 @@ class Stream(Generic[S]):
             return False
         opening = await self._store.open(self.key)
         check_info(self.key, opening.info)
-        self._absorb(opening.entries)
-        while opening.info is not None and self.position.version < opening.info.last.version:
-            page = await self._store.read(self.key, self.position, PAGE_COUNT)
+        entries = list(opening.entries)
+        last = START if opening.info is None else opening.info.last
+        while entries and entries[-1].version < last.version:
+            page = await self._store.read(self.key, entries[-1].position, PAGE_COUNT)
             if not page:
                 break
-            self._absorb(page)
-        self._folded = True
+            entries += page
+        self._fold_anew(entries)
         return True
 
+    def _fold_anew(self, entries: Sequence[Entry]) -> None:
+        """In one go, so that nobody ever looks at a state that is folded in part."""
+        state, position, payload = self._fold.initial(self.key), START, b""
+        for entry in entries:
+            state = self._fold.evolve(state, read_entry(self.key, entry, position, payload))
+            position, payload = entry.position, entry.payload
+        self.state, self.position, self._payload = state, position, payload
+        self._folded = True
+        self._tell(None)
+
     async def _read_tail(self) -> None:
+        """Read what is new, and with it the last entry known: if that is not there any more, entries were lost."""
         while True:
-            page = await self._store.read(self.key, self.position, PAGE_COUNT)
+            seen, payload = self.position, self._payload
+            page = await self._store.read(self.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
+            if seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload)):
+                await self._fold_again()
+                return
             self._absorb(page)
             if len(page) < PAGE_COUNT:
                 return
@@ -433,7 +506,7 @@ class Stream(Generic[S]):
     def _absorb(self, entries: Sequence[Entry]) -> None:
         """Fold entries that come next, passing over those already known."""
         for entry in entries:
-            if entry.version <= self.position.version:
+            if entry.position <= self.position:
                 continue
             recorded = read_entry(self.key, entry, self.position, self._payload)
             self.state = self._fold.evolve(self.state, recorded)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, StoreError
 from ledger.folds import ProjectFold, SessionFold
 from ledger.limits import STREAMS_KEPT_COUNT, SWEEP_SECONDS
 from ledger.project import ProjectState
@@ -20,6 +20,8 @@ from ledger.stores.port import Store, StreamKey, WakeUp
 from ledger.stream import SETTLE, Stream
 
 log = logging.getLogger(__name__)
+
+SETTLE_AGAIN_MS = 1000
 
 WakeUpObserver = Callable[[WakeUp], None]
 
@@ -77,10 +79,15 @@ class Streams:
     # --- being woken ------------------------------------------------------------------------------------------------
 
     async def watch(self, stream: Stream[Any]) -> None:
-        """From the return on, every append to this stream reaches its fold: by wake-up, or at the latest by sweep."""
-        if stream not in self._watched:
-            self._watched.add(stream)
+        """From the return on, every append to this stream reaches its fold: by wake-up, or at the latest by sweep.
+
+        Subscribe, wait for the confirmation, then read: the other order loses what is appended in between.
+        """
+        if stream in self._watched:
+            return
         await self._store.subscribe(self._store.partition_of(stream.key))
+        await stream.refresh()
+        self._watched.add(stream)
 
     def on_wake_up(self, observer: WakeUpObserver, on_gap: Callable[[int], None]) -> None:
         """Hear of appends to any stream of the partitions that are subscribed."""
@@ -96,7 +103,7 @@ class Streams:
 
     def gap(self, partition: int) -> None:
         for stream in list(self._watched):
-            if stream.folded and self._store.partition_of(stream.key) == partition:
+            if self._store.partition_of(stream.key) == partition:
                 stream.read_soon()
         for observer in self._gap_observers:
             observer(partition)
@@ -143,13 +150,17 @@ class Streams:
             setting.cancel()
 
     def _settle_soon(self, stream: Stream[Any]) -> None:
-        task = asyncio.create_task(_settle(stream), name=f"settle {stream.key.name}")
+        task = asyncio.create_task(self._settle(stream), name=f"settle {stream.key.name}")
         self._tasks.append(task)
         task.add_done_callback(self._tasks.remove)
 
-
-async def _settle(stream: Stream[Any]) -> None:
-    try:
-        await stream.submit(SETTLE)
-    except LedgerError as error:
-        log.warning("settling %s failed: %s", stream.key.name, error)
+    async def _settle(self, stream: Stream[Any]) -> None:
+        try:
+            await stream.submit(SETTLE)
+        except StoreError as error:
+            # Whoever waits here must not wait for ever because the server was away when the deadline came.
+            log.warning("settling %s failed, trying again: %s", stream.key.name, error)
+            self.set_alarm(self._store.clock.now_ms() + SETTLE_AGAIN_MS, stream)
+        except LedgerError as error:
+            # Damage or a newer schema: trying again changes nothing, and every reader of the stream is told.
+            log.warning("settling %s failed: %s", stream.key.name, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from ledger.durations import parse_duration
 from ledger.errors import InputError
@@ -12,7 +13,7 @@ class TestClock:
     """A server clock that stands still until it is moved. Hand it to `Ledger.connect(url, clock=…)`.
 
     On a real server the append script then takes its time from here instead of from the server; every process that
-    shares such a ledger must be given the same clock, which is why it is for tests only.
+    shares such a ledger must be given the same clock, which is why it is for tests only. Any thread may move it.
     """
 
     __test__ = False
@@ -20,7 +21,7 @@ class TestClock:
 
     def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
         self._now_ms = now_ms
-        self._moved: set[asyncio.Event] = set()
+        self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
 
     @property
     def known(self) -> bool:
@@ -42,15 +43,17 @@ class TestClock:
     def set(self, now_ms: int) -> None:
         """Set the time, also backwards (a server whose clock was corrected)."""
         self._now_ms = now_ms
-        for event in list(self._moved):
-            event.set()
+        for event, loop in list(self._waiting.items()):
+            # An event may be set in its own loop only; a loop that has ended meanwhile has nobody left to wake.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(event.set)
 
     async def wait_until(self, ms: int) -> None:
         event = asyncio.Event()
-        self._moved.add(event)
+        self._waiting[event] = asyncio.get_running_loop()
         try:
             while self._now_ms < ms:
                 event.clear()
                 await event.wait()
         finally:
-            self._moved.discard(event)
+            self._waiting.pop(event, None)

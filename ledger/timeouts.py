@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from ledger.durations import check_duration_ms
+from ledger.errors import InputError
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,5 +26,9 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def _ms(seconds: float | None, what: str) -> int | None:
-    return None if seconds is None else check_duration_ms(round(seconds * 1000), what)
+def _ms(seconds: object, what: str) -> int | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise InputError(f"the {what} must be a number of seconds, or None for never, not {seconds!a}")
+    return check_duration_ms(round(seconds * 1000), what)

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from ledger.stores.port import Store
 from ledger.stores.redis import RedisStore
 from ledger.testing import TestClock
-from tests.support.backends import BACKENDS, MEMORY, Backend, as_redis
+from tests.support.backends import BACKENDS, MEMORY, Backend, Operator, as_redis
 from tests.support.servers import RealServer, shared_server, start_server
 
 __all__ = ["shared_server", "start_server"]
@@ -36,10 +36,10 @@ def server(shared_server: RealServer) -> RealServer:
 
 
 @pytest.fixture
-async def admin(server: RealServer) -> AsyncIterator[Redis]:
-    """A plain client of the real server: what an operator, or somebody with an ill will, has."""
+async def admin(server: RealServer) -> AsyncIterator[Operator]:
+    """For what is done to the real server without the ledger."""
     async with Redis.from_url(server.url, protocol=2) as client:
-        yield client
+        yield Operator(client)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -90,3 +90,11 @@ async def server_backend(server: RealServer, clock: TestClock) -> AsyncIterator[
 @pytest.fixture
 async def server_store(server_backend: Backend) -> RedisStore:
     return as_redis(await server_backend.open())
+
+
+@pytest.fixture
+async def live_server_store(server: RealServer) -> AsyncIterator[RedisStore]:
+    """A store on the real server that goes by the server's own clock."""
+    backend = Backend(server, None)
+    yield as_redis(await backend.open())
+    await backend.close()

@@ -30,7 +30,7 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     return max(verdicts, key=_STRICTNESS.__getitem__, default=Verdict.ALLOW)
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One permission rule in the form that OpenCode, BRUTUS and the `rules=` argument share.
 
     `permission` and `pattern` are wildcards on the rule side. `layer`, `file` and `line` (1-based) say where the rule
@@ -45,7 +45,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     line: int | None = None
 
 
-class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True):
+class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A rule as an evaluation names it: its text in the dialect's own spelling and where it stands."""
 
     text: str
@@ -54,7 +54,7 @@ class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True):
     line: int | None = None
 
 
-class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
+class Layer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One source of configuration, lowest first.
 
     Exactly one of `config` (the source's own file, parsed JSON) and `rules` (already normalised) is given.
@@ -70,7 +70,7 @@ class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
     lines: dict[str, int] = {}
 
 
-class PolicySource(msgspec.Struct, frozen=True, omit_defaults=True):
+class PolicySource(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Everything a verdict depends on besides the call and the grants; stored in the log, so replay needs no file.
 
     `options` holds what the dialect understands (`profile`, `edition`, `order`, `compat`, `agent`, `mode`, `home`, …).
@@ -81,7 +81,7 @@ class PolicySource(msgspec.Struct, frozen=True, omit_defaults=True):
     options: dict[str, Any] = {}
 
 
-class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
+class Grant(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A standing allow as a dialect sees it: `pattern` is one entry of the `always` list of the request it came from."""
 
     grant_id: str
@@ -90,7 +90,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: str = "session"
 
 
-class Call(msgspec.Struct, frozen=True, omit_defaults=True):
+class Call(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What an agent wants to do: either permission and patterns, or a tool's name and its input."""
 
     permission: str
@@ -100,7 +100,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     cwd: str | None = None
 
 
-class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One piece of a call that was judged by itself.
 
     `liftable` says whether a grant may turn this part's ask into an allow; a configured deny, and an ask that the
@@ -114,7 +114,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     grants: tuple[str, ...] = ()
 
 
-class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True):
+class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A verdict with its reasons.
 
     `rules` are those that decided; `message` is what the source system would tell the agent (a deny only);

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
 
+from ledger.errors import LedgerError
 from ledger.events import Actor, CancelCause, Opinion, Presence, ReplyKind, Settings, ToolRef
 from ledger.policy.model import Call, Policy, PolicySource
 from ledger.project import ProjectState
@@ -18,10 +20,19 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """Who is there by the leases: clients of this session, and people with the inbox open."""
+    """Who is there by the leases: clients of this session, and people with the inbox open.
+
+    `asked_for` are the clients whose leases were looked up; None leaves that unchecked. One that has connected since
+    must not be taken for one whose lease has run out.
+    """
 
     clients: frozenset[str] = frozenset()
     inbox: tuple[Presence, ...] = ()
+    asked_for: frozenset[str] | None = None
+
+    def covers(self, clients: Iterable[str]) -> bool:
+        """Whether it says of each of these clients if it is there."""
+        return self.asked_for is None or self.asked_for.issuperset(clients)
 
     def __contains__(self, client_id: object) -> bool:
         return client_id in self.clients or any(one.client_id == client_id for one in self.inbox)
@@ -40,13 +51,28 @@ class Open(Command, frozen=True, kw_only=True):
     settings: Settings | None = None
 
 
-class Ask(Command, frozen=True, kw_only=True):
+class OutdatedRulesError(LedgerError):
+    """A signal, never shown to a caller: the session has other rules by now than the command was made with."""
+
+    code = "OUTDATED_RULES"
+
+
+class Judging(Command, frozen=True, kw_only=True):
+    """Base of commands that rest on the session's rules; `policy_digest` names them, None leaves them unchecked.
+
+    A command is made before the stream is read, so another process may have changed the rules meanwhile.
+    """
+
+    policy: Policy
+    policy_digest: str | None = None
+
+
+class Ask(Judging, frozen=True, kw_only=True):
     """May this run? `opinions` are what the deciders after the rules said of it, in their order."""
 
     request_id: str
     call: Call
     digest: str
-    policy: Policy
     always: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
     tool: ToolRef | None = None
@@ -57,22 +83,20 @@ class Ask(Command, frozen=True, kw_only=True):
     project: ProjectState | None = None
 
 
-class Recheck(Command, frozen=True, kw_only=True):
+class Recheck(Judging, frozen=True, kw_only=True):
     """The project's stream is newer than what `request_id` was judged by: judge again before anything is returned."""
 
     request_id: str
     call: Call
-    policy: Policy
     project: ProjectState
     live: Live = Live()
 
 
-class Reply(Command, frozen=True, kw_only=True):
+class Reply(Judging, frozen=True, kw_only=True):
     """Answer a request. `administrator` may answer without the input lock, and it is marked."""
 
     request_id: str
     reply: ReplyKind
-    policy: Policy
     message: str | None = None
     digest: str | None = None
     client_id: str | None = None
@@ -80,10 +104,9 @@ class Reply(Command, frozen=True, kw_only=True):
     project: ProjectState | None = None
 
 
-class Release(Command, frozen=True, kw_only=True):
+class Release(Judging, frozen=True, kw_only=True):
     """Release what the project's grants now allow (`cascade_always = "project"`, or a grant found after an ask)."""
 
-    policy: Policy
     project: ProjectState
     request_id: str | None = None
 

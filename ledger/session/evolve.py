@@ -42,9 +42,7 @@ def evolve(state: SessionState, recorded: Recorded) -> SessionState:
 
 
 def _opened(state: SessionState, recorded: Recorded, event: SessionOpened) -> SessionState:
-    state = replace(
-        state, opened_ms=recorded.ms, project=event.project, agent=event.agent, parent=event.parent
-    )
+    state = replace(state, opened_ms=recorded.ms, project=event.project, agent=event.agent, parent=event.parent)
     return _with_policy(state, event)
 
 
@@ -236,7 +234,8 @@ def _revoked(state: SessionState, recorded: Recorded, event: Revoked) -> Session
 
 
 def _closed(state: SessionState, recorded: Recorded, event: SessionClosed) -> SessionState:
-    return replace(state, closed_ms=recorded.ms)
+    # Nothing is due in a closed session, not even the passing of its input lock.
+    return replace(state, closed_ms=recorded.ms, lock_request=None)
 
 
 def _newer(state: SessionState, recorded: Recorded, event: NewerEvent) -> SessionState:

@@ -48,7 +48,12 @@ def needs_presence(state: SessionState, now_ms: int) -> bool:
 
 
 def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
-    """The events for everything that is due at `now_ms`, given who is there by the leases."""
+    """The events for everything that is due at `now_ms`, given who is there by the leases.
+
+    Nothing where events of a newer schema were met: they may have ended what looks due here.
+    """
+    if state.newer:
+        return Settlement()
     due = due_requests(state, now_ms)
     lock_request = state.lock_request
     lock_due = lock_request is not None and lock_request.due_ms <= now_ms
@@ -61,7 +66,12 @@ def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
         not_before.append(lock_request.due_ms)
         events += _pass_requested_lock(state, lock_request.client_id, remaining)
     room = max(EVENTS_PER_APPEND_COUNT - len(events), 1)
-    events += [_end_or_move(request, bool(remaining)) for request in due[:room]]
+    moves = not remaining and state.settings.when_abandoned == "move"
+    for request in due[:room]:
+        ends = _end_or_move(request, now_ms, moves=moves)
+        if len(ends) > 1 and request.cap_at_ms is not None:
+            not_before.append(request.cap_at_ms)
+        events += ends
     return Settlement(tuple(events), max(not_before), more=len(due) > room)
 
 
@@ -94,9 +104,14 @@ def _pass_requested_lock(state: SessionState, wanted_by: str, remaining: list[Cl
     return []
 
 
-def _end_or_move(request: Request, somebody_there: bool) -> Event:
+def _end_or_move(request: Request, now_ms: int, *, moves: bool) -> list[Event]:
     assert request.tier is not None
     assert request.duration_ms is not None
-    if request.tier == "attended" and not somebody_there:
-        return DeadlineMoved(request_id=request.request_id, tier="unattended", duration_ms=request.unattended_ms)
-    return Expired(request_id=request.request_id, tier=request.tier, duration_ms=request.duration_ms)
+    if request.tier == "unattended" or not moves:
+        return [Expired(request_id=request.request_id, tier=request.tier, duration_ms=request.duration_ms)]
+    unattended_ms = request.unattended_ms
+    moved = DeadlineMoved(request_id=request.request_id, tier="unattended", duration_ms=unattended_ms)
+    # Settled so late that the cap has passed: left as moved, it would be due again before this very append.
+    if unattended_ms is not None and request.cap_at_ms is not None and request.cap_at_ms <= now_ms:
+        return [moved, Expired(request_id=request.request_id, tier="unattended", duration_ms=unattended_ms)]
+    return [moved]

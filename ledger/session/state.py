@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from rpds import HashTrieMap
 
 from ledger.events import (
@@ -35,7 +36,7 @@ class Request(Value, kw_only=True, frozen=True):
     digest: str
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     input: Any = None
     tool: ToolRef | None = None
     tool_name: str | None = None

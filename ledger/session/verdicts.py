@@ -13,8 +13,10 @@ from ledger.session.state import Request
 def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:
     """The chain after the rules: a decider may tighten anything, and may turn only an ask into an allow.
 
+    What one that failed would have said is not known, so nothing after it loosens what stands for its answer.
     Source: `opencode.md`, "Plugin Integration" (the `permission.ask` hook).
     """
+    unknown = Verdict.ALLOW
     for opinion in opinions:
         if opinion.verdict is None:
             continue
@@ -22,7 +24,9 @@ def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:
             verdict = Verdict.ALLOW if verdict is Verdict.ASK else verdict
         else:
             verdict = strictest((verdict, opinion.verdict))
-    return verdict
+        if opinion.failed is not None:
+            unknown = strictest((unknown, opinion.verdict))
+    return strictest((verdict, unknown))
 
 
 def grants_that_release(
@@ -41,7 +45,8 @@ def grants_that_release(
     grants_alone = policy.source.options.get("compat") == "v1"
     used: list[StandingGrant] = []
     for part in evaluation.parts:
-        if part.verdict is Verdict.ALLOW and not grants_alone:
+        # What a grant had lifted when it was asked counts by the grants of now: that one may be revoked.
+        if part.verdict is Verdict.ALLOW and not part.grants and not grants_alone:
             continue
         lifting = next(
             (grant for grant in grants if policy.lifts(grant.as_policy_grant(), request.permission, part)), None

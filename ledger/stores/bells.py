@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from redis.asyncio.connection import AbstractConnection
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS_FIRST = 0.05
 RECONNECT_SECONDS_MAX = 2.0
+GREETING_SECONDS = 5.0
 PING_SECONDS = 10.0
 """A subscriber that hears nothing asks whether the server is still there; no answer until the next ask: reconnect."""
 
@@ -29,7 +30,13 @@ PING_SECONDS = 10.0
 class Bells:
     """Subscriptions of this process to partitions' wake-ups."""
 
-    def __init__(self, connect: Callable[[], AbstractConnection], keys: Keys) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], AbstractConnection],
+        keys: Keys,
+        revive: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._revive = revive
         self._make = connect
         self._keys = keys
         self._listener: Listener | None = None
@@ -64,7 +71,9 @@ class Bells:
         while True:
             connection = self._make()
             try:
-                await connection.connect()  # type: ignore[no-untyped-call]
+                # A server that hangs takes connections and never greets.
+                async with asyncio.timeout(GREETING_SECONDS):
+                    await connection.connect()  # type: ignore[no-untyped-call]
                 self._connection = connection
                 for partition in list(self._confirmed):
                     await connection.send_command("SSUBSCRIBE", self._keys.bell(partition), check_health=False)
@@ -76,6 +85,8 @@ class Bells:
                 self._connection = None
                 with suppress(RedisError, OSError):
                     await connection.disconnect(nowait=True)
+            if self._revive is not None:
+                await self._revive()
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_SECONDS_MAX)
 

@@ -17,7 +17,7 @@ VALKEY_VERSION_MIN = (7, 2)
 
 
 class RunCommand(Protocol):
-    def __call__(self, *command: bytes | str | int | float) -> Awaitable[Any]: ...
+    def __call__(self, *command: bytes | str | float) -> Awaitable[Any]: ...
 
 
 async def agree_on_partitions(run: RunCommand, wanted: int | None) -> int:
@@ -85,8 +85,10 @@ def warnings(facts: dict[str, str]) -> list[str]:
     """What would lose data in some accident."""
     found = []
     if facts.get("aof_enabled") == "0":
-        found.append("the server keeps no append-only file: a crash loses what came after the last snapshot; "
-                     "set appendonly yes and appendfsync always")
+        found.append(
+            "the server keeps no append-only file: a crash loses what came after the last snapshot; "
+            "set appendonly yes and appendfsync always"
+        )
     if facts.get("aof_last_write_status", "ok") != "ok":
         found.append("the server's last write to its append-only file failed; look at its disk")
     policy = facts.get("maxmemory_policy", "noeviction")

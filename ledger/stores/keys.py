@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
 from zlib import crc32
 
 from ledger.stores.port import StreamKey
+
+APPEND_KEYS_KEPT_COUNT = 4096
+
+
+class AppendKeys(NamedTuple):
+    """The names that an append needs: made once a stream, used for every event."""
+
+    stream: str
+    due: str
+    feed: str
+    bell: str
 
 
 class Keys:
@@ -13,6 +26,11 @@ class Keys:
     def __init__(self, count: int, prefix: str = "pl") -> None:
         self.count = count
         self.prefix = prefix
+        self.of_append = lru_cache(APPEND_KEYS_KEPT_COUNT)(self._of_append)
+
+    def _of_append(self, key: StreamKey) -> AppendKeys:
+        partition = self.partition_of(key)
+        return AppendKeys(self.stream(key), self.due(partition), self.feed(partition), self.bell(partition))
 
     def partition_of(self, key: StreamKey) -> int:
         """Fixed for the life of a deployment; CRC-32 of the stream's name, so that other programs can find it."""
@@ -60,6 +78,15 @@ class Keys:
 
     def view_glob(self, partition: int) -> str:
         return f"{self.tag(partition)}:view:*"
+
+    def any_view_glob(self) -> str:
+        return f"{{{self.prefix}:*}}:view:*"
+
+    def parse_view(self, name: str) -> tuple[int, str] | None:
+        """Partition and name of the view that a key holds, or None when the key is something else."""
+        tag, _, rest = name.partition("}:view:")
+        number = tag.rpartition(":")[2]
+        return (int(number), rest) if rest and number.isdecimal() else None
 
     def config(self) -> str:
         """What was fixed when the deployment was created."""

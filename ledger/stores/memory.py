@@ -19,6 +19,7 @@ from ledger.limits import (
 )
 from ledger.stores.clock import Clock, sleep_until
 from ledger.stores.keys import Keys
+from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
 from ledger.stores.port import (
     START,
     Answer,
@@ -73,6 +74,10 @@ class MemoryServer:
         self.delivered: dict[tuple[str, int], int] = defaultdict(int)
         self.unacknowledged: dict[str, dict[str, tuple[FeedItem, str, int]]] = defaultdict(dict)
 
+    def is_known(self, group: str, partition: int) -> bool:
+        """Whether a consumer group has read this feed at all."""
+        return (group, partition) in self.delivered
+
 
 class MemoryStore:
     """A store over a `MemoryServer`."""
@@ -121,7 +126,8 @@ class MemoryStore:
             return OutsideWindow(ms, now_ms)
         new = [Entry(ms, append.after.version + 1 + index, payload) for index, payload in enumerate(append.payloads)]
         self._server.streams.setdefault(append.key, entries).extend(new)
-        self._hint(append, ms, new)
+        self._hint(append, ms)
+        self.tell(append.key, new)
         return Appended(ms, now_ms)
 
     def _refuse(self, append: Append, entries: list[Entry], head: Position, now_ms: int) -> Answer:
@@ -130,7 +136,7 @@ class MemoryStore:
             return Behind(head, now_ms)
         return Conflict(self._after(append.key, append.after, CONFLICT_TAIL_COUNT), head, now_ms)
 
-    def _hint(self, append: Append, ms: int, new: list[Entry]) -> None:
+    def _hint(self, append: Append, ms: int) -> None:
         if isinstance(append.due, Due):
             at_ms = append.due.ms
             self._server.due[append.key.id] = (
@@ -138,12 +144,15 @@ class MemoryStore:
             )
         elif append.due is not None:
             self._server.due.pop(append.key.id, None)
-        partition = self.partition_of(append.key)
+
+    def tell(self, key: StreamKey, new: list[Entry]) -> None:
+        """Put new entries into the feed, and wake who listens."""
+        partition = self.partition_of(key)
         self._server.feed_counts[partition] += 1
         feed = self._server.feeds[partition]
-        feed.append(FeedItem(f"{partition}/{self._server.feed_counts[partition]}", append.key, new[-1].version))
+        feed.append(FeedItem(f"{partition}/{self._server.feed_counts[partition]}", key, new[-1].version))
         del feed[:-FEED_LENGTH_COUNT]
-        wake_up = WakeUp(append.key, new[-1].position, tuple(new) if _fits_inline(new) else ())
+        wake_up = WakeUp(key, new[-1].position, tuple(new) if _fits_inline(new) else ())
         for listener in list(self._server.listeners[partition]):
             listener.woken(wake_up)
 
@@ -175,9 +184,15 @@ class MemoryStore:
     async def now_ms(self) -> int:
         return self.clock.now_ms()
 
-    async def due(self, until_ms: int | None, count: int) -> list[tuple[str, int | None]]:
+    async def due(
+        self, until_ms: int | None, count: int, partitions: Sequence[int] | None = None
+    ) -> list[tuple[str, int | None]]:
         limit = math.inf if until_ms is None else until_ms
-        found = sorted((at, session) for session, at in self._server.due.items() if at <= limit)
+        found = sorted(
+            (at, session)
+            for session, at in self._server.due.items()
+            if at <= limit and (partitions is None or self.partition_of(StreamKey("session", session)) in partitions)
+        )
         return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
 
     async def next_due_ms(self) -> int | None:
@@ -260,10 +275,18 @@ class MemoryStore:
         value = self._server.views[partition][view].get(field)
         return None if value is None else _as_bytes(value)
 
-    async def drop_views(self, partition: int) -> None:
+    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
         self._server.views.pop(partition, None)
         for key in [key for key in self._server.checkpoints if self.partition_of(key) == partition]:
             del self._server.checkpoints[key]
+
+    @property
+    def views(self) -> MemoryViews:
+        return MemoryViews(self, self._server)
+
+    @property
+    def admin(self) -> MemoryAdmin:
+        return MemoryAdmin(self, self._server)
 
 
 def _fits_inline(entries: Sequence[Entry]) -> bool:

@@ -7,12 +7,15 @@ feed, leases) that carry no truth. Times are milliseconds of the server's clock.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from ledger.events import Presence
 from ledger.stores.clock import Clock
+
+if TYPE_CHECKING:
+    from ledger.stores.admin import Admin, ViewReader
 
 StreamKind = Literal["session", "project"]
 
@@ -223,8 +226,13 @@ class Store(Protocol):
 
     # hints -----------------------------------------------------------------------------------------------------------
 
-    async def due(self, until_ms: int | None, count: int) -> list[tuple[str, int | None]]:
-        """Sessions with something pending whose earliest deadline is at or before `until_ms` (None: all of them)."""
+    async def due(
+        self, until_ms: int | None, count: int, partitions: Sequence[int] | None = None
+    ) -> list[tuple[str, int | None]]:
+        """Sessions with something pending whose earliest deadline is at or before `until_ms` (None: all of them).
+
+        Nearest first, at most `count`; `partitions` None looks in all of them.
+        """
         ...
 
     async def next_due_ms(self) -> int | None: ...
@@ -276,7 +284,19 @@ class Store(Protocol):
 
     async def view_field(self, view: str, partition: int, field: str) -> bytes | None: ...
 
-    async def drop_views(self, partition: int) -> None: ...
+    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
+        """Remove all views of a partition and its checkpoints in one step; `names` are views to expect there."""
+        ...
+
+    @property
+    def views(self) -> ViewReader:
+        """For readers of views."""
+        ...
+
+    @property
+    def admin(self) -> Admin:
+        """For those who look after the whole."""
+        ...
 
 
 Unsubscribe = Callable[[], None]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from hashlib import sha1
-from importlib.resources import files
 from typing import Any, TypeVar
 
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from ledger.errors import InDoubtError, SetupError, StoreError
+from ledger.errors import DamageError, InDoubtError, SetupError, StoreError
 from ledger.events import Presence
 from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, GIVE_UP_SECONDS, INLINE_WAKE_UP_BYTES, PAGE_COUNT
 from ledger.stores.bells import Bells
@@ -38,9 +37,17 @@ from ledger.stores.port import (
     StreamKey,
     ViewWrite,
 )
+from ledger.stores.redis_admin import RedisAdmin
+from ledger.stores.redis_views import RedisViews
 from ledger.stores.refusals import refusal_code, refusal_of
+from ledger.stores.script import Script
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+Revive = Callable[[], Awaitable[None]]
+"""Starts a server again that died while this process held it (the embedded one); never raises."""
 
 ANSWER_SECONDS = 5.0
 """How long one answer may take before the connection counts as broken."""
@@ -52,21 +59,6 @@ _SERVER_CLOCK = """local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 _TEST_CLOCK = "local now = tonumber(table.remove(ARGV))\n"
-
-
-class Script:
-    """A Lua script by its hash. The hash is the version: old and new workers may use one server."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-    @classmethod
-    def named(cls, name: str) -> Script:
-        return cls(files("ledger.stores").joinpath(name).read_text())
-
-    def call(self, keys: Sequence[str], arguments: Sequence[Argument]) -> CommandLine:
-        return ("EVALSHA", self.sha, len(keys), *keys, *arguments)
 
 
 def append_script(*, test_clock: bool) -> Script:
@@ -88,7 +80,9 @@ class RedisStore:
         *,
         partition_count: int | None = None,
         clock: Clock | None = None,
+        revive: Revive | None = None,
     ) -> None:
+        self._revive = revive
         self._link = Link(connect, ANSWER_SECONDS)
         self._connect = connect
         self._wanted_partitions = partition_count
@@ -105,7 +99,7 @@ class RedisStore:
     async def start(self) -> None:
         count = await agree_on_partitions(self.command, self._wanted_partitions)
         self._keys = Keys(count)
-        self._bells = Bells(self._connect, self._keys)
+        self._bells = Bells(self._connect, self._keys, self._revive)
         await self.now_ms()
 
     async def close(self) -> None:
@@ -129,37 +123,57 @@ class RedisStore:
     def partition_of(self, key: StreamKey) -> int:
         return self.keys.partition_of(key)
 
+    @property
+    def views(self) -> RedisViews:
+        return RedisViews(self)
+
+    @property
+    def admin(self) -> RedisAdmin:
+        return RedisAdmin(self)
+
     async def command(self, *command: Argument) -> Any:
         """One command that may safely be sent twice."""
-        return (await self._ask((command,)))[0]
+        return (await self.ask((command,)))[0]
 
-    async def _ask(self, commands: Sequence[CommandLine]) -> list[Any]:
+    async def ask(self, commands: Sequence[CommandLine]) -> list[Any]:
         """Answers to commands that may safely be sent twice. Raises StoreError, or what the server refuses with."""
+        if not commands:
+            return []
         replies = await self._patiently(lambda: self._link.run(commands))
         for reply in replies:
             if isinstance(reply, ResponseError):
                 raise refusal_of(reply) from reply
         return replies
 
-    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try again while there is no connection, for as long as GIVE_UP_SECONDS."""
+    async def ask_each(self, commands: Sequence[CommandLine]) -> list[Any]:
+        """As `ask`, but each refusal (a ResponseError) stands among the answers, for the caller to judge."""
+        return await self._patiently(lambda: self._link.run(commands)) if commands else []
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[T]], writes: Attempts | None = None) -> T:
+        """Try again while there is no connection, for as long as GIVE_UP_SECONDS.
+
+        Raises StoreError; for `writes`, of which one may have reached the server, InDoubtError.
+        """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + GIVE_UP_SECONDS
         pause = RETRY_SECONDS_FIRST
-        sent = False
         while True:
             try:
                 return await attempt()
             except LinkError as error:
-                if error.refused is not None:
+                if writes is not None:
+                    writes.lost = writes.lost or error.sent
+                in_doubt = writes is not None and writes.lost
+                if error.refused is not None and not in_doubt:
                     raise refusal_of(error.refused) from error
-                sent = sent or error.sent
                 if loop.time() + pause > give_up or self._keys is None:
-                    raise _gave_up(error, sent=sent) from error
+                    raise _in_doubt(str(error)) if in_doubt else _unreachable(error) from error
+            if self._revive is not None:
+                await self._revive()
             await asyncio.sleep(pause)
             pause = min(pause * 2, RETRY_SECONDS_MAX)
 
-    async def _evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+    async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """Run a script that may safely be run twice."""
         reply = (await self._patiently(lambda: self._run_loaded((script.call(keys, arguments),), script)))[0]
         if isinstance(reply, ResponseError):
@@ -179,32 +193,35 @@ class RedisStore:
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
     ) -> tuple[Answer, tuple[Entry, ...]]:
         """Sent again with the same events when the answer was lost: compare-and-append makes that harmless."""
-        script = self._append_script
-        commands = [script.call(self._append_keys(append.key), self._append_arguments(append))]
+        commands = [self._append_command(append)]
         if also_read is not None:
-            commands.append(self._range(*also_read, PAGE_COUNT))
-        replies = await self._patiently_append(commands)
-        for reply in replies:
-            if isinstance(reply, ResponseError):
-                raise refusal_of(reply) from reply
-        beside = () if also_read is None else _entries(replies[1])
-        return self._answer(replies[0]), beside
+            commands.append(self.range_of(*also_read, PAGE_COUNT))
+        attempts = Attempts()
+        replies = await self._patiently_append(commands, attempts)
+        if isinstance(replies[0], ResponseError):
+            # A refusal now says nothing of an attempt whose answer was lost before.
+            raise _in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
+        answer = self._answer(replies[0])
+        return answer, () if also_read is None else _beside(also_read[0], replies[1])
 
-    async def _patiently_append(self, commands: Sequence[CommandLine]) -> list[Any]:
+    async def _patiently_append(self, commands: Sequence[CommandLine], attempts: Attempts) -> list[Any]:
         if self._test_clock is None:
-            return await self._patiently(lambda: self._run_loaded(commands, self._append_script))
+            return await self._patiently(lambda: self._run_loaded(commands, self._append_script), attempts)
         first, *rest = commands
         return await self._patiently(
-            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script)
+            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script), attempts
         )
 
-    def _append_keys(self, key: StreamKey) -> tuple[str, str, str]:
-        partition = self.partition_of(key)
-        return self.keys.stream(key), self.keys.due(partition), self.keys.feed(partition)
-
-    def _append_arguments(self, append: Append) -> list[Argument]:
+    def _append_command(self, append: Append) -> CommandLine:
+        key, keys = append.key, self.keys.of_append(append.key)
         due_mode, due_value = _due_arguments(append.due)
-        return [
+        return (
+            "EVALSHA",
+            self._append_script.sha,
+            3,
+            keys.stream,
+            keys.due,
+            keys.feed,
             append.after.ms,
             append.after.version,
             "" if append.not_before_ms is None else append.not_before_ms,
@@ -212,13 +229,13 @@ class RedisStore:
             CONFLICT_TAIL_COUNT,
             due_mode,
             due_value,
-            append.key.name,
-            append.key.id,
-            self.keys.bell(self.partition_of(append.key)),
+            key.name,
+            key.id,
+            keys.bell,
             FEED_LENGTH_COUNT,
             INLINE_WAKE_UP_BYTES,
             *append.payloads,
-        ]
+        )
 
     def _answer(self, reply: list[Any]) -> Answer:
         kind, now_ms = reply[0], int(reply[1])
@@ -231,7 +248,7 @@ class RedisStore:
             return Behind(Position.parse(reply[2].decode()), now_ms)
         return OutsideWindow(int(reply[2]), now_ms)
 
-    def _range(self, key: StreamKey, after: Position, count: int) -> CommandLine:
+    def range_of(self, key: StreamKey, after: Position, count: int) -> CommandLine:
         return ("XRANGE", self.keys.stream(key), f"({after}", "+", "COUNT", count)
 
     async def open(self, key: StreamKey) -> Opening:
@@ -247,12 +264,12 @@ class RedisStore:
         return Opening(_info(info), _entries(entries), self._observe_time(time))
 
     async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
-        return _entries((await self._ask((self._range(key, after, count),)))[0])
+        return _entries((await self.ask((self.range_of(key, after, count),)))[0])
 
     async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
         if not wanted:
             return []
-        replies = await self._ask([self._range(key, after, PAGE_COUNT) for key, after in wanted])
+        replies = await self.ask([self.range_of(key, after, PAGE_COUNT) for key, after in wanted])
         return [_entries(reply) for reply in replies]
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
@@ -290,12 +307,14 @@ class RedisStore:
 
     # --- hints ------------------------------------------------------------------------------------------------------
 
-    async def due(self, until_ms: int | None, count: int) -> list[tuple[str, int | None]]:
+    async def due(
+        self, until_ms: int | None, count: int, partitions: Sequence[int] | None = None
+    ) -> list[tuple[str, int | None]]:
         limit: Argument = "+inf" if until_ms is None else until_ms
-        replies = await self._ask(
+        replies = await self.ask(
             [
                 ("ZRANGE", self.keys.due(partition), "-inf", limit, "BYSCORE", "LIMIT", 0, count, "WITHSCORES")
-                for partition in range(self.partition_count)
+                for partition in (range(self.partition_count) if partitions is None else partitions)
             ]
         )
         found = [(_score(reply[i + 1]), reply[i].decode()) for reply in replies for i in range(0, len(reply), 2)]
@@ -303,7 +322,7 @@ class RedisStore:
         return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
 
     async def next_due_ms(self) -> int | None:
-        replies = await self._ask(
+        replies = await self.ask(
             [("ZRANGE", self.keys.due(partition), 0, 0, "WITHSCORES") for partition in range(self.partition_count)]
         )
         earliest = min((_score(reply[1]) for reply in replies if reply), default=math.inf)
@@ -315,7 +334,7 @@ class RedisStore:
         if isinstance(to, Due):
             new = "inf" if to.ms is None else to.ms
         seen: Argument = "inf" if seen_ms is None else seen_ms
-        await self._evaluate(self._correct_due_script, (due,), (session, seen, new))
+        await self.evaluate(self._correct_due_script, (due,), (session, seen, new))
 
     async def listen(self, listener: Listener) -> None:
         assert self._bells is not None, "start() comes first"
@@ -323,15 +342,20 @@ class RedisStore:
 
     async def subscribe(self, partition: int) -> None:
         assert self._bells is not None, "start() comes first"
-        await self._bells.subscribe(partition)
+        try:
+            async with asyncio.timeout(GIVE_UP_SECONDS):
+                await self._bells.subscribe(partition)
+        except TimeoutError:
+            # A wake-up is a hint: without it the sweep finds what was appended, only later.
+            log.warning("wake-ups of partition %s cannot be had (is SSUBSCRIBE allowed?)", partition)
 
     async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
         key = self.keys.lease(session)
         member = f"{client.client_id}\n{client.name}".encode()
-        time, members = await self._ask((("TIME",), ("ZRANGE", key, 0, -1)))
+        time, members = await self.ask((("TIME",), ("ZRANGE", key, 0, -1)))
         now_ms = self._observe_time(time)
         renamed = [one for one in _leases_of(client.client_id, members) if one != member]
-        await self._ask(
+        await self.ask(
             (
                 ("ZADD", key, now_ms + lease_ms, member),
                 *((("ZREM", key, *renamed),) if renamed else ()),
@@ -412,7 +436,7 @@ class RedisStore:
             partition, _, entry_id = item.item_id.partition("/")
             by_partition.setdefault(int(partition), []).append(entry_id)
         if by_partition:
-            await self._ask([("XACK", self.keys.feed(one), group, *ids) for one, ids in by_partition.items()])
+            await self.ask([("XACK", self.keys.feed(one), group, *ids) for one, ids in by_partition.items()])
 
     async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
         partition = self.partition_of(key)
@@ -422,7 +446,7 @@ class RedisStore:
         for write in writes:
             value = "" if write.value is None else write.value
             arguments += [views.index(write.view) + 2, write.kind, write.field, value, int(write.value is None)]
-        return bool(await self._evaluate(self._project_script, keys, arguments))
+        return bool(await self.evaluate(self._project_script, keys, arguments))
 
     async def checkpoint(self, key: StreamKey) -> int:
         return int(await self.command("HGET", self.keys.checkpoints(self.partition_of(key)), key.name) or 0)
@@ -445,23 +469,46 @@ class RedisStore:
             raise refusal_of(reply) from reply
         return reply
 
-    async def drop_views(self, partition: int) -> None:
+    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
+        keys = {self.keys.checkpoints(partition).encode()}
+        keys.update(self.keys.view(name, partition).encode() for name in names)
         cursor = b"0"
         while True:
-            cursor, names = await self.command("SCAN", cursor, "MATCH", self.keys.view_glob(partition), "COUNT", 1000)
-            if names:
-                await self.command("UNLINK", *names)
+            cursor, found = await self.command("SCAN", cursor, "MATCH", self.keys.view_glob(partition), "COUNT", 1000)
+            keys.update(found)
             if cursor == b"0":
-                return
+                break
+        # One command, hence one step: a projector that begins anew meanwhile finds all of it gone or none.
+        await self.command("UNLINK", *sorted(keys))
 
 
-def _gave_up(error: LinkError, *, sent: bool) -> StoreError:
-    if sent:
-        return InDoubtError(
-            f"the ledger's server did not answer in time ({error}): the write may or may not have counted; ask again "
-            "with the same request id"
-        )
+class Attempts:
+    """What is known of a write: whether one attempt was sent and its answer lost."""
+
+    lost = False
+
+
+def _in_doubt(why: str) -> InDoubtError:
+    return InDoubtError(
+        f"the ledger's server did not answer in time ({why}): the write may or may not have counted; ask again with "
+        "the same request id"
+    )
+
+
+def _unreachable(error: LinkError) -> StoreError:
     return StoreError(f"the ledger's server cannot be reached ({error}); is it running, and is --url right?")
+
+
+def _beside(key: StreamKey, reply: Any) -> tuple[Entry, ...]:
+    """Entries of the stream that was read with an append. Without them the append's own command is in doubt."""
+    if isinstance(reply, ResponseError):
+        raise InDoubtError(
+            f"{key.kind} `{key.id}` could not be read with the append ({reply}): ask again with the same request id"
+        ) from reply
+    try:
+        return _entries(reply)
+    except Foreign as error:
+        raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
 
 
 def _due_arguments(due: Due | str | None) -> tuple[str, Argument]:

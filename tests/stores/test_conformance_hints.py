@@ -75,6 +75,18 @@ async def test_deadlines_come_earliest_first_up_to_a_time_and_a_count(store: Sto
     assert await store.next_due_ms() == now_ms + 1
 
 
+async def test_deadlines_can_be_asked_of_some_partitions_only(store: Store, clock: TestClock) -> None:
+    at = {f"ses_{number}": clock.now_ms() + number for number in range(20)}
+    for session, at_ms in at.items():
+        await written(store, b"x", key=StreamKey("session", session), due=Due(at_ms))
+    home = {session: store.partition_of(StreamKey("session", session)) for session in at}
+    wanted = [home["ses_0"], home["ses_1"]]
+    expected = [(session, at_ms) for session, at_ms in at.items() if home[session] in wanted]
+    assert await store.due(None, 20, wanted) == expected
+    assert await store.due(None, 1, wanted) == expected[:1]
+    assert await store.due(None, 20, []) == []
+
+
 @pytest.mark.parametrize("seen_ms", [1_000, None])
 @pytest.mark.parametrize("to", [Due(2_000), Due(None), NOTHING_DUE], ids=["time", "never", "nothing"])
 async def test_a_deadline_is_corrected_if_it_still_is_what_was_seen(

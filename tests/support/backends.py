@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
+
+from redis.asyncio import Redis
 
 from ledger.stores.clock import Clock
 from ledger.stores.memory import MemoryServer, MemoryStore
@@ -96,3 +98,13 @@ def as_redis(store: Store) -> RedisStore:
     """The store of a real server, for what only such a one has."""
     assert isinstance(store, RedisStore)
     return store
+
+
+class Operator:
+    """A plain client of a real server: what an operator, or somebody with an ill will, has."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+
+    async def run(self, *command: bytes | str | float) -> Any:
+        return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]

@@ -132,6 +132,19 @@ class EmbeddedServer:
     ) -> None:
         await self._close_in_thread()
 
+    async def revive(self) -> None:
+        """Start the server again if it died while it was held. Raises EmbeddedServerError when that is not possible."""
+        if self._thread is not None and self._users is not None:
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._revive))
+
+    def _revive(self) -> None:
+        if self._folder is None or self._users is None:
+            return
+        self._launched = None
+        with explained(self._path):
+            self._join(self._folder)
+            self._socket = self._wait_ready(self._folder)
+
     def _open_unless_abandoned(self) -> None:
         try:
             self.open()

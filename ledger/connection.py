@@ -1,0 +1,61 @@
+"""A person's client in a session, for as long as it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Self
+
+from ledger.errors import LedgerError
+from ledger.events import Actor, Presence
+from ledger.limits import LEASE_MS
+from ledger.results import Pending, Result
+
+if TYPE_CHECKING:
+    from ledger.session_handle import Session
+
+log = logging.getLogger(__name__)
+
+RENEW_SECONDS = LEASE_MS / 3000
+"""A lease is renewed three times in its life."""
+
+
+class Connection:
+    """A client's stay in a session: what was replayed to it, and its lease."""
+
+    def __init__(self, session: Session, presence: Presence, actor: Actor, replayed: list[Pending]) -> None:
+        self.session = session
+        self.client_id = presence.client_id
+        self.replayed = replayed
+        self._presence = presence
+        self._actor = actor
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def renew(self) -> None:
+        """Say that the client is still there; without it the lease ends after 30 s."""
+        await self.session.renew_lease(self._presence)
+
+    async def disconnect(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            self._renewing = None
+        await self.session.disconnect(self.client_id, actor=self._actor)
+
+    async def reply(self, /, request_id: str, reply: str, **more: Any) -> Result:
+        """Answer as this client."""
+        return await self.session.reply(request_id, reply, actor=self._actor, client_id=self.client_id, **more)
+
+    async def __aenter__(self) -> Self:
+        self._renewing = asyncio.create_task(self._keep_renewing(), name=f"lease of {self.client_id}")
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.disconnect()
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                await self.renew()
+            except LedgerError as error:
+                log.warning("the lease of client %s could not be renewed: %s", self.client_id, error)

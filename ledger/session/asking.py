@@ -1,0 +1,133 @@
+"""May this run? The evaluation, the tier, and whether an allow still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ledger.errors import (
+    DifferentRequestError,
+)
+from ledger.events import (
+    Asked,
+    AskedDetail,
+    Cancelled,
+    Presence,
+    Reopened,
+    ReopenedDetail,
+    Settings,
+    Tier,
+)
+from ledger.grants import StandingGrant
+from ledger.policy.model import Evaluation, Verdict
+from ledger.project import ProjectState
+from ledger.session.commands import (
+    Ask,
+    Live,
+    Recheck,
+)
+from ledger.session.decision import Decision, require_open, standing_grants, until_expiry
+from ledger.session.settle import drop_absent
+from ledger.session.state import Request, SessionState
+from ledger.session.verdicts import with_opinions
+
+
+def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
+    known = state.find(command.request_id)
+    if known is not None:
+        _same_content(state, known, command)
+        return Decision()
+    require_open(state)
+    standing = standing_grants(state, command.project, now_ms)
+    evaluation = command.policy.evaluate(command.call, [grant.as_policy_grant() for grant in standing])
+    verdict = with_opinions(evaluation.verdict, command.opinions)
+    used = _used_grants(evaluation, standing) if verdict is Verdict.ALLOW else ()
+    before = drop_absent(state, command.live) if verdict is Verdict.ASK else []
+    present = _present(state, command.live) if verdict is Verdict.ASK else ()
+    tier, duration_ms = _tier(state.settings, present) if verdict is Verdict.ASK else (None, None)
+    asked = Asked(
+        request_id=command.request_id,
+        permission=command.call.permission,
+        verdict=verdict,
+        digest=command.digest,
+        policy_digest=state.policy_digest,
+        tier=tier,
+        duration_ms=duration_ms,
+        unattended_ms=state.settings.unattended_ms if verdict is Verdict.ASK else None,
+        cap_ms=state.settings.cap_ms if verdict is Verdict.ASK else None,
+        present=present,
+        project_version=command.project.version if command.project else None,
+        grants=tuple(grant.grant_id for grant in used),
+        rests_on_project=_rests_on_project(used, command.project),
+        tool=command.tool,
+        tool_name=command.call.tool_name,
+        agent=command.agent or state.agent,
+        parent=command.parent or state.parent,
+        detail=AskedDetail(
+            patterns=command.call.patterns,
+            always=command.always,
+            metadata=command.metadata,
+            input=command.call.input,
+            evaluation=evaluation,
+            opinions=command.opinions,
+        ),
+    )
+    return Decision((*before, asked), until_expiry(used))
+
+
+def _same_content(state: SessionState, known: Request, command: Ask) -> None:
+    if known.digest != command.digest:
+        raise DifferentRequestError(
+            f"request `{command.request_id}` of session `{state.session_id}` was asked with another content; "
+            "use another request id",
+            request_id=command.request_id,
+            session=state.session_id,
+        )
+
+
+def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decision:
+    """DESIGN: an allow that rests on a project grant counts only if nothing newer takes the grant back."""
+    settled = state.settled.get(command.request_id)
+    if settled is None or settled.outcome != "allowed" or not settled.request.rests_on_project:
+        return Decision()
+    if settled.reply is not None:
+        return Decision()
+    standing = standing_grants(state, command.project, now_ms)
+    evaluation = command.policy.evaluate(command.call, [grant.as_policy_grant() for grant in standing])
+    verdict = with_opinions(evaluation.verdict, settled.request.opinions)
+    if verdict is Verdict.ALLOW:
+        return Decision()
+    present = _present(state, command.live) if verdict is Verdict.ASK else ()
+    tier, duration_ms = _tier(state.settings, present) if verdict is Verdict.ASK else (None, None)
+    reopened = Reopened(
+        request_id=command.request_id,
+        verdict=verdict,
+        tier=tier,
+        duration_ms=duration_ms,
+        unattended_ms=state.settings.unattended_ms if verdict is Verdict.ASK else None,
+        cap_ms=state.settings.cap_ms if verdict is Verdict.ASK else None,
+        project_version=command.project.version,
+        present=present,
+        detail=ReopenedDetail(evaluation),
+    )
+    if state.closed_ms is not None and verdict is Verdict.ASK:
+        return Decision((reopened, Cancelled(request_id=command.request_id, cause="session_closed")))
+    return Decision((reopened,))
+
+
+def _used_grants(evaluation: Evaluation, standing: Sequence[StandingGrant]) -> tuple[StandingGrant, ...]:
+    named = {grant_id for part in evaluation.parts for grant_id in part.grants}
+    return tuple(grant for grant in standing if grant.grant_id in named)
+
+
+def _rests_on_project(used: Iterable[StandingGrant], project: ProjectState | None) -> bool:
+    return project is not None and any(grant.grant_id in project.grants for grant in used)
+
+
+def _present(state: SessionState, live: Live) -> tuple[Presence, ...]:
+    here = {client.client_id: client.name for client in state.clients.values() if client.client_id in live}
+    here.update((one.client_id, one.name) for one in live.inbox)
+    return tuple(Presence(client_id, name) for client_id, name in sorted(here.items()))
+
+
+def _tier(settings: Settings, present: Sequence[Presence]) -> tuple[Tier, int | None]:
+    return ("attended", settings.attended_ms) if present else ("unattended", settings.unattended_ms)

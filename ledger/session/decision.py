@@ -1,0 +1,56 @@
+"""What a command comes to, and what several kinds of commands look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ledger.errors import (
+    NewerSchemaError,
+    SessionClosedError,
+    UnknownSessionError,
+)
+from ledger.events import (
+    Event,
+)
+from ledger.grants import StandingGrant, earliest_expiry, in_force
+from ledger.project import ProjectState
+from ledger.session.state import SessionState
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Events, and the server time (ms) after which they must not be written, because what they rest on ends then."""
+
+    events: tuple[Event, ...] = ()
+    not_after_ms: int | None = None
+
+
+def require_open(state: SessionState) -> None:
+    require_opened(state)
+    if state.closed_ms is not None:
+        raise SessionClosedError(f"session `{state.session_id}` is closed", session=state.session_id)
+
+
+def require_opened(state: SessionState) -> None:
+    """What is only noted may come after the end, but never before the beginning."""
+    if state.opened_ms is None:
+        raise UnknownSessionError(f"there is no session `{state.session_id}`", session=state.session_id)
+
+
+def standing_grants(state: SessionState, project: ProjectState | None, now_ms: int) -> list[StandingGrant]:
+    """The grants in force: the session's own, then its project's."""
+    standing = list(in_force(state.grants, now_ms))
+    if project is None:
+        return standing
+    if project.newer:
+        raise NewerSchemaError(
+            f"project `{project.project_id}` holds events of a newer version; upgrade this worker",
+            project=project.project_id,
+        )
+    return standing + list(in_force(project.grants, now_ms))
+
+
+def until_expiry(used: Iterable[StandingGrant]) -> int | None:
+    expiry = earliest_expiry(used)
+    return None if expiry is None else expiry - 1

@@ -1,0 +1,77 @@
+"""A request that is withdrawn, and facts that are only noted."""
+
+from __future__ import annotations
+
+from ledger.errors import (
+    AlreadyAnsweredError,
+    UnknownRequestError,
+)
+from ledger.events import (
+    Cancelled,
+    LogRegressed,
+    Notification,
+    NotificationDetail,
+    ReasonDetail,
+    ToolFinished,
+    ToolFinishedDetail,
+)
+from ledger.session.commands import (
+    Cancel,
+    NoteNotification,
+    NoteRegression,
+    NoteToolFinished,
+)
+from ledger.session.decision import Decision, require_opened
+from ledger.session.state import SessionState
+from ledger.session.texts import describe_settled
+
+
+def decide_cancel(state: SessionState, command: Cancel, now_ms: int) -> Decision:
+    settled = state.settled.get(command.request_id)
+    if settled is not None and settled.outcome == "cancelled":
+        return Decision()
+    if settled is not None:
+        raise AlreadyAnsweredError(
+            f"request `{command.request_id}` was already {describe_settled(settled)}",
+            request_id=command.request_id,
+            session=state.session_id,
+            outcome=settled.outcome,
+            reply=settled.reply,
+            by=settled.by.name,
+            at_ms=settled.at_ms,
+        )
+    if command.request_id not in state.pending:
+        raise UnknownRequestError(
+            f"session `{state.session_id}` has no request `{command.request_id}`",
+            request_id=command.request_id,
+            session=state.session_id,
+        )
+    detail = ReasonDetail(command.reason) if command.reason else None
+    return Decision((Cancelled(request_id=command.request_id, cause=command.cause, detail=detail),))
+
+
+def decide_note_tool_finished(state: SessionState, command: NoteToolFinished, now_ms: int) -> Decision:
+    require_opened(state)
+    request = state.find(command.request_id) if command.request_id else None
+    as_asked = None if request is None or command.digest is None else request.digest == command.digest
+    detail = ToolFinishedDetail(command.input, command.title, command.output)
+    finished = ToolFinished(
+        request_id=command.request_id,
+        call_id=command.call_id,
+        ok=command.ok,
+        as_asked=as_asked,
+        digest=command.digest,
+        detail=detail,
+    )
+    return Decision((finished,))
+
+
+def decide_note_notification(state: SessionState, command: NoteNotification, now_ms: int) -> Decision:
+    require_opened(state)
+    detail = NotificationDetail(command.text, command.target)
+    noted = Notification(request_id=command.request_id, service=command.service, result=command.result, detail=detail)
+    return Decision((noted,))
+
+
+def decide_note_regression(state: SessionState, command: NoteRegression, now_ms: int) -> Decision:
+    return Decision((LogRegressed(seen_id=command.seen_id, found_id=command.found_id),))

@@ -1,0 +1,218 @@
+"""One answer counts: who may give it, what it grants, and what it takes along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.errors import (
+    AlreadyAnsweredError,
+    DigestMismatchError,
+    NoInputLockError,
+    StaleReplyError,
+    UnknownRequestError,
+)
+from ledger.events import (
+    Cause,
+    Granted,
+    GrantedDetail,
+    Replied,
+    RepliedDetail,
+    Scope,
+    Settings,
+)
+from ledger.grants import StandingGrant, derived_grant_id
+from ledger.session.commands import (
+    Release,
+    Reply,
+)
+from ledger.session.decision import Decision, standing_grants, until_expiry
+from ledger.session.state import Request, SessionState, Settled, in_order
+from ledger.session.texts import describe_settled
+from ledger.session.verdicts import grants_that_release
+
+ALWAYS_SCOPE: dict[str, Scope] = {"brutus": "session", "betcode": "session"}
+"""What `always` reaches: the project, but where the source keeps approvals per session (`brutus.md`, Manager)."""
+
+
+def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
+    settled = state.settled.get(command.request_id)
+    if settled is not None:
+        _refuse_unless_same(state, settled, command)
+        return Decision()
+    request = state.pending.get(command.request_id)
+    if request is None:
+        raise UnknownRequestError(
+            f"session `{state.session_id}` has no request `{command.request_id}`",
+            request_id=command.request_id,
+            session=state.session_id,
+        )
+    if command.digest is not None and command.digest != request.digest:
+        raise DigestMismatchError(
+            f"the answer was given to a request with digest `{command.digest}`, but `{request.request_id}` has "
+            f"`{request.digest}`; look at it again",
+            request_id=request.request_id,
+            session=state.session_id,
+        )
+    override = _check_lock(state, request, command)
+    if command.reply == "reject":
+        return _reject(state, request, command, override)
+    return _allow(state, request, command, override, now_ms)
+
+
+def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -> None:
+    names = {"request_id": command.request_id, "session": state.session_id}
+    if settled.outcome == "expired":
+        raise StaleReplyError("Permission request expired", **names)
+    same_answer = settled.reply == command.reply
+    same_words = command.reply != "reject" or (settled.message or "") == (command.message or "")
+    if not (same_answer and same_words):
+        raise AlreadyAnsweredError(
+            f"request `{command.request_id}` was already {describe_settled(settled)}",
+            **names,
+            outcome=settled.outcome,
+            reply=settled.reply,
+            by=settled.by.name,
+            at_ms=settled.at_ms,
+            message=settled.message,
+        )
+
+
+def _check_lock(state: SessionState, request: Request, command: Reply) -> bool:
+    if state.settings.answering == "anyone" or (command.client_id is not None and command.client_id == state.lock):
+        return False
+    if command.administrator:
+        return True
+    holder = f"`{state.lock}` holds it" if state.lock else "nobody holds it; connect and take it"
+    raise NoInputLockError(
+        f"only the client that holds the input lock may answer in session `{state.session_id}`: {holder}",
+        request_id=request.request_id,
+        session=state.session_id,
+        holder=state.lock,
+    )
+
+
+def _reject(state: SessionState, request: Request, command: Reply, override: bool) -> Decision:
+    """Source: `opencode-zh.md` 6.2. The others are rejected in order of asking, without the feedback."""
+    message = command.message or None
+    first = Replied(
+        request_id=request.request_id,
+        reply="reject",
+        outcome="corrected" if message else "rejected",
+        client_id=command.client_id,
+        override=override,
+        detail=RepliedDetail(message) if message else None,
+    )
+    others = [
+        Replied(request_id=other.request_id, reply="reject", outcome="rejected", cause=_cascaded(request))
+        for other in in_order(state.pending.values())
+        if _falls_with(state.settings, request, other)
+    ]
+    return Decision((first, *others))
+
+
+def _falls_with(settings: Settings, request: Request, other: Request) -> bool:
+    if other.request_id == request.request_id or settings.cascade_reject == "none":
+        return False
+    if settings.cascade_reject == "session":
+        return True
+    if request.tool is None or other.tool is None:
+        return False
+    return request.tool.message_id == other.tool.message_id
+
+
+def _cascaded(request: Request) -> Cause:
+    return Cause(kind="cascade", request_id=request.request_id)
+
+
+def _allow(state: SessionState, request: Request, command: Reply, override: bool, now_ms: int) -> Decision:
+    """Source: `opencode-zh.md` 6.3 (always), `betcode.md` (ALLOW_SESSION creates a grant)."""
+    patterns = tuple(dict.fromkeys(request.always)) if command.reply != "once" else ()
+    scope = _scope_of(state, command.reply) if patterns else None
+    in_project = scope == "project" and state.project is not None
+    ids = tuple(derived_grant_id(state.session_id, request.request_id, index) for index in range(len(patterns)))
+    replied = Replied(
+        request_id=request.request_id,
+        reply=command.reply,
+        outcome="allowed",
+        scope="project" if in_project else ("session" if scope else None),
+        grants=ids,
+        client_id=command.client_id,
+        override=override,
+        detail=RepliedDetail(command.message or None, patterns) if patterns or command.message else None,
+    )
+    if scope is None:
+        return Decision((replied,))
+    made = [
+        _fresh_grant(command, request, grant_id, pattern, scope="project" if in_project else "session", now_ms=now_ms)
+        for grant_id, pattern in zip(ids, patterns, strict=True)
+    ]
+    granted = [] if in_project else [_granted(state, grant) for grant in made]
+    standing = standing_grants(state, command.project, now_ms) + made
+    released, not_after_ms = _released_by(state, command, request, standing)
+    return Decision((replied, *granted, *released), not_after_ms)
+
+
+def _scope_of(state: SessionState, reply: str) -> Scope:
+    if reply == "session":
+        return "session"
+    dialect = state.policy.dialect if state.policy else "opencode"
+    return ALWAYS_SCOPE.get(dialect, "project")
+
+
+def _fresh_grant(
+    command: Reply, request: Request, grant_id: str, pattern: str, *, scope: Scope, now_ms: int
+) -> StandingGrant:
+    """The grant that is being made, as it will stand: the cascade of the same append already counts it."""
+    return StandingGrant(
+        grant_id=grant_id,
+        permission=request.permission,
+        pattern=pattern,
+        scope=scope,
+        by=command.actor,
+        at_ms=now_ms,
+        version=0,
+        request_id=request.request_id,
+    )
+
+
+def _granted(state: SessionState, grant: StandingGrant) -> Granted:
+    return Granted(
+        grant_id=grant.grant_id,
+        permission=grant.permission,
+        scope=grant.scope,
+        session=state.session_id,
+        request_id=grant.request_id,
+        detail=GrantedDetail(grant.pattern),
+    )
+
+
+def _released_by(
+    state: SessionState, command: Reply, request: Request, standing: Sequence[StandingGrant]
+) -> tuple[list[Replied], int | None]:
+    released: list[Replied] = []
+    used: list[StandingGrant] = []
+    for other in in_order(state.pending.values()):
+        if other.request_id == request.request_id:
+            continue
+        lifting = grants_that_release(command.policy, other, standing)
+        if lifting is not None:
+            used += lifting
+            released.append(
+                Replied(request_id=other.request_id, reply=command.reply, outcome="allowed", cause=_cascaded(request))
+            )
+    return released, until_expiry(used)
+
+
+def decide_release(state: SessionState, command: Release, now_ms: int) -> Decision:
+    standing = standing_grants(state, command.project, now_ms)
+    released: list[Replied] = []
+    used: list[StandingGrant] = []
+    for request in in_order(state.pending.values()):
+        if command.request_id not in (None, request.request_id):
+            continue
+        lifting = grants_that_release(command.policy, request, standing)
+        if lifting:
+            used += lifting
+            cause = Cause(kind="grant", grant_id=lifting[0].grant_id)
+            released.append(Replied(request_id=request.request_id, reply="always", outcome="allowed", cause=cause))
+    return Decision(tuple(released), until_expiry(used))

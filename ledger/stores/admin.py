@@ -1,0 +1,99 @@
+"""What those ask of a store who look after a ledger: readers of views, projectors, `verify`, `doctor`, `import`.
+
+Nothing here decides anything; `ledger.stores.port` is what the core needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from ledger.stores.port import Due, Entry, Position, StreamKey
+
+
+class RawEntry(NamedTuple):
+    """One entry exactly as it lies on the server, whoever wrote it."""
+
+    id: str
+    fields: tuple[tuple[bytes, bytes], ...]
+
+
+class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer group on a partition's feed. `lag_count` is how many lines nobody was given yet."""
+
+    name: str
+    consumer_count: int
+    pel_count: int
+    lag_count: int
+
+
+class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What lies in one partition besides its streams."""
+
+    partition: int
+    feed_count: int
+    due_count: int
+    groups: tuple[GroupFacts, ...]
+
+
+class ViewReader(Protocol):
+    """Reading the data of views beyond a single field."""
+
+    async def read(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
+        """Several views of a partition as of one instant; numbers are decimal."""
+        ...
+
+    async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
+        """Some fields of a hash."""
+        ...
+
+    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
+        """The fields with the highest numbers of a sorted view, over all partitions, highest first."""
+        ...
+
+    async def starting(self, view: str, prefix: str) -> list[str]:
+        """The fields that begin so, over all partitions, of a sorted view whose numbers are all 0."""
+        ...
+
+    def names(self) -> AsyncIterator[tuple[int, str]]:
+        """Partition and name of every view that holds anything."""
+        ...
+
+
+class Admin(Protocol):
+    """Looking after the whole. Every call may raise StoreError."""
+
+    async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
+        """Entries as they lie there, also those that the ledger did not write."""
+        ...
+
+    async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
+        """The last entry of each stream; 0-0 where there is none."""
+        ...
+
+    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
+        """Add entries under their own ids after exactly this one; False when the stream ends elsewhere."""
+        ...
+
+    async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
+        """Partitions whose feed has dropped lines that the group was not given yet.
+
+        With `idle_ms` also lines that were given to a consumer so long ago and were dropped before it acknowledged.
+        """
+        ...
+
+    async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
+        """Drop the names of consumers that hold nothing and were not heard of for so long."""
+        ...
+
+    async def leave_group(self, partitions: Sequence[int], group: str, consumer: str) -> None:
+        """Drop a consumer's own name, where it holds nothing."""
+        ...
+
+    async def partitions(self) -> list[PartitionFacts]: ...
+
+    async def server_facts(self) -> dict[str, str]:
+        """What the server says of itself: the fields of INFO and, where it tells them, its settings."""
+        ...

@@ -1,0 +1,133 @@
+"""Reading views and looking after a ledger that lives in this process's memory."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
+from ledger.stores.port import START, Due, Entry, FeedItem, Position, StreamKey
+
+if TYPE_CHECKING:
+    from ledger.stores.memory import MemoryServer, MemoryStore
+
+
+class MemoryViews:
+    """`ledger.stores.admin.ViewReader` in memory."""
+
+    def __init__(self, store: MemoryStore, server: MemoryServer) -> None:
+        self._store = store
+        self._server = server
+
+    async def read(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
+        return {name: await self._store.view(name, partition) for name in names}
+
+    async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
+        return [await self._store.view_field(view, partition, field) for field in fields]
+
+    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
+        found = [
+            (field, int(value)) for views in self._server.views.values() for field, value in views.get(view, {}).items()
+        ]
+        return heapq.nsmallest(count, found, key=lambda pair: (-pair[1], pair[0]))
+
+    async def starting(self, view: str, prefix: str) -> list[str]:
+        return sorted(
+            field for views in self._server.views.values() for field in views.get(view, {}) if field.startswith(prefix)
+        )
+
+    async def names(self) -> AsyncIterator[tuple[int, str]]:
+        for partition, views in list(self._server.views.items()):
+            for name, held in list(views.items()):
+                if held:
+                    yield partition, name
+
+
+class MemoryAdmin:
+    """`ledger.stores.admin.Admin` in memory."""
+
+    def __init__(self, store: MemoryStore, server: MemoryServer) -> None:
+        self._store = store
+        self._server = server
+
+    async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
+        entries = await self._store.read(key, after, count)
+        return tuple(RawEntry(str(entry.position), ((b"d", entry.payload),)) for entry in entries)
+
+    async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
+        held = (self._server.streams.get(key) for key in keys)
+        return [entries[-1].position if entries else START for entries in held]
+
+    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
+        held = self._server.streams.get(key, [])
+        if (held[-1].position if held else START) != after:
+            return bool(held) and held[-1] == entries[-1]
+        self._server.streams.setdefault(key, []).extend(entries)
+        if due is not None:
+            self._server.due[key.id] = math.inf if due.ms is None else float(due.ms)
+        self._store.tell(key, list(entries))
+        return True
+
+    async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
+        return [one for one in partitions if self._has_gap(one, group, idle_ms)]
+
+    def _has_gap(self, partition: int, group: str, idle_ms: int | None) -> bool:
+        feed = self._server.feeds[partition]
+        if not feed or not self._server.is_known(group, partition):
+            return False
+        oldest = number_of(feed[0])
+        if self._server.delivered[group, partition] < oldest:
+            return True
+        now_ms = self._store.clock.now_ms()
+        return idle_ms is not None and any(
+            number_of(item) < oldest and now_ms - since >= idle_ms
+            for item, _, since in self._server.unacknowledged[group].values()
+            if item.item_id.startswith(f"{partition}/")
+        )
+
+    async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
+        """Consumers have no names of their own here."""
+
+    async def leave_group(self, partitions: Sequence[int], group: str, consumer: str) -> None:
+        """Consumers have no names of their own here."""
+
+    async def partitions(self) -> list[PartitionFacts]:
+        due = [self._store.partition_of(StreamKey("session", session)) for session in self._server.due]
+        return [
+            PartitionFacts(
+                partition=one,
+                feed_count=len(self._server.feeds[one]),
+                due_count=due.count(one),
+                groups=self._groups(one),
+            )
+            for one in range(self._store.partition_count)
+        ]
+
+    def _groups(self, partition: int) -> tuple[GroupFacts, ...]:
+        names = sorted({name for name, one in self._server.delivered if one == partition})
+        return tuple(
+            GroupFacts(
+                name=name,
+                consumer_count=len({consumer for _, consumer, _ in self._owed(name, partition)}),
+                pel_count=len(self._owed(name, partition)),
+                lag_count=sum(
+                    number_of(item) > self._server.delivered[name, partition] for item in self._server.feeds[partition]
+                ),
+            )
+            for name in names
+            if self._server.feeds[partition]
+        )
+
+    def _owed(self, group: str, partition: int) -> list[tuple[FeedItem, str, int]]:
+        owed = self._server.unacknowledged[group].values()
+        return [line for line in owed if line[0].item_id.startswith(f"{partition}/")]
+
+    async def server_facts(self) -> dict[str, str]:
+        return {"server_name": "memory"}
+
+
+def number_of(item: FeedItem) -> int:
+    """The place of a line in its partition's feed."""
+    return int(item.item_id.partition("/")[2])

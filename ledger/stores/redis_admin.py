@@ -1,0 +1,167 @@
+"""Looking after a ledger on a Redis or Valkey server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import ResponseError
+
+from ledger.limits import FEED_LENGTH_COUNT
+from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
+from ledger.stores.deployment import server_facts
+from ledger.stores.link import Argument, CommandLine
+from ledger.stores.port import START, Due, Entry, Position, StreamKey
+from ledger.stores.refusals import refusal_of
+from ledger.stores.script import Script
+
+if TYPE_CHECKING:
+    from ledger.stores.redis import RedisStore
+
+_SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save")
+
+
+class RedisAdmin:
+    """`ledger.stores.admin.Admin` over the connection of a store."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self._store = store
+
+    async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
+        (lines,) = await self._store.ask((self._store.range_of(key, after, count),))
+        return tuple(_raw(line) for line in lines)
+
+    async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
+        if not keys:
+            return []
+        replies = await self._store.ask(
+            [("XREVRANGE", self._store.keys.stream(key), "+", "-", "COUNT", 1) for key in keys]
+        )
+        return [Position.parse(reply[0][0].decode()) if reply else START for reply in replies]
+
+    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
+        partition, keys = self._store.partition_of(key), self._store.keys
+        score: Argument = "" if due is None else "inf" if due.ms is None else due.ms
+        arguments: list[Argument] = [str(after), score, key.name, key.id, keys.bell(partition), FEED_LENGTH_COUNT]
+        for entry in entries:
+            arguments += [str(entry.position), entry.payload]
+        script = Script.named("restore.lua")
+        return bool(
+            await self._store.evaluate(script, (keys.stream(key), keys.due(partition), keys.feed(partition)), arguments)
+        )
+
+    async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
+        commands: list[CommandLine] = []
+        for one in partitions:
+            feed = self._store.keys.feed(one)
+            commands += [("XRANGE", feed, "-", "+", "COUNT", 1), ("XINFO", "GROUPS", feed)]
+            if idle_ms is not None:
+                commands.append(("XPENDING", feed, group, "IDLE", idle_ms, "-", "+", 1))
+        width = 2 if idle_ms is None else 3
+        replies = await self._store.ask_each(commands)
+        return [
+            one
+            for index, one in enumerate(partitions)
+            if _has_gap(group, *replies[index * width : (index + 1) * width])
+        ]
+
+    async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
+        await self._drop_consumers(
+            partitions, group, lambda facts: int(facts["pending"]) == 0 and int(facts["idle"]) >= idle_ms
+        )
+
+    async def leave_group(self, partitions: Sequence[int], group: str, consumer: str) -> None:
+        await self._drop_consumers(
+            partitions, group, lambda facts: int(facts["pending"]) == 0 and facts["name"] == consumer.encode()
+        )
+
+    async def _drop_consumers(self, partitions: Sequence[int], group: str, unneeded: Any) -> None:
+        feeds = [self._store.keys.feed(one) for one in partitions]
+        replies = await self._store.ask_each([("XINFO", "CONSUMERS", feed, group) for feed in feeds])
+        commands: list[CommandLine] = [
+            ("XGROUP", "DELCONSUMER", feed, group, facts["name"])
+            for feed, reply in zip(feeds, replies, strict=True)
+            if not isinstance(reply, ResponseError)
+            for facts in map(_pairs, reply)
+            if unneeded(facts)
+        ]
+        if commands:
+            await self._store.ask_each(commands)
+
+    async def partitions(self) -> list[PartitionFacts]:
+        commands: list[CommandLine] = []
+        for one in range(self._store.partition_count):
+            feed = self._store.keys.feed(one)
+            commands += [
+                ("XLEN", feed),
+                ("ZCARD", self._store.keys.due(one)),
+                ("XINFO", "GROUPS", feed),
+            ]
+        replies = await self._store.ask_each(commands)
+        for reply in replies:
+            if isinstance(reply, ResponseError) and "no such key" not in str(reply):
+                raise refusal_of(reply) from reply
+        found = []
+        for one in range(self._store.partition_count):
+            length, due, groups = replies[3 * one : 3 * one + 3]
+            facts = [] if isinstance(groups, ResponseError) else [_pairs(group) for group in groups]
+            lags = await self._lags(one, facts)
+            found.append(
+                PartitionFacts(
+                    partition=one,
+                    feed_count=length,
+                    due_count=due,
+                    groups=tuple(_group(group, lag) for group, lag in zip(facts, lags, strict=True)),
+                )
+            )
+        return found
+
+    async def _lags(self, partition: int, groups: Sequence[dict[str, Any]]) -> list[int]:
+        """Counted, not taken from the server: its own figure is wrong for good after a group was passed by trimming."""
+        feed = self._store.keys.feed(partition)
+        if not groups:
+            return []
+        replies = await self._store.ask(
+            [("XRANGE", feed, b"(" + group["last-delivered-id"], "+", "COUNT", FEED_LENGTH_COUNT) for group in groups]
+        )
+        return [len(reply) for reply in replies]
+
+    async def server_facts(self) -> dict[str, str]:
+        facts = await server_facts(self._store.command)
+        (reply,) = await self._store.ask_each([("CONFIG", "GET", *_SETTINGS)])
+        # Many hosted servers do not tell their settings; then INFO has to do.
+        if not isinstance(reply, ResponseError):
+            facts.update({f"config_{name}": value.decode() for name, value in _pairs(reply).items()})
+        return facts
+
+
+def _has_gap(group: str, first: Any, groups: Any, idle: Any = ()) -> bool:
+    """The feed begins after the last line that the group was given, or after one that its consumer still owes."""
+    if isinstance(first, ResponseError) or isinstance(groups, ResponseError) or not first:
+        return False
+    oldest = Position.parse(first[0][0].decode())
+    delivered = [
+        Position.parse(facts["last-delivered-id"].decode())
+        for facts in map(_pairs, groups)
+        if facts["name"] == group.encode()
+    ]
+    owed = [] if isinstance(idle, ResponseError) else [Position.parse(line[0].decode()) for line in idle]
+    return any(position < oldest for position in (*delivered, *owed))
+
+
+def _group(facts: dict[str, Any], lag_count: int) -> GroupFacts:
+    return GroupFacts(
+        name=facts["name"].decode(),
+        consumer_count=int(facts["consumers"]),
+        pel_count=int(facts["pending"]),
+        lag_count=lag_count,
+    )
+
+
+def _pairs(flat: Any) -> dict[str, Any]:
+    return {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+
+
+def _raw(line: Any) -> RawEntry:
+    entry_id, fields = line
+    return RawEntry(entry_id.decode(), tuple((fields[i], fields[i + 1]) for i in range(0, len(fields), 2)))

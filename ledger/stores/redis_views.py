@@ -1,0 +1,83 @@
+"""Reading views on a Redis or Valkey server."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import ResponseError
+
+from ledger.stores.link import CommandLine
+from ledger.stores.refusals import refusal_code, refusal_of
+
+if TYPE_CHECKING:
+    from ledger.stores.redis import RedisStore
+
+
+class RedisViews:
+    """`ledger.stores.admin.ViewReader` over the connection of a store."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self._store = store
+
+    async def read(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
+        keys = [self._store.keys.view(name, partition) for name in names]
+        # Which kind a view is only its key knows: each is read in both ways, and the one that fits is kept.
+        commands: list[CommandLine] = [("MULTI",)]
+        for key in keys:
+            commands += [("HGETALL", key), ("ZRANGE", key, 0, -1, "WITHSCORES")]
+        # Commands of one call are neighbours on the connection, so nothing of others comes into the transaction.
+        replies = (await self._store.ask((*commands, ("EXEC",))))[-1]
+        found: dict[str, Mapping[str, bytes]] = {}
+        for index, name in enumerate(names):
+            flat = _fitting(replies[2 * index], replies[2 * index + 1])
+            found[name] = {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+        return found
+
+    async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
+        if not fields:
+            return []
+        values: list[bytes | None] = await self._store.command("HMGET", self._store.keys.view(view, partition), *fields)
+        return values
+
+    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
+        replies = await self._store.ask(
+            [
+                ("ZRANGE", self._store.keys.view(view, one), 0, count - 1, "REV", "WITHSCORES")
+                for one in range(self._store.partition_count)
+            ]
+        )
+        found = [(reply[i].decode(), int(float(reply[i + 1]))) for reply in replies for i in range(0, len(reply), 2)]
+        return heapq.nsmallest(count, found, key=lambda pair: (-pair[1], pair[0]))
+
+    async def starting(self, view: str, prefix: str) -> list[str]:
+        first, last = b"[" + prefix.encode(), b"(" + prefix.encode() + b"\xff"
+        replies = await self._store.ask(
+            [
+                ("ZRANGE", self._store.keys.view(view, one), first, last, "BYLEX")
+                for one in range(self._store.partition_count)
+            ]
+        )
+        return sorted(field.decode() for reply in replies for field in reply)
+
+    async def names(self) -> AsyncIterator[tuple[int, str]]:
+        cursor = b"0"
+        while True:
+            cursor, keys = await self._store.command(
+                "SCAN", cursor, "MATCH", self._store.keys.any_view_glob(), "COUNT", 1000
+            )
+            for key in keys:
+                parsed = self._store.keys.parse_view(key.decode())
+                if parsed is not None:
+                    yield parsed
+            if cursor == b"0":
+                return
+
+
+def _fitting(of_hash: Any, of_sorted: Any) -> Any:
+    wrong = isinstance(of_hash, ResponseError) and refusal_code(of_hash) == "WRONGTYPE"
+    reply = of_sorted if wrong else of_hash
+    if isinstance(reply, ResponseError):
+        raise refusal_of(reply) from reply
+    return reply

@@ -1,0 +1,232 @@
+"""Bringing views up to the head of a stream: from its checkpoint on, in steps that are each wholly done or not at all.
+
+Any number of projectors may do this at once: a step counts only where the checkpoint is as it was read, and the one
+who came second reads it again. A crash between two steps leaves views that are as of the step before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from ledger.errors import DamageError, NewerSchemaError, StoreError
+from ledger.grants import Recorded
+from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamKey
+from ledger.stream import check_info
+from projections.folding import FoldCache, Folded, nothing
+from projections.projection import State
+from projections.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot, snapshot_of
+from projections.views import FIXED, HEADS, Changes, changes_of
+
+STEP_EVENTS: Final = 500
+STEP_BYTES: Final = 1024 * 1024
+"""A step holds at most so many events, and ends after so many bytes of changes: the server runs it in one piece."""
+
+PAGE_EVENTS: Final = 500
+
+STREAMS_AT_ONCE_COUNT: Final = 16
+"""Streams that are projected side by side."""
+
+RETRIES_MAX: Final = 100
+"""How often others may be first in a row; each time the views have moved on."""
+
+
+class CaughtUp(NamedTuple):
+    """How far a stream's views were and are; `events` were projected by this call."""
+
+    key: StreamKey
+    version: int
+    events: int
+
+
+class LostHistoryError(DamageError):
+    """The views hold entries that the stream does not have any more (a failover lost them)."""
+
+    code = "LOST_HISTORY"
+
+
+class Seen(NamedTuple):
+    """An event on its way into the views, with the fold before and after it."""
+
+    before: State
+    recorded: Recorded
+    after: State
+
+
+BeforeStep = Callable[[StreamKey, Sequence[Seen]], Awaitable[None]]
+"""What must have happened in the world before the views say that these events are done with."""
+
+
+async def checkpoint_of(store: Store, key: StreamKey) -> Position:
+    """The entry that the stream's views are as of."""
+    held = await store.view_field(HEADS, store.partition_of(key), key.name)
+    return START if held is None else Position.parse(held.decode())
+
+
+class Engine:
+    """Catches up with streams; keeps folds, so that the next event of a busy stream costs one fold step."""
+
+    def __init__(self, store: Store, *, before_step: BeforeStep | None = None, cache: FoldCache | None = None) -> None:
+        self._store = store
+        self._before_step = before_step
+        self._cache = cache or FoldCache()
+
+    async def catch_up(self, key: StreamKey) -> CaughtUp:
+        """Bring the views up to the head of a stream.
+
+        Raises DamageError or NewerSchemaError when they cannot follow it to its end; what comes before is projected.
+        Raises LostHistoryError when they are ahead of it: the partition must be projected anew.
+        """
+        try:
+            return await self._catch_up(key)
+        except Foreign as error:
+            raise DamageError(f"stream `{key.name}`: {error.text}; run verify", stream=key.name) from error
+        except DamageError:
+            self._cache.drop(key)
+            raise
+
+    async def _catch_up(self, key: StreamKey) -> CaughtUp:
+        events = 0
+        for _ in range(RETRIES_MAX):
+            checkpoint = await checkpoint_of(self._store, key)
+            folded = await self._fold_at(key, checkpoint)
+            done, folded, ended = await self._steps(key, checkpoint, folded)
+            events += done
+            if ended:
+                return CaughtUp(key, folded.version, events)
+        raise StoreError(
+            f"the views of stream `{key.name}` were changed by others {RETRIES_MAX} times in a row; try again"
+        )
+
+    # --- the fold as of the checkpoint --------------------------------------------------------------------------------
+
+    async def _fold_at(self, key: StreamKey, checkpoint: Position) -> Folded:
+        kept = self._cache.get(key)
+        if kept is not None and kept.version <= checkpoint.version and await self._holds(key, kept):
+            return await self._fold_on(key, kept, checkpoint)
+        self._cache.drop(key)
+        check_info(key, await self._store.info(key))
+        snapshot = None
+        if checkpoint.version >= SNAPSHOT_EVERY_EVENTS:
+            snapshot = await load_snapshot(self._store, key, checkpoint.version)
+        return await self._fold_on(key, snapshot or nothing(key), checkpoint)
+
+    async def _holds(self, key: StreamKey, folded: Folded) -> bool:
+        """Whether the log still has the entry that a kept fold is as of."""
+        if folded.position == START:
+            return True
+        page = await self._store.read(key, Position(folded.position.ms, folded.version - 1), 1)
+        return bool(page) and page[0] == Entry(folded.position.ms, folded.version, folded.payload)
+
+    async def _fold_on(self, key: StreamKey, folded: Folded, checkpoint: Position) -> Folded:
+        while folded.version < checkpoint.version:
+            count = min(PAGE_EVENTS, checkpoint.version - folded.version)
+            page = await self._store.read(key, folded.position, count)
+            if not page:
+                break
+            for entry in page:
+                _, folded = folded.next(key, entry)
+        if folded.position != checkpoint:
+            raise LostHistoryError(
+                f"the views of stream `{key.name}` are as of {checkpoint}, which its log does not hold; rebuild them",
+                stream=key.name,
+            )
+        return folded
+
+    # --- from there to the head ---------------------------------------------------------------------------------------
+
+    async def _steps(self, key: StreamKey, checkpoint: Position, folded: Folded) -> tuple[int, Folded, bool]:
+        """Project until the head; how many events, the fold then, and whether that was all there is."""
+        events = 0
+        while True:
+            page = await self._store.read(key, folded.position, PAGE_EVENTS)
+            at = 0
+            while at < len(page):
+                step = _Step(key, folded)
+                at = step.take(page, at)
+                if step.seen and not await self._project(step):
+                    return events, folded, False
+                events += len(step.seen)
+                folded = step.folded
+                self._cache.put(key, folded)
+                if step.refused is not None:
+                    raise step.refused
+            if len(page) < PAGE_EVENTS:
+                return events, folded, True
+
+    async def _project(self, step: _Step) -> bool:
+        if self._before_step is not None:
+            await self._before_step(step.key, step.seen)
+        return await self._store.project(
+            step.key, step.first.version, step.folded.version, step.changes.writes(step.key, step.folded.position)
+        )
+
+
+class _Step:
+    """Some events that are projected together."""
+
+    def __init__(self, key: StreamKey, folded: Folded) -> None:
+        self.key = key
+        self.first = folded
+        self.folded = folded
+        self.changes = Changes()
+        self.seen: list[Seen] = []
+        self.refused: DamageError | None = None
+
+    def take(self, page: Sequence[Entry], at: int) -> int:
+        """Take entries of a page from `at` on until the step is full; where the next one begins."""
+        while at < len(page) and len(self.seen) < STEP_EVENTS and self.changes.size_bytes < STEP_BYTES:
+            try:
+                self._add(page[at])
+            except DamageError as error:
+                # What came before it is in order, and is shown.
+                self.refused = error
+                return len(page)
+            at += 1
+        self._keep_snapshot()
+        return at
+
+    def _add(self, entry: Entry) -> None:
+        recorded, after = self.folded.next(self.key, entry)
+        if after.state.newer:
+            raise NewerSchemaError(
+                f"stream `{self.key.name}` holds events of a newer version, at the latest version {entry.version}; "
+                "upgrade this worker",
+                stream=self.key.name,
+                version=entry.version,
+            )
+        self.seen.append(Seen(self.folded.state, recorded, after.state))
+        self.changes.add(changes_of(self.key, self.folded.state, recorded, after.state))
+        self.folded = after
+
+    def _keep_snapshot(self) -> None:
+        if self.first.version // SNAPSHOT_EVERY_EVENTS < self.folded.version // SNAPSHOT_EVERY_EVENTS:
+            snapshot = snapshot_of(self.key, self.folded)
+            if snapshot is not None:
+                self.changes.add([snapshot])
+
+
+async def project_anew(
+    store: Store,
+    engine: Engine,
+    partition: int,
+    keys: Sequence[StreamKey],
+    done: Callable[[CaughtUp], None] = lambda _: None,
+) -> list[DamageError]:
+    """Forget a partition's views and build them again from its streams; what could not be followed to its end."""
+    await store.drop_views(partition, FIXED)
+    problems: list[DamageError] = []
+    turns = asyncio.Semaphore(STREAMS_AT_ONCE_COUNT)
+
+    async def one(key: StreamKey) -> None:
+        async with turns:
+            try:
+                done(await engine.catch_up(key))
+            except DamageError as error:
+                problems.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        for key in keys:
+            group.create_task(one(key))
+    return problems

@@ -1,0 +1,69 @@
+"""A stream folded up to some entry, and a bounded number of such folds kept for the next time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from ledger.grants import Recorded
+from ledger.project import ProjectState, evolve_project
+from ledger.session import evolve
+from ledger.session.state import SessionState
+from ledger.stores.port import START, Entry, Position, StreamKey
+from ledger.stream import read_entry
+from projections.projection import State
+
+FOLDS_KEPT_COUNT = 1024
+FOLDS_KEPT_EVENTS = 200_000
+"""Events that the kept folds stem from, all together: a long session's fold takes more room than a short one's."""
+
+
+class Folded(NamedTuple):
+    """The state as of an entry, and that entry's bytes, which the next one is chained to."""
+
+    state: State
+    position: Position = START
+    payload: bytes = b""
+
+    @property
+    def version(self) -> int:
+        return self.position.version
+
+    def next(self, key: StreamKey, entry: Entry) -> tuple[Recorded, Folded]:
+        """The event of the next entry and the fold after it. Raises DamageError when it does not follow."""
+        recorded = read_entry(key, entry, self.position, self.payload)
+        return recorded, Folded(_evolve(self.state, recorded), entry.position, entry.payload)
+
+
+def nothing(key: StreamKey) -> Folded:
+    """A stream before its first entry."""
+    return Folded(SessionState(session_id=key.id) if key.kind == "session" else ProjectState(project_id=key.id))
+
+
+def _evolve(state: State, recorded: Recorded) -> State:
+    return evolve(state, recorded) if isinstance(state, SessionState) else evolve_project(state, recorded)
+
+
+class FoldCache:
+    """The folds that were used last."""
+
+    def __init__(self, count: int = FOLDS_KEPT_COUNT, events: int = FOLDS_KEPT_EVENTS) -> None:
+        self._count = count
+        self._events = events
+        self._held: OrderedDict[StreamKey, Folded] = OrderedDict()
+        self._held_events = 0
+
+    def get(self, key: StreamKey) -> Folded | None:
+        return self._held.get(key)
+
+    def put(self, key: StreamKey, folded: Folded) -> None:
+        self.drop(key)
+        self._held[key] = folded
+        self._held_events += folded.version
+        while len(self._held) > self._count or (self._held_events > self._events and len(self._held) > 1):
+            self.drop(next(iter(self._held)))
+
+    def drop(self, key: StreamKey) -> None:
+        folded = self._held.pop(key, None)
+        if folded is not None:
+            self._held_events -= folded.version

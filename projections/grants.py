@@ -1,0 +1,18 @@
+"""View `grants`: in which stream a grant stands, also after it was revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.events import Granted
+from ledger.grants import Recorded
+from ledger.stores.port import StreamKey, ViewWrite
+from projections.projection import State, field_of, listed
+
+GRANTS: Final = "grants"
+
+
+def project_grants(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+    if isinstance(recorded.event, Granted):
+        yield listed(GRANTS, field_of(recorded.event.grant_id, key.name))

@@ -1,0 +1,37 @@
+"""View `pending`: what waits for a person, one row a request (CONTRACT's `pending` object)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.events import ClientConnected
+from ledger.grants import Recorded
+from ledger.results import Pending
+from ledger.session.state import Request, SessionState
+from ledger.stores.port import StreamKey, ViewWrite
+from projections.projection import State, field_of, row
+
+PENDING: Final = "pending"
+
+
+def project_pending(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+    if not isinstance(before, SessionState) or not isinstance(after, SessionState) or before.pending is after.pending:
+        return
+    for request_id in _touched(recorded, after):
+        was, now = before.pending.get(request_id), after.pending.get(request_id)
+        if was != now:
+            yield _change(key, request_id, now)
+
+
+def _touched(recorded: Recorded, after: SessionState) -> list[str]:
+    """An event is about one request, but for a client that connects: it gives all that wait their full time again."""
+    if isinstance(recorded.event, ClientConnected):
+        return sorted(after.pending)
+    request_id = getattr(recorded.event, "request_id", None)
+    return [request_id] if isinstance(request_id, str) else []
+
+
+def _change(key: StreamKey, request_id: str, request: Request | None) -> ViewWrite:
+    value = None if request is None else Pending(session=key.id, request=request).as_json()
+    return row(PENDING, field_of(key.id, request_id), value)

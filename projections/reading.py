@@ -1,0 +1,177 @@
+"""Asking the views. Every answer says which version of each stream it is as of: views may lag behind their log.
+
+Rows are those of CONTRACT's objects. What must not lag (may this call run?) is asked of `ledger`, never of a view.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ledger.stores.port import Position, Store, StreamKey
+from ledger.times import parse_time
+from projections.approved import APPROVED
+from projections.counts import COUNTS
+from projections.grants import GRANTS
+from projections.outcomes import DECISIONS
+from projections.pending import PENDING
+from projections.projection import field_of, parts_of
+from projections.requests import REQUESTS
+from projections.sessions import OUTCOMES, RECENT, SESSIONS
+from projections.timeline import timeline_view
+from projections.views import HEADS
+
+TIMELINE_PAGE_COUNT: Final = 1000
+RECENT_COUNT: Final = 100
+
+Row = dict[str, Any]
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """Rows, and by the name of each stream they come from (`session:ses_1`) the version that they are as of."""
+
+    rows: list[Row]
+    as_of: dict[str, int]
+
+    def version_of(self, key: StreamKey) -> int:
+        """0 where nothing of the stream was projected yet."""
+        return self.as_of.get(key.name, 0)
+
+
+async def pending(store: Store) -> Reading:
+    """What waits for a person anywhere, nearest deadline first; what never expires comes last."""
+    partitions = range(store.partition_count)
+    found = await asyncio.gather(*(store.views.read(one, (PENDING, HEADS)) for one in partitions))
+    rows = [_decoded(value) for views in found for value in views[PENDING].values()]
+    sessions = {StreamKey("session", one["session"]).name for one in rows}
+    heads = {name: version for views in found for name, version in _versions(views[HEADS]).items() if name in sessions}
+    return Reading(sorted(rows, key=_by_deadline), heads)
+
+
+async def pending_of(store: Store, session: str) -> Reading:
+    """What waits in a session, in order of asking."""
+    key = StreamKey("session", session)
+    views = await store.views.read(store.partition_of(key), (PENDING, HEADS))
+    rows = [_decoded(value) for field, value in views[PENDING].items() if parts_of(field)[0] == session]
+    return Reading(sorted(rows, key=lambda one: one["version"]), _only(views[HEADS], key))
+
+
+async def approved_of_session(store: Store, session: str, now_ms: int) -> Reading:
+    """The grants in force in a session at a server time: its own, then its project's."""
+    own = await _approved(store, StreamKey("session", session), now_ms)
+    summary = await session_summary(store, session)
+    project = summary.rows[0]["project"] if summary.rows else None
+    if project is None:
+        return own
+    shared = await approved_in_project(store, project, now_ms)
+    return Reading(own.rows + shared.rows, {**own.as_of, **shared.as_of})
+
+
+async def approved_in_project(store: Store, project: str, now_ms: int) -> Reading:
+    """The grants in force in a project at a server time."""
+    return await _approved(store, StreamKey("project", project), now_ms)
+
+
+async def _approved(store: Store, key: StreamKey, now_ms: int) -> Reading:
+    views = await store.views.read(store.partition_of(key), (APPROVED, HEADS))
+    rows = [_decoded(value) for field, value in views[APPROVED].items() if parts_of(field)[0] == key.name]
+    live = [one for one in rows if one["expires_at"] is None or now_ms < parse_time(one["expires_at"])]
+    return Reading(sorted(live, key=lambda one: (one["at"], one["grant_id"])), _only(views[HEADS], key))
+
+
+async def recent_sessions(store: Store, count: int = RECENT_COUNT) -> Reading:
+    """The sessions with the newest events, newest first, each with how its requests ended (`outcomes`)."""
+    recent = await store.views.highest(RECENT, count)
+    found = await asyncio.gather(*(session_summary(store, session) for session, _ in recent))
+    return _joined(found)
+
+
+async def session_summary(store: Store, session: str) -> Reading:
+    """One row, or none for a session that was not projected yet."""
+    key = StreamKey("session", session)
+    partition = store.partition_of(key)
+    names = ("allowed", "denied", "rejected", "corrected", "expired", "cancelled")
+    summary, counts = await asyncio.gather(
+        store.view_field(SESSIONS, partition, session),
+        store.views.fields(OUTCOMES, partition, [field_of(session, name) for name in names]),
+    )
+    if summary is None:
+        return Reading([], {key.name: 0})
+    row = _decoded(summary)
+    row["outcomes"] = {name: int(count) for name, count in zip(names, counts, strict=True) if count not in (None, b"0")}
+    # The summary changes with every event, so it tells its version itself.
+    return Reading([row], {key.name: row["version"]})
+
+
+async def projects_of(store: Store, sessions: Sequence[str]) -> dict[str, str | None]:
+    """The projects of those sessions that were projected already; a session's project never changes."""
+    keys = [StreamKey("session", session) for session in sessions]
+    rows = await asyncio.gather(*(store.view_field(SESSIONS, store.partition_of(key), key.id) for key in keys))
+    return {key.id: _decoded(row)["project"] for key, row in zip(keys, rows, strict=True) if row is not None}
+
+
+async def timeline(store: Store, session: str, after: int = 0, count: int = TIMELINE_PAGE_COUNT) -> Reading:
+    """A session's lines after a version, in order; at most `count` of them."""
+    key = StreamKey("session", session)
+    partition = store.partition_of(key)
+    head = await store.view_field(HEADS, partition, key.name)
+    version = 0 if head is None else Position.parse(head.decode()).version
+    wanted = [str(one) for one in range(after + 1, min(after + count, version) + 1)]
+    lines = await store.views.fields(timeline_view(session), partition, wanted)
+    return Reading([_decoded(line) for line in lines if line is not None], {key.name: version})
+
+
+async def sessions_of_request(store: Store, request_id: str) -> list[str]:
+    """The sessions that know a request id; an id that was asked a moment ago may not be listed yet."""
+    return [parts_of(field)[1] for field in await store.views.starting(REQUESTS, field_of(request_id, ""))]
+
+
+async def stream_of_grant(store: Store, grant_id: str) -> StreamKey | None:
+    """Where a grant stands, revoked ones included; one that was made a moment ago may not be listed yet."""
+    found = await store.views.starting(GRANTS, field_of(grant_id, ""))
+    return StreamKey.parse(parts_of(found[0])[1]) if found else None
+
+
+async def decisions(store: Store) -> dict[str, int]:
+    """How many asks ended in which way, by the labels of CONTRACT's metric; each ask counts once."""
+    found = await asyncio.gather(*(store.view(COUNTS, one) for one in range(store.partition_count)))
+    total: Counter[str] = Counter()
+    for counts in found:
+        total.update({label: int(value) for label, value in counts.items()})
+    return {label: total[label] for label in DECISIONS}
+
+
+async def versions(store: Store) -> dict[str, int]:
+    """What the views of every stream are as of."""
+    found = await asyncio.gather(*(store.view(HEADS, one) for one in range(store.partition_count)))
+    return {name: version for heads in found for name, version in _versions(heads).items()}
+
+
+def _joined(readings: Iterable[Reading]) -> Reading:
+    rows: list[Row] = []
+    as_of: dict[str, int] = {}
+    for one in readings:
+        rows += one.rows
+        as_of.update(one.as_of)
+    return Reading(rows, as_of)
+
+
+def _decoded(value: bytes) -> Row:
+    row: Row = msgspec.json.decode(value)
+    return row
+
+
+def _versions(heads: Mapping[str, bytes]) -> dict[str, int]:
+    return {name: Position.parse(value.decode()).version for name, value in heads.items()}
+
+
+def _only(heads: Mapping[str, bytes], key: StreamKey) -> dict[str, int]:
+    return {key.name: _versions(heads).get(key.name, 0)}
+
+
+def _by_deadline(row: Row) -> tuple[bool, str, str, int]:
+    return row["deadline"] is None, row["deadline"] or "", row["session"], row["version"]

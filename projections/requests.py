@@ -1,0 +1,18 @@
+"""View `requests`: which sessions know a request id, so that a reply by the id alone need not look everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.events import Asked
+from ledger.grants import Recorded
+from ledger.stores.port import StreamKey, ViewWrite
+from projections.projection import State, field_of, listed
+
+REQUESTS: Final = "requests"
+
+
+def project_requests(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+    if key.kind == "session" and isinstance(recorded.event, Asked):
+        yield listed(REQUESTS, field_of(recorded.event.request_id, key.id))

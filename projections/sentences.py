@@ -1,0 +1,192 @@
+"""What happened, as a sentence for the people who look at a session's timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from ledger.codec import NewerEvent
+from ledger.durations import spell_duration
+from ledger.events import (
+    Asked,
+    Cancelled,
+    ClientConnected,
+    ClientDisconnected,
+    DeadlineMoved,
+    Expired,
+    Granted,
+    LockPassed,
+    LockRequested,
+    LockTaken,
+    LogRegressed,
+    Notification,
+    PolicyChanged,
+    Reopened,
+    Replied,
+    Revoked,
+    SessionClosed,
+    SessionOpened,
+    ToolFinished,
+)
+from ledger.grants import Recorded
+from ledger.policy.model import Verdict
+from ledger.session.state import SessionState
+
+QUOTED_CHARS: Final = 200
+"""What one quotation of a command, a pattern or a message shows; the log has the whole."""
+
+
+def sentence_of(recorded: Recorded, before: SessionState) -> str:
+    """One sentence that begins with who did it; `before` is the fold before the event."""
+    event = recorded.event
+    if isinstance(event, NewerEvent):
+        return "an event of a newer version of this software"
+    words: Callable[[Any, str, SessionState], str] = _SENTENCES[type(event)]
+    return words(event, recorded.actor.name, before)
+
+
+def quoted(texts: Iterable[str]) -> str:
+    """Texts in backticks, cut to what a line can show."""
+    whole = ", ".join(f"`{text}`" for text in texts)
+    return whole if len(whole) <= QUOTED_CHARS else f"{whole[:QUOTED_CHARS]}…"
+
+
+def _said(text: str | None) -> str:
+    return "" if not text else f": {text if len(text) <= QUOTED_CHARS else text[:QUOTED_CHARS] + '…'}"
+
+
+def _for(ms: int | None) -> str:
+    return "without a deadline" if ms is None else f"for {spell_duration(ms)}"
+
+
+def _what(before: SessionState, request_id: str) -> str:
+    """The call that a request is about."""
+    request = before.find(request_id)
+    if request is None:
+        return f"request {request_id}"
+    return _call(request.permission, request.patterns, request.tool_name)
+
+
+def _call(permission: str, patterns: Iterable[str], tool_name: str | None) -> str:
+    shown = quoted(patterns) or (f"`{tool_name}`" if tool_name and tool_name != permission else "")
+    return f"{permission} {shown}".rstrip()
+
+
+def _opened(event: SessionOpened, who: str, before: SessionState) -> str:
+    project = f" in project {event.project}" if event.project else ""
+    agent = f" for {event.agent}" if event.agent else ""
+    return f"{who} opened the session{project}{agent}"
+
+
+def _policy_changed(event: PolicyChanged, who: str, before: SessionState) -> str:
+    return f"{who} changed the rules or settings of the session"
+
+
+def _asked(event: Asked, who: str, before: SessionState) -> str:
+    call = _call(event.permission, event.detail.patterns if event.detail else (), event.tool_name)
+    if event.verdict is Verdict.ALLOW:
+        return f"{who} asked for {call}: allowed" + (" by a grant" if event.grants else " by the rules")
+    if event.verdict is Verdict.DENY:
+        return f"{who} asked for {call}: denied"
+    return f"{who} asked for {call}: waits {_for(event.duration_ms)} ({event.tier or 'unattended'})"
+
+
+def _reopened(event: Reopened, who: str, before: SessionState) -> str:
+    now = "denied" if event.verdict is Verdict.DENY else f"waits {_for(event.duration_ms)}"
+    return f"the project's grants had changed: {_what(before, event.request_id)} is not allowed after all, {now}"
+
+
+def _replied(event: Replied, who: str, before: SessionState) -> str:
+    what = _what(before, event.request_id)
+    if event.cause is not None and event.cause.kind == "grant":
+        return f"a grant now allows {what}"
+    follows = f", following {event.cause.request_id}" if event.cause else ""
+    if event.outcome == "allowed":
+        detail = event.detail.patterns if event.detail else ()
+        remembered = f", remembered for the {event.scope}: {quoted(detail)}" if event.scope and detail else ""
+        return f"{who} allowed {what} ({event.reply}{follows}){remembered}"
+    said = _said(event.detail.message if event.detail else None)
+    return f"{who} rejected {what}{follows}{said}"
+
+
+def _granted(event: Granted, who: str, before: SessionState) -> str:
+    lasting = "" if event.expires_in_ms is None else f" {_for(event.expires_in_ms)}"
+    pattern = quoted([event.detail.pattern]) if event.detail else ""
+    return f"{who} granted {event.permission} {pattern} to the {event.scope}{lasting}"
+
+
+def _revoked(event: Revoked, who: str, before: SessionState) -> str:
+    grant = before.grants.get(event.grant_id)
+    what = event.grant_id if grant is None else f"{grant.permission} {quoted([grant.pattern])}"
+    return f"{who} revoked the grant of {what}{_said(event.detail.reason if event.detail else None)}"
+
+
+def _moved(event: DeadlineMoved, who: str, before: SessionState) -> str:
+    return f"nobody is there any more: {_what(before, event.request_id)} waits {_for(event.duration_ms)}"
+
+
+def _expired(event: Expired, who: str, before: SessionState) -> str:
+    return f"nobody answered {_what(before, event.request_id)} in {spell_duration(event.duration_ms)}: it expired"
+
+
+_CAUSES: Final = {
+    "asker_gave_up": "the agent gave up waiting",
+    "asker_died": "the agent that asked is gone",
+    "withdrawn": "it was withdrawn",
+    "session_closed": "the session was closed",
+}
+
+
+def _cancelled(event: Cancelled, who: str, before: SessionState) -> str:
+    said = _said(event.detail.reason if event.detail else None)
+    return f"{_what(before, event.request_id)} was cancelled: {_CAUSES[event.cause]}{said}"
+
+
+def _disconnected(event: ClientDisconnected, who: str, before: SessionState) -> str:
+    client = before.clients.get(event.client_id)
+    name = client.name if client else event.client_id
+    return f"{name} left" if event.cause == "left" else f"{name} was not heard of any more"
+
+
+def _lock_passed(event: LockPassed, who: str, before: SessionState) -> str:
+    return "nobody holds the input lock any more" if event.to is None else f"the input lock passed to {event.to}"
+
+
+def _notified(event: Notification, who: str, before: SessionState) -> str:
+    words = {"sent": "was sent", "failed": "could not be sent", "withdrawn": "was withdrawn"}
+    return f"a notification by {event.service} about {_what(before, event.request_id)} {words[event.result]}"
+
+
+def _finished(event: ToolFinished, who: str, before: SessionState) -> str:
+    what = _what(before, event.request_id) if event.request_id else f"tool call {event.call_id or '-'}"
+    other = ", but not as it had been asked" if event.as_asked is False else ""
+    return f"{what} {'ran' if event.ok else 'failed'}{other}"
+
+
+def _closed(event: SessionClosed, who: str, before: SessionState) -> str:
+    return f"{who} closed the session{_said(event.detail.reason if event.detail else None)}"
+
+
+_SENTENCES: Final[dict[type, Callable[[Any, str, SessionState], str]]] = {
+    SessionOpened: _opened,
+    PolicyChanged: _policy_changed,
+    Asked: _asked,
+    Reopened: _reopened,
+    Replied: _replied,
+    Granted: _granted,
+    Revoked: _revoked,
+    DeadlineMoved: _moved,
+    Expired: _expired,
+    Cancelled: _cancelled,
+    ClientConnected: lambda event, _who, _before: f"{event.name} connected",
+    ClientDisconnected: _disconnected,
+    LockTaken: lambda _event, who, _before: f"{who} took the input lock",
+    LockRequested: lambda event, who, _before: (
+        f"{who} asked for the input lock, in {spell_duration(event.duration_ms)}"
+    ),
+    LockPassed: _lock_passed,
+    Notification: _notified,
+    ToolFinished: _finished,
+    LogRegressed: lambda event, _who, _before: f"the server lost events: {event.seen_id} had been seen before",
+    SessionClosed: _closed,
+}

@@ -1,0 +1,49 @@
+"""Views of sessions: `sessions` (a summary each), `recent` (by time of the last event), `outcomes` (counts of each)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ledger.grants import Recorded
+from ledger.session.state import SessionState
+from ledger.stores.port import StreamKey, ViewWrite
+from ledger.times import format_time
+from projections.outcomes import settled_change
+from projections.projection import State, counted, field_of, row
+
+SESSIONS: Final = "sessions"
+RECENT: Final = "recent"
+OUTCOMES: Final = "outcomes"
+
+
+def project_sessions(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+    if not isinstance(after, SessionState):
+        return
+    yield row(SESSIONS, key.id, _summary(after))
+    yield ViewWrite(RECENT, key.id, recorded.ms, "sorted")
+    was, now = settled_change(before, recorded, after)
+    if was is not None:
+        yield counted(OUTCOMES, field_of(key.id, was.outcome), -1)
+    if now is not None:
+        yield counted(OUTCOMES, field_of(key.id, now.outcome), 1)
+
+
+def _summary(state: SessionState) -> dict[str, Any]:
+    return {
+        "session": state.session_id,
+        "project": state.project,
+        "agent": state.agent,
+        "parent": state.parent,
+        "opened_at": _time(state.opened_ms),
+        "closed_at": _time(state.closed_ms),
+        "at": format_time(state.last_ms),
+        "version": state.version,
+        "pending": len(state.pending),
+        "clients": len(state.clients),
+        "dialect": state.policy.dialect if state.policy else None,
+    }
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else format_time(ms)

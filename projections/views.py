@@ -1,0 +1,71 @@
+"""All views, and how one stream's events become changes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ledger.grants import Recorded
+from ledger.stores.port import Position, StreamKey, ViewWrite
+from projections.approved import APPROVED, project_approved
+from projections.counts import COUNTS, project_counts
+from projections.grants import GRANTS, project_grants
+from projections.pending import PENDING, project_pending
+from projections.projection import Projection, State
+from projections.requests import REQUESTS, project_requests
+from projections.sessions import OUTCOMES, RECENT, SESSIONS, project_sessions
+from projections.timeline import project_timeline
+
+PROJECTIONS: Final[tuple[Projection, ...]] = (
+    project_pending,
+    project_approved,
+    project_sessions,
+    project_timeline,
+    project_requests,
+    project_grants,
+    project_counts,
+)
+
+HEADS: Final = "heads"
+"""The entry that a stream's views are as of: its id tells a lost history from the present one, a version does not."""
+
+SNAPSHOTS: Final = "snapshots"
+"""Folds of long streams: a cache, in no way part of what the views say."""
+
+FIXED: Final = (HEADS, SNAPSHOTS, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES, REQUESTS, GRANTS, COUNTS)
+"""Every view but the timelines, which bear the names of sessions."""
+
+
+def changes_of(key: StreamKey, before: State, recorded: Recorded, after: State) -> list[ViewWrite]:
+    """What one event changes in all views."""
+    return [write for project in PROJECTIONS for write in project(key, before, recorded, after)]
+
+
+class Changes:
+    """Changes of many events of one stream, the later winning over the earlier, counts added up."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], ViewWrite] = {}
+        self._bytes: dict[tuple[str, str], int] = {}
+        self.size_bytes = 0
+
+    def add(self, writes: Sequence[ViewWrite]) -> None:
+        for write in writes:
+            place = (write.view, write.field)
+            known = self._last.get(place)
+            if write.kind == "count" and known is not None:
+                assert isinstance(known.value, int)
+                assert isinstance(write.value, int)
+                write = write._replace(value=known.value + write.value)  # noqa: PLW2901 - one place, one change
+            self._last[place] = write
+            size = len(write.field) + (len(write.value) if isinstance(write.value, bytes) else 0)
+            self.size_bytes += size - self._bytes.get(place, 0)
+            self._bytes[place] = size
+
+    def writes(self, key: StreamKey, head: Position) -> list[ViewWrite]:
+        """The changes, with the head that they are as of.
+
+        Counts come last: should a server refuse in the middle, what is repeated then is harmless.
+        """
+        ordered = sorted(self._last.values(), key=lambda write: write.kind == "count")
+        return [ViewWrite(HEADS, key.name, str(head).encode()), *ordered]

@@ -1,0 +1,94 @@
+"""Who takes part in the tests of the API: an agent that waits for its answer, and what the log says of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from ledger import InputError, Ledger, LedgerError, Result, Session
+from ledger.testing import TestClock
+from tests.support.waiting import wait_until_async
+
+OpenLedger: TypeAlias = Callable[..., Awaitable[Ledger]]
+
+RULES: Final = [
+    {"permission": "read", "pattern": "*", "action": "allow"},
+    {"permission": "bash", "pattern": "rm *", "action": "deny"},
+]
+"""What most tests open a session with: `read` runs, `rm` is refused, the rest is asked."""
+
+ANN: Final = "ann"
+BOB: Final = "bob"
+
+
+async def ask_and_wait(
+    session: Session, request_id: str, *patterns: str, permission: str = "bash", **more: Any
+) -> asyncio.Task[Result]:
+    """An agent that asks; returns when its request is pending."""
+    task = asyncio.create_task(
+        session.ask(permission, patterns or ("git push",), request_id=request_id, **more), name=f"ask {request_id}"
+    )
+
+    async def pending_or_done() -> bool:
+        if task.done():
+            return True
+        try:
+            return (await session.result(request_id)).outcome is None
+        except LedgerError:
+            return False
+
+    await wait_until_async(pending_or_done, f"{request_id} to be pending")
+    assert not task.done(), f"{request_id} did not wait: {task}"
+    return task
+
+
+async def pend(session: Session, request_id: str, *patterns: str, permission: str = "bash", **more: Any) -> Result:
+    """Ask without waiting; it must be pending."""
+    result = await session.submit(permission, patterns or ("git push",), request_id=request_id, **more)
+    assert result.outcome is None
+    return result
+
+
+async def events_of(session: Session, after: int = 0) -> list[str]:
+    """The types of the session's events after a version."""
+    return [event.type async for event in session.events(after, follow_on=False)]
+
+
+async def outcome_of(session: Session, request_id: str) -> str | None:
+    return (await session.result(request_id)).outcome
+
+
+async def pending_ids(session: Session) -> list[str]:
+    return [one.request.request_id for one in await session.pending()]
+
+
+async def raised(awaitable: Awaitable[object]) -> LedgerError:
+    """The error of the ledger with which this ends."""
+    try:
+        answer = await awaitable
+    except LedgerError as error:
+        return error
+    raise AssertionError(f"nothing was raised, but {answer!r} returned")
+
+
+async def text_of_input_error(awaitable: Awaitable[object]) -> str:
+    error = await raised(awaitable)
+    assert isinstance(error, InputError), error
+    return error.text
+
+
+async def all_done(tasks: Iterable[asyncio.Task[Result]]) -> list[str | None]:
+    """What the asks came to: their outcome, or the code of the error."""
+
+    async def outcome(task: asyncio.Task[Result]) -> str | None:
+        try:
+            return (await task).outcome
+        except LedgerError as error:
+            return error.code
+
+    return [await outcome(task) for task in tasks]
+
+
+def minutes_later(clock: TestClock, minutes: int) -> None:
+    clock.advance(minutes * 60_000)

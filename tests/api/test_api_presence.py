@@ -1,0 +1,261 @@
+"""Who is there, how long a request may wait, and who may answer: `betcode.md` and DESIGN's table of tiers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger import Ledger, NoInputLockError, Timeouts
+from ledger.testing import TestClock
+from tests.api.actors import ANN, BOB, OpenLedger, ask_and_wait, events_of, outcome_of, pend, pending_ids, raised
+
+
+async def deadline_in_s(ledger: Ledger, request_id: str) -> float | None:
+    """Seconds from now until a request of `ses_1` expires."""
+    request = (await (await ledger.attach("ses_1")).result(request_id)).request
+    return None if request.deadline_ms is None else (request.deadline_ms - ledger.store.clock.now_ms()) / 1000
+
+
+async def test_attended_is_who_has_a_client_connected_when_asked(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1")
+    await session.connect("phone", actor=ANN)
+    asked = await pend(session, "call_1")
+    assert (asked.request.tier, await deadline_in_s(ledger, "call_1")) == ("attended", 60)
+    assert [(one.client_id, one.name) for one in asked.request.present] == [("phone", "ann")]
+
+
+async def test_an_attended_request_expires_after_60_s_with_the_text_of_the_spec(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    connection = await session.connect("phone", actor=ANN)
+    asking = await ask_and_wait(session, "call_1")
+    for _ in range(6):
+        await connection.renew()
+        clock.advance("10s")
+    error = await raised(asking)
+    assert (error.code, error.text) == ("EXPIRED", "Permission request timed out after 60 seconds.")
+
+
+async def test_an_attended_request_whose_people_have_gone_moves_once_to_the_unattended_tier(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    connection = await session.connect("phone", actor=ANN)
+    await pend(session, "call_1")
+    await connection.disconnect()
+    clock.advance("60s")
+    await pend(session, "call_2", "ls")
+    assert (await deadline_in_s(ledger, "call_1"), await outcome_of(session, "call_1")) == (7 * 86_400, None)
+    assert "deadline_moved" in await events_of(session)
+    clock.advance("7d")
+    assert (await raised(session.reply("call_1", "once"))).code == "PERMISSION_STALE"
+    assert (await session.result("call_1")).message == "Permission request expired after 7 days."
+
+
+async def test_a_client_whose_lease_ran_out_is_disconnected_before_anything_is_settled(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    await session.connect("phone", actor=ANN)
+    await pend(session, "call_1")
+    clock.advance("60s")
+    await session.submit("bash", ["ls"], request_id="call_2")
+    assert (await events_of(session))[-4:] == ["client_disconnected", "lock_passed", "deadline_moved", "asked"]
+    assert (await session.result("call_2")).request.tier == "unattended"
+
+
+async def test_an_unattended_request_is_never_attended_again_and_each_connection_gives_it_its_time_anew(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    await pend(session, "call_1")
+    clock.advance("6d")
+    await session.connect("phone", actor=ANN)
+    assert (await deadline_in_s(ledger, "call_1")) == 7 * 86_400
+    assert (await session.result("call_1")).request.tier == "unattended"
+
+
+async def test_no_connection_extends_a_request_beyond_30_days_from_the_ask(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1")
+    await pend(session, "call_1")
+    for _ in range(5):
+        clock.advance("6d")
+        if await outcome_of(session, "call_1") is None:
+            connection = await session.connect("phone", actor=ANN)
+            await connection.disconnect()
+    assert (await raised(session.reply("call_1", "once"))).code == "PERMISSION_STALE"
+    at = (await session.result("call_1")).request
+    assert at.cap_at_ms == at.asked_ms + 30 * 86_400_000
+
+
+async def test_all_times_are_the_sessions_own(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1", timeouts=Timeouts(attended=5, unattended=3600, cap=7200))
+    await pend(session, "call_1")
+    assert await deadline_in_s(ledger, "call_1") == 3600
+    await session.connect("phone", actor=ANN)
+    await pend(session, "call_2", "ls")
+    assert await deadline_in_s(ledger, "call_2") == 5
+
+
+async def test_pending_requests_are_replayed_in_order_of_asking_to_who_connects(
+    ledger: Ledger, open_ledger: OpenLedger, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    for number in range(3):
+        await pend(session, f"call_{number}", f"ls {number}")
+        clock.advance("5s")
+    elsewhere = await (await open_ledger()).attach("ses_1")
+    connection = await elsewhere.connect("phone", actor=ANN)
+    assert [(one.request.request_id, one.is_replay) for one in connection.replayed] == [
+        ("call_0", True),
+        ("call_1", True),
+        ("call_2", True),
+    ]
+
+
+async def test_connecting_again_replays_again_and_is_one_client(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    await pend(session, "call_1")
+    for _ in range(2):
+        connection = await session.connect("phone", actor=ANN)
+        assert [one.request.request_id for one in connection.replayed] == ["call_1"]
+    assert list((await session.state()).clients) == ["phone"]
+
+
+async def test_a_connection_is_a_block_that_disconnects_at_its_end(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    async with await session.connect("phone", actor=ANN) as connection:
+        await pend(session, "call_1")
+        assert (await connection.reply("call_1", "once")).by.name == "ann"
+    assert await events_of(session) == [
+        "session_opened",
+        "client_connected",
+        "lock_taken",
+        "asked",
+        "replied",
+        "client_disconnected",
+        "lock_passed",
+    ]
+
+
+async def test_who_has_the_inbox_open_is_present_for_every_session(
+    ledger: Ledger, open_ledger: OpenLedger, clock: TestClock
+) -> None:
+    one, two = await ledger.session("ses_1"), await ledger.session("ses_2")
+    await pend(one, "call_1")
+    people = await open_ledger()
+    replayed = await people.connect_inbox("laptop", actor=ANN)
+    assert [(item.session, item.request.request_id, item.is_replay) for item in replayed] == [("ses_1", "call_1", True)]
+    asked = await pend(two, "call_2")
+    assert (asked.request.tier, [one.name for one in asked.request.present]) == ("attended", ["ann"])
+    assert list((await two.state()).clients) == ["laptop"]
+    await people.disconnect_inbox("laptop", actor=ANN)
+    assert (await pend(two, "call_3", "ls")).request.tier == "unattended"
+
+
+async def test_the_inbox_has_a_lease_too(ledger: Ledger, clock: TestClock) -> None:
+    await ledger.connect_inbox("laptop", actor=ANN)
+    session = await ledger.session("ses_1")
+    clock.advance("29s")
+    await ledger.renew_inbox("laptop", actor=ANN)
+    clock.advance("29s")
+    assert (await pend(session, "call_1")).request.tier == "attended"
+    clock.advance("31s")
+    assert (await pend(session, "call_2", "ls")).request.tier == "unattended"
+
+
+# --- the input lock ---------------------------------------------------------------------------------------------------
+
+
+async def test_anyone_may_answer_unless_the_session_says_otherwise(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    await session.connect("phone", actor=ANN)
+    await pend(session, "call_1")
+    assert (await session.reply("call_1", "once", actor=BOB)).outcome == "allowed"
+
+
+async def test_only_the_holder_of_the_lock_may_answer_where_the_session_wants_it(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", answering="lock-holder")
+    phone = await session.connect("phone", actor=ANN)
+    laptop = await session.connect("laptop", actor=BOB)
+    await pend(session, "call_1")
+    for refused in (laptop.reply("call_1", "once"), session.reply("call_1", "once", actor=BOB)):
+        error = await raised(refused)
+        assert isinstance(error, NoInputLockError)
+        assert (error.code, error.data["holder"]) == ("NO_INPUT_LOCK", "phone")
+    assert await pending_ids(session) == ["call_1"]
+    assert (await phone.reply("call_1", "once")).outcome == "allowed"
+
+
+async def test_an_administrator_may_answer_without_the_lock_and_it_is_marked(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", answering="lock-holder")
+    await session.connect("phone", actor=ANN)
+    await pend(session, "call_1")
+    await session.reply("call_1", "once", actor="root", administrator=True)
+    [replied] = [event.as_json() async for event in session.events(4, follow_on=False)]
+    assert (replied["actor"]["name"], replied["event"]["override"]) == ("root", True)
+
+
+async def test_a_connecting_client_takes_a_free_lock_and_hands_it_on_to_the_longest_connected(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    first = await session.connect("first", actor=ANN)
+    for name in ("second", "third"):
+        clock.advance("1s")
+        await session.connect(name, actor=BOB)
+    assert (await session.state()).lock == "first"
+    await first.disconnect()
+    assert (await session.state()).lock == "second"
+
+
+async def test_a_lock_that_is_asked_for_passes_after_10_s(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1")
+    await session.connect("first", actor=ANN)
+    await session.connect("second", actor=BOB)
+    assert await session.take_lock("second", actor=BOB) is False
+    clock.advance(9_999)
+    assert await session.take_lock("second", actor=BOB) is False
+    clock.advance(1)
+    assert await session.take_lock("second", actor=BOB) is True
+    assert (await session.state()).lock == "second"
+
+
+async def test_a_lock_can_be_passed_by_its_holder_only(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    await session.connect("first", actor=ANN)
+    await session.connect("second", actor=BOB)
+    error = await raised(session.pass_lock("second", "second", actor=BOB))
+    assert error.text == "client `second` does not hold the input lock of session `ses_1`"
+    await session.pass_lock("first", "second", actor=ANN)
+    assert (await session.state()).lock == "second"
+
+
+@pytest.mark.parametrize("client_id", ["ghost"])
+async def test_who_is_not_connected_cannot_take_the_lock(ledger: Ledger, client_id: str) -> None:
+    session = await ledger.session("ses_1")
+    error = await raised(session.take_lock(client_id))
+    assert error.text == "client `ghost` is not connected to session `ses_1`"
+
+
+async def test_an_agent_that_has_not_read_since_still_sees_who_connected(open_ledger: OpenLedger) -> None:
+    agent, phone = await open_ledger(), await open_ledger()
+    session = await agent.session("ses_1")
+    connection = await (await phone.attach("ses_1")).connect("phone", actor=ANN)
+    asked = await pend(session, "r1")
+    assert asked.request.tier == "attended"
+    assert "client_disconnected" not in await events_of(session)
+    await connection.disconnect()
+
+
+async def test_clients_that_connect_at_the_same_moment_do_not_drop_one_another(open_ledger: OpenLedger) -> None:
+    await (await open_ledger()).session("ses_1")
+    ledgers = [await open_ledger() for _ in range(5)]
+    sessions = [await ledger.attach("ses_1") for ledger in ledgers]
+    connections = await asyncio.gather(*(one.connect(f"c{i}", actor=ANN) for i, one in enumerate(sessions)))
+    state = await sessions[0].state()
+    assert sorted(state.clients) == [f"c{i}" for i in range(5)]
+    for connection in connections:
+        await connection.disconnect()

@@ -1,0 +1,130 @@
+"""Thousands of waiters share a few connections, and what is appended at once leaves at once; on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+from redis.asyncio import Redis
+
+from ledger import Ledger, Session
+from ledger.limits import EVENTS_PER_APPEND_COUNT
+from ledger.testing import TestClock
+from tests.support.servers import RealServer
+from tests.support.waiting import wait_until_async
+
+WAITER_COUNT: Final = 2000
+SESSION_COUNT: Final = 100
+CONNECTION_COUNT_MAX: Final = 4
+
+
+@pytest.fixture
+async def on_server(server: RealServer, clock: TestClock) -> AsyncIterator[Ledger]:
+    async with Ledger.connect(server.url, clock=clock, entry_points=False) as ledger:
+        yield ledger
+
+
+async def calls(onlooker: Redis) -> Counter[str]:
+    """How often the server was given each command so far, by anybody but this client."""
+    stats = await onlooker.info("commandstats")
+    return Counter({name.removeprefix("cmdstat_"): int(one["calls"]) for name, one in stats.items()})
+
+
+async def ledger_connections(onlooker: Redis) -> int:
+    return sum(client["name"] == "permission-ledger" for client in await onlooker.client_list())
+
+
+async def test_two_thousand_waiters_share_at_most_four_connections(on_server: Ledger, onlooker: Redis) -> None:
+    sessions = [await on_server.session(f"ses_{number}") for number in range(SESSION_COUNT)]
+    asks = [
+        asyncio.create_task(sessions[number % SESSION_COUNT].ask("bash", [f"ls {number}"], request_id=f"call_{number}"))
+        for number in range(WAITER_COUNT)
+    ]
+
+    async def pending_count() -> bool:
+        states = await asyncio.gather(*(session.state() for session in sessions))
+        return sum(len(state.pending) for state in states) == WAITER_COUNT
+
+    await wait_until_async(pending_count, "all to wait", timeout_s=30)
+    assert await ledger_connections(onlooker) <= CONNECTION_COUNT_MAX
+    await asyncio.gather(
+        *(
+            sessions[number % SESSION_COUNT].reply(f"call_{number}", "once", actor="ann")
+            for number in range(WAITER_COUNT)
+        )
+    )
+    results = await asyncio.gather(*asks)
+    assert Counter(result.outcome for result in results) == {"allowed": WAITER_COUNT}
+    assert await ledger_connections(onlooker) <= CONNECTION_COUNT_MAX
+
+
+async def test_what_is_asked_of_one_session_at_once_leaves_as_one_append(on_server: Ledger, onlooker: Redis) -> None:
+    session = await on_server.session("ses_1")
+    await session.state()
+    before = await calls(onlooker)
+    results = await asyncio.gather(*(session.submit("bash", [f"ls {number}"]) for number in range(100)))
+    appends = (await calls(onlooker) - before)["evalsha"]
+    assert [result.version for result in results] == list(range(2, 102))
+    # The first may leave alone; what came meanwhile follows together.
+    assert 1 <= appends <= 2
+
+
+async def test_more_than_one_append_holds_leaves_in_as_few_as_it_takes(on_server: Ledger, onlooker: Redis) -> None:
+    session = await on_server.session("ses_1")
+    await session.state()
+    before = await calls(onlooker)
+    count = 3 * EVENTS_PER_APPEND_COUNT
+    await asyncio.gather(*(session.submit("bash", [f"ls {number}"]) for number in range(count)))
+    appends = (await calls(onlooker) - before)["evalsha"]
+    assert 3 <= appends <= 4
+    assert len((await session.state()).pending) == count
+
+
+async def test_appends_of_many_sessions_leave_in_one_write(
+    on_server: Ledger, onlooker: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = [await on_server.session(f"ses_{number}") for number in range(50)]
+    await asyncio.gather(*(session.state() for session in sessions))
+    writes = await count_writes(on_server, monkeypatch)
+    before = await calls(onlooker)
+    await asyncio.gather(*(session.submit("bash", ["ls"], request_id="call_1") for session in sessions))
+    assert (await calls(onlooker) - before)["evalsha"] == len(sessions)
+    # Leases of the inbox are looked up first, in a write of their own.
+    assert len(writes) <= 4
+
+
+async def count_writes(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    from redis.asyncio.connection import AbstractConnection  # noqa: PLC0415 - what is watched here
+
+    writes: list[int] = []
+    sending = AbstractConnection.send_packed_command
+
+    async def counted(self: AbstractConnection, command: list[bytes], check_health: bool = True) -> None:
+        if "permission-ledger" in str(self.client_name):
+            writes.append(len(command))
+        await sending(self, command, check_health)
+
+    monkeypatch.setattr(AbstractConnection, "send_packed_command", counted)
+    return writes
+
+
+async def test_who_waits_costs_the_server_nothing(on_server: Ledger, onlooker: Redis) -> None:
+    session = await on_server.session("ses_1")
+    asks = [asyncio.create_task(session.ask("bash", [f"ls {n}"], request_id=f"call_{n}")) for n in range(200)]
+    await wait_until_async(lambda: _all_wait(session, 200), "all to wait")
+    before = await calls(onlooker)
+    for number in range(10):
+        await session.reply(f"call_{number}", "once")
+    used = await calls(onlooker) - before
+    assert used["evalsha"] == 10
+    assert used["xrange"] <= 20
+    for ask in asks:
+        ask.cancel()
+    await asyncio.wait(asks)
+
+
+async def _all_wait(session: Session, count: int) -> bool:
+    return len((await session.state()).pending) == count

@@ -1,0 +1,235 @@
+"""The processes of a journey, as a test holds them: told what to do, waited for, and killed at the worst moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+from ledger.stores.embedded.folder import DataFolder
+from tests.support.waiting import wait_until
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+P = TypeVar("P", bound="Process")
+
+ANSWER_S: Final = 20.0
+"""A call that takes longer than this hangs."""
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class Process:
+    """A Python process in a session of its own, whose output is read as it comes."""
+
+    def __init__(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
+        ours = {name: value for name, value in os.environ.items() if not name.startswith("PERMISSION_LEDGER_")}
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env={**ours, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", **(environment or {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.said: list[str] = []
+        self.complained: list[str] = []
+        self._readers = [
+            threading.Thread(target=self._read, args=(self._process.stdout, self._hear), daemon=True),
+            threading.Thread(target=self._read, args=(self._process.stderr, self.complained.append), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_for_word(self, word: str, count: int = 1) -> str:
+        """The line of stdout or stderr with this in it, when it has come so many times."""
+
+        def heard() -> list[str]:
+            lines = [line for line in (*self.said, *self.complained) if word in line]
+            assert len(lines) >= count or self.is_running, f"it ended:\n{''.join(self.complained)}"
+            return lines[count - 1 :]
+
+        return wait_until(heard, f"`{word}`", ANSWER_S)[0]
+
+    def kill9(self) -> None:
+        """Gone at once, without a chance to say or write anything."""
+        self._process.kill()
+        self._ended()
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end; its exit code."""
+        self.send(number)
+        return self._ended()
+
+    def wait(self) -> int:
+        """Its exit code, when it ends by itself."""
+        return self._ended()
+
+    def close(self) -> None:
+        if self.is_running:
+            self.kill9()
+
+    def _ended(self) -> int:
+        code = self._process.wait(timeout=ANSWER_S)
+        for reader in self._readers:
+            reader.join(timeout=ANSWER_S)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe:
+                pipe.close()
+        return code
+
+    def _read(self, pipe: Any, hear: Any) -> None:
+        for line in pipe:
+            hear(line)
+
+    def _hear(self, line: str) -> None:
+        self.said.append(line)
+
+
+class PlayerProcess(Process):
+    """A process with a ledger of its own; see `player.py`."""
+
+    def __init__(self, url: str, actor: str) -> None:
+        self._awaited: dict[int, Future[dict[str, Any]]] = {0: Future()}
+        self._count = 0
+        self._telling = threading.Lock()
+        super().__init__(["-m", "tests.journeys.player", url, actor])
+
+    def ready(self) -> Self:
+        self._awaited[0].result(ANSWER_S)
+        return self
+
+    def begin(self, do: str, *args: Any, on: str | None = None, **named: Any) -> Future[dict[str, Any]]:
+        """Tell it to do something; the answer comes when it comes: `{"result"}` or `{"error"}`."""
+        awaited: Future[dict[str, Any]] = Future()
+        with self._telling:
+            self._count += 1
+            self._awaited[self._count] = awaited
+            assert self._process.stdin
+            told = {"n": self._count, "on": on, "do": do, "args": args, "named": named}
+            self._process.stdin.write(json.dumps(told) + "\n")
+            self._process.stdin.flush()
+        return awaited
+
+    def do(self, do: str, *args: Any, on: str | None = None, **named: Any) -> Any:
+        """The result; fails on an error."""
+        answer = self.begin(do, *args, on=on, **named).result(ANSWER_S)
+        assert "error" not in answer, answer["error"]
+        return answer["result"]
+
+    def refused(self, do: str, *args: Any, on: str | None = None, **named: Any) -> dict[str, Any]:
+        """The error; fails without one."""
+        return error_of(self.begin(do, *args, on=on, **named))
+
+    # --- what most journeys look at ---------------------------------------------------------------------------------
+
+    def types(self, session: str) -> list[str]:
+        """The types of the session's events."""
+        return [event["type"] for event in self.do("events", on=session)]
+
+    def events(self, session: str, *types: str) -> list[dict[str, Any]]:
+        return [event for event in self.do("events", on=session) if event["type"] in types]
+
+    def wait_pending(self, session: str, *request_ids: str) -> None:
+        """Until exactly these are pending, in this order."""
+
+        def pending() -> list[str]:
+            return [one["request_id"] for one in self.do("pending", on=session)]
+
+        wait_until(lambda: pending() == list(request_ids), f"{request_ids} to be pending", ANSWER_S)
+
+    def wait_event(self, session: str, event_type: str, count: int = 1) -> None:
+        wait_until(lambda: self.types(session).count(event_type) >= count, f"{count} {event_type}", ANSWER_S)
+
+    def _hear(self, line: str) -> None:
+        super()._hear(line)
+        answer = json.loads(line)
+        self._awaited[answer["n"]].set_result(answer)
+
+
+def result_of(answer: Future[dict[str, Any]]) -> dict[str, Any]:
+    """What a call came to, when it has come to it; fails on an error."""
+    told = answer.result(ANSWER_S)
+    assert "error" not in told, told["error"]
+    result: dict[str, Any] = told["result"]
+    return result
+
+
+def error_of(answer: Future[dict[str, Any]]) -> dict[str, Any]:
+    told = answer.result(ANSWER_S)
+    assert "error" in told, told
+    error: dict[str, Any] = told["error"]
+    return error
+
+
+class Stage:
+    """A ledger in a data folder, and the processes that use it; all gone in the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = DataFolder(folder)
+        self.url = f"embedded://{folder}"
+        self._processes: list[Process] = []
+
+    def player(self, actor: str) -> PlayerProcess:
+        """A process that is ready."""
+        return self.players(actor)[0]
+
+    def players(self, *actors: str) -> list[PlayerProcess]:
+        """Several, which start side by side."""
+        players = [self._kept(PlayerProcess(self.url, actor)) for actor in actors]
+        return [player.ready() for player in players]
+
+    def worker(self, name: str, word: str) -> Process:
+        """An expiry worker or a projector, when it has said this word."""
+        worker = self._kept(Process(["-m", "workers.cli", "worker", name, "--url", self.url, "--log-level", "info"]))
+        worker.wait_for_word(word)
+        return worker
+
+    def expiry(self) -> Process:
+        return self.worker("expiry", "hears of")
+
+    def run(self, *words: str, **environment: str) -> Process:
+        """`permission-ledger …` in this data folder."""
+        place = {"PERMISSION_LEDGER_HOME": str(self.folder.path)}
+        return self._kept(Process(["-m", "workers.cli", *words], {**place, **environment}))
+
+    def kill_server(self) -> int:
+        """Kill the server; its process id."""
+        pid = self.folder.pid()
+        assert pid, "no server runs"
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.close()
+
+    def _kept(self, process: P) -> P:
+        self._processes.append(process)
+        return process

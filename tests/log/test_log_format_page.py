@@ -1,0 +1,208 @@
+"""`docs/reference/log-format.md` is true: its hashes are recomputed with the standard library alone, its tables held to
+the types."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+from msgspec import inspect
+
+from ledger import codec
+from ledger.stores.keys import Keys
+from ledger.stores.port import Entry, Position, StreamKey
+from ledger.verify import KINDS, Head, verify_entries
+from tests.support.events import EVENT_TYPES
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "log-format.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> list[str]:
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(found).splitlines()
+
+
+def table(heading: str) -> list[list[str]]:
+    """The cells of the table that begins with this heading row."""
+    _, _, rest = PAGE.partition(heading + "\n")
+    rows: list[list[str]] = []
+    for line in rest.splitlines()[1:]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def examples() -> list[tuple[str, str]]:
+    return [(entry_id, payload) for entry_id, _, payload in (line.partition(" ") for line in block("entries"))]
+
+
+def hashes() -> list[str]:
+    return [line.split(" ")[0] for line in block("hashes")]
+
+
+def sha(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def test_the_hashes_of_the_three_entries_are_as_written() -> None:
+    (first, one), (_, two), (third, three) = examples()
+    assert hashes() == [
+        sha("permission-ledger\nsession:ses_1"),
+        sha(f"{first}\n{one}"),
+        sha(f"2\n{two}"),
+        sha(f"{third}\n{three}"),
+    ]
+
+
+def test_each_of_the_three_entries_bears_its_hash() -> None:
+    assert [json.loads(payload)["prev"] for _, payload in examples()] == hashes()[:3]
+
+
+def test_the_last_two_are_of_one_append() -> None:
+    times = [entry_id.split("-") for entry_id, _ in examples()]
+    assert [version for _, version in times] == ["1", "2", "3"]
+    assert times[0][0] < times[1][0] == times[2][0]
+
+
+def test_the_three_entries_are_what_the_ledger_writes_and_verifies() -> None:
+    entries = [Entry(*Position.parse(entry_id), payload.encode()) for entry_id, payload in examples()]
+    head = Head(entries[-1].position, hashes()[-1])
+    assert verify_entries(StreamKey("session", "ses_1"), entries, head=head) == []
+    for entry in entries:
+        read = codec.decode(entry.payload)
+        assert isinstance(read, codec.Envelope)
+        assert codec.encode(read.event, event_id=read.id, prev=read.prev, actor=read.actor) == entry.payload
+
+
+def test_the_members_of_a_payload_are_all_described() -> None:
+    assert [row[0] for row in table("| member | what it is |")] == [
+        f"`{name}`" for name in codec.Envelope.__struct_fields__
+    ]
+    assert f"the schema, {codec.SCHEMA_VERSION} |" in PAGE
+
+
+def test_partitions_and_keys_are_as_written() -> None:
+    rows = table("| name | partition of 256 | key |")
+    assert len(rows) == 2
+    keys = Keys(256)
+    for name, partition, key in rows:
+        stream = StreamKey.parse(name.strip("`"))
+        assert int(partition) == crc32(name.strip("`").encode()) % 256 == keys.partition_of(stream)
+        assert key == f"`{keys.stream(stream)}`"
+
+
+def test_every_type_of_event_is_listed_with_its_fields_and_what_is_in_its_detail() -> None:
+    rows = {row[0]: row for row in table("| type | when | fields | `detail` |")}
+    assert list(rows) == [f"`{tag}`" for tag in EVENT_TYPES]
+    for tag, cls in EVENT_TYPES.items():
+        _, when, fields, detail = rows[f"`{tag}`"]
+        assert when
+        assert (tag, fields, detail) == (tag, members_of(cls), members_of(inner_of(cls, "detail")))
+
+
+def test_every_shape_inside_an_event_is_listed() -> None:
+    assert {row[0].strip("`"): row[1] for row in table("| where | members |")} == shapes_today()
+
+
+def test_every_member_with_few_values_is_listed_with_them() -> None:
+    assert {row[0].strip("`"): row[1] for row in table("| member | values |")} == values_today()
+
+
+def test_every_kind_of_problem_is_explained() -> None:
+    assert [row[0].strip("`") for row in table("| kind | what it means |")] == list(KINDS)
+
+
+def test_every_link_within_the_page_leads_somewhere() -> None:
+    headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]*)\)", PAGE)) == anchors
+
+
+# --- what the types say today -------------------------------------------------------------------------------------------
+
+
+def members_of(cls: type[msgspec.Struct] | None) -> str:
+    fields = [] if cls is None else [field for field in _fields(cls) if field.encode_name != "detail"]
+    return " ".join(f"`{field.encode_name}{'' if field.required else '?'}`" for field in fields) or "none"
+
+
+def shapes_today() -> dict[str, str]:
+    """Every structure below an event, by the name of the member that holds it, in order of appearance."""
+    found: dict[str, str] = {}
+    for cls in EVENT_TYPES.values():
+        _collect_shapes(cls, found)
+    return found
+
+
+def _collect_shapes(cls: type[msgspec.Struct], found: dict[str, str]) -> None:
+    for field in _fields(cls):
+        inner = inner_of(cls, field.encode_name)
+        if inner is None:
+            continue
+        if field.encode_name != "detail":
+            known = found.setdefault(field.encode_name, members_of(inner))
+            if known != members_of(inner):
+                found[f"{field.encode_name} of {cls.__name__.lower()}"] = members_of(inner)
+        _collect_shapes(inner, found)
+
+
+def values_today() -> dict[str, str]:
+    """Every member that takes one of a closed list, with all the values it takes anywhere."""
+    found: dict[str, list[str]] = {}
+    seen: set[type[msgspec.Struct]] = set()
+
+    def collect(cls: type[msgspec.Struct]) -> None:
+        if cls in seen:
+            return
+        seen.add(cls)
+        for field in _fields(cls):
+            for value in _values_in(field.type):
+                known = found.setdefault(field.encode_name, [])
+                if value not in known:
+                    known.append(value)
+            inner = inner_of(cls, field.encode_name)
+            if inner is not None:
+                collect(inner)
+
+    for cls in EVENT_TYPES.values():
+        collect(cls)
+    return {name: " ".join(f"`{value}`" for value in values) for name, values in found.items()}
+
+
+def _fields(cls: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
+    info = inspect.type_info(cls)
+    assert isinstance(info, inspect.StructType)
+    return info.fields
+
+
+def inner_of(cls: type[msgspec.Struct], name: str) -> type[msgspec.Struct] | None:
+    return next((_struct_in(field.type) for field in _fields(cls) if field.encode_name == name), None)
+
+
+def _struct_in(kind: inspect.Type) -> type[msgspec.Struct] | None:
+    match kind:
+        case inspect.StructType():
+            return kind.cls
+        case inspect.UnionType():
+            return next((inner for one in kind.types if (inner := _struct_in(one))), None)
+        case inspect.VarTupleType():
+            return _struct_in(kind.item_type)
+        case _:
+            return None
+
+
+def _values_in(kind: inspect.Type) -> list[str]:
+    match kind:
+        case inspect.LiteralType():
+            return [str(value) for value in kind.values]
+        case inspect.EnumType():
+            return [str(member.value) for member in kind.cls]
+        case inspect.UnionType():
+            return [value for one in kind.types for value in _values_in(one)]
+        case _:
+            return []

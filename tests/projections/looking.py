@@ -1,0 +1,66 @@
+"""What the tests of views ask again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ledger import Approved, Ledger, Pending
+from ledger.stores.port import Store, StreamKey
+from projections.comparing import Compared, compare_partition
+from projections.engine import Engine, project_anew
+from projections.views import SNAPSHOTS
+
+RULES: Final = [
+    {"permission": "read", "pattern": "*", "action": "allow"},
+    {"permission": "bash", "pattern": "rm *", "action": "deny"},
+]
+
+Data = dict[tuple[int, str], dict[str, bytes]]
+
+
+async def project_all(ledger: Ledger, engine: Engine | None = None) -> int:
+    """Bring all views up to date; how many events that took."""
+    engine = engine or Engine(ledger.store)
+    return sum([(await engine.catch_up(key)).events for key in await streams(ledger.store)])
+
+
+async def streams(store: Store) -> list[StreamKey]:
+    return sorted([key async for key in store.streams()])
+
+
+async def data_of(store: Store) -> Data:
+    """Every byte of every view, snapshots and the store's own checkpoints aside."""
+    names = [(partition, name) async for partition, name in store.views.names()]
+    return {
+        (partition, name): dict(await store.view(name, partition))
+        for partition, name in names
+        if name not in (SNAPSHOTS, "checkpoints")
+    }
+
+
+async def rebuild_all(store: Store) -> None:
+    keys = await streams(store)
+    for partition in range(store.partition_count):
+        own = [key for key in keys if store.partition_of(key) == partition]
+        assert await project_anew(store, Engine(store), partition, own) == []
+
+
+async def differences(store: Store) -> list[Compared]:
+    """What `rebuild --verify` would find."""
+    names: dict[int, list[str]] = {}
+    async for partition, name in store.views.names():
+        names.setdefault(partition, []).append(name)
+    return [
+        one
+        for partition in range(store.partition_count)
+        async for one in compare_partition(store, partition, names.get(partition, []))
+        if not one.same
+    ]
+
+
+def as_rows(values: Sequence[Pending | Approved]) -> list[dict[str, Any]]:
+    """As a program reads them."""
+    return [msgspec.json.decode(msgspec.json.encode(one.as_json())) for one in values]

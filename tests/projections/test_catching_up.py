@@ -1,0 +1,248 @@
+"""Steps that count wholly or not at all: repeated, crashed, raced, and over histories that were lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ledger import DamageError, Ledger, NewerSchemaError, chain
+from ledger.errors import StoreError
+from ledger.stores.port import Store, StreamKey, ViewWrite
+from ledger.stores.redis import RedisStore
+from projections import engine as engine_module
+from projections import reading
+from projections.engine import CaughtUp, Engine, LostHistoryError, Seen, project_anew
+from projections.lag import events_behind, streams_behind
+from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
+from tests.support.backends import append_of, as_redis, written
+
+SES_1 = StreamKey("session", "ses_1")
+SHOP = StreamKey("project", "shop")
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "STEP_EVENTS", 3)
+    monkeypatch.setattr(engine_module, "PAGE_EVENTS", 7)
+
+
+async def busy_session(ledger: Ledger, requests: int = 10) -> None:
+    session = await ledger.session("ses_1", rules=RULES, project="shop", cascade_reject="none")
+    for number in range(requests):
+        await session.submit("bash", [f"git {number}"], always=["git *"], request_id=f"r{number}")
+    for number in range(0, requests, 2):
+        await session.reply(f"r{number}", "reject", actor="ann")
+
+
+async def test_what_was_projected_is_not_projected_again(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    assert await Engine(ledger.store).catch_up(SES_1) == CaughtUp(SES_1, 16, 16)
+    before = await data_of(ledger.store)
+    assert await Engine(ledger.store).catch_up(SES_1) == CaughtUp(SES_1, 16, 0)
+    assert await data_of(ledger.store) == before
+
+
+async def test_a_stream_that_is_not_there_changes_nothing(ledger: Ledger) -> None:
+    assert await Engine(ledger.store).catch_up(StreamKey("session", "ses_none")) == CaughtUp(
+        StreamKey("session", "ses_none"), 0, 0
+    )
+    assert await data_of(ledger.store) == {}
+
+
+async def test_event_by_event_and_all_at_once_give_the_same_bytes(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", rules=RULES)
+    engine = Engine(ledger.store)
+    for number in range(8):
+        await session.submit("bash", [f"git {number}"], request_id=f"r{number}")
+        await engine.catch_up(SES_1)
+        if number % 3 == 0:
+            await session.reply(f"r{number}", "once", actor="ann")
+            await engine.catch_up(SES_1)
+    live = await data_of(ledger.store)
+    await rebuild_all(ledger.store)
+    assert await data_of(ledger.store) == live
+
+
+@pytest.mark.usefixtures("small_steps")
+async def test_a_crash_between_two_steps_leaves_the_views_as_of_the_step_before(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    steps = 0
+
+    async def crash_before_the_third(_: StreamKey, seen: Sequence[Seen]) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 3:
+            raise StoreError("killed")
+
+    with pytest.raises(StoreError):
+        await Engine(ledger.store, before_step=crash_before_the_third).catch_up(SES_1)
+    assert (await reading.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 6}
+    assert len((await reading.pending_of(ledger.store, "ses_1")).rows) == 5
+    assert await differences(ledger.store) == []
+    assert await events_behind(ledger.store, [SES_1]) == {SES_1: 10}
+    assert await Engine(ledger.store).catch_up(SES_1) == CaughtUp(SES_1, 16, 10)
+    assert await differences(ledger.store) == []
+
+
+@pytest.mark.usefixtures("small_steps")
+async def test_many_projectors_at_once_count_every_event_once(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    engines = [Engine(ledger.store) for _ in range(6)]
+    caught = await asyncio.gather(*(engine.catch_up(SES_1) for engine in engines))
+    assert [one.version for one in caught] == [16] * 6
+    assert sum(one.events for one in caught) == 16
+    assert (await reading.decisions(ledger.store))["user_deny"] == 5
+    assert await differences(ledger.store) == []
+
+
+async def test_a_projector_whose_fold_is_old_goes_on_from_where_another_has_come(ledger: Ledger) -> None:
+    await busy_session(ledger, 2)
+    slow, fast = Engine(ledger.store), Engine(ledger.store)
+    await slow.catch_up(SES_1)
+    session = await ledger.attach("ses_1")
+    await session.submit("bash", ["a"])
+    await fast.catch_up(SES_1)
+    await session.submit("bash", ["b"])
+    assert (await slow.catch_up(SES_1)).events == 1
+    assert await differences(ledger.store) == []
+
+
+async def test_views_that_were_dropped_come_back_byte_for_byte(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    await ledger.grant_in_project("shop", "bash", "ls", actor="ann")
+    engine = Engine(ledger.store)
+    await project_all(ledger, engine)
+    live = await data_of(ledger.store)
+    for partition in range(ledger.store.partition_count):
+        await ledger.store.drop_views(partition)
+    assert await data_of(ledger.store) == {}
+    await project_all(ledger, engine)
+    assert await data_of(ledger.store) == live
+
+
+async def test_streams_whose_views_lag_are_found_and_no_others(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    await ledger.session("ses_2")
+    await project_all(ledger)
+    assert [keys async for keys in streams_behind(ledger.store)] == []
+    await ledger.grant_in_project("shop", "bash", "ls", actor="ann")
+    await ledger.session("ses_3")
+    found = sorted([key async for keys in streams_behind(ledger.store) for key in keys])
+    assert found == [SHOP, StreamKey("session", "ses_3")]
+    own = ledger.store.partition_of(SHOP)
+    assert [keys async for keys in streams_behind(ledger.store, [own])] == [[SHOP]]
+
+
+# --- what cannot be followed -----------------------------------------------------------------------------------------
+
+
+async def add(store: Store, payload: bytes) -> None:
+    """Append to ses_1 what no ledger would write."""
+    opening = await store.open(SES_1)
+    await written(store, payload, key=SES_1, after=opening.entries[-1].position)
+
+
+async def newer_event(store: Store) -> bytes:
+    last = (await store.open(SES_1)).entries[-1]
+    prev = chain.after_entry(last.ms, last.version, last.payload)
+    return b'{"v":9,"id":"evt_9","prev":"%s","actor":{"kind":"x","name":"y"},"event":{"type":"new"}}' % prev.encode()
+
+
+async def test_events_before_a_damaged_one_are_shown_and_the_damage_is_told(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    await add(ledger.store, b"not an event")
+    engine = Engine(ledger.store)
+    for _ in range(2):
+        with pytest.raises(DamageError, match="version 17"):
+            await engine.catch_up(SES_1)
+    assert (await reading.versions(ledger.store)) == {"session:ses_1": 16}
+    assert await differences(ledger.store) == []
+
+
+async def test_views_wait_before_an_event_of_a_newer_version(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    await add(ledger.store, await newer_event(ledger.store))
+    with pytest.raises(NewerSchemaError, match="upgrade this worker"):
+        await Engine(ledger.store).catch_up(SES_1)
+    assert (await reading.versions(ledger.store)) == {"session:ses_1": 16}
+
+
+async def test_an_entry_of_others_is_damage(server_store: RedisStore) -> None:
+    await server_store.command("XADD", server_store.keys.stream(SES_1), "5-1", "other", "x")
+    with pytest.raises(DamageError, match="something else writes to this key"):
+        await Engine(server_store).catch_up(SES_1)
+
+
+async def test_views_that_are_ahead_of_a_stream_are_noticed_and_built_anew(url: str, ledger: Ledger) -> None:
+    if url.startswith("memory"):
+        return await lost_in_memory(ledger)
+    store = as_redis(ledger.store)
+    await busy_session(ledger)
+    engine = Engine(store)
+    await project_all(ledger, engine)
+    kept = (await store.open(SES_1)).entries[:4]
+    await store.command("DEL", store.keys.stream(SES_1))
+    after = append_of().after
+    assert await store.admin.restore(SES_1, after, kept, None)
+    return await built_anew(ledger, engine)
+
+
+async def lost_in_memory(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    engine = Engine(ledger.store)
+    await project_all(ledger, engine)
+    server: Any = ledger.store._server  # type: ignore[attr-defined]
+    del server.streams[SES_1][4:]
+    await built_anew(ledger, engine)
+
+
+async def built_anew(ledger: Ledger, engine: Engine) -> None:
+    with pytest.raises(LostHistoryError, match="which its log does not hold"):
+        await engine.catch_up(SES_1)
+    assert SES_1 in [key for one in [keys async for keys in streams_behind(ledger.store)] for key in one]
+    partition = ledger.store.partition_of(SES_1)
+    keys = [key for key in await streams(ledger.store) if ledger.store.partition_of(key) == partition]
+    assert await project_anew(ledger.store, engine, partition, keys) == []
+    assert (await reading.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 4}
+    assert (await reading.decisions(ledger.store))["user_deny"] == 0
+    assert await differences(ledger.store) == []
+
+
+# --- what a comparison finds -----------------------------------------------------------------------------------------
+
+
+async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    await project_all(ledger)
+    store, partition = ledger.store, ledger.store.partition_of(SES_1)
+    planted = [
+        ViewWrite("pending", "ses_1\nr1", None),
+        ViewWrite("counts", "user_deny", 1, "count"),
+        ViewWrite("timeline:ses_1", "99", b"{}"),
+        ViewWrite("timeline:ses_9", "1", b"{}"),
+        ViewWrite("sessions", "ses_1", b'"other"'),
+    ]
+    assert await store.project(SES_1, 16, 16, planted)
+    before = await data_of(store)
+    found = [(one.view, one.as_json()["key"], one.partition) for one in await differences(store)]
+    assert sorted(found) == sorted(
+        [
+            ("pending", "ses_1 r1", partition),
+            ("counts", "user_deny", partition),
+            ("timeline:ses_1", "99", partition),
+            ("timeline:ses_9", "", partition),
+            ("sessions", "ses_1", partition),
+        ]
+    )
+    counts = next(one for one in await differences(store) if one.view == "counts")
+    assert counts.as_json() == {
+        "view": "counts",
+        "key": "user_deny",
+        "same": False,
+        "difference": {"live": 6, "rebuilt": 5},
+        "partition": partition,
+    }
+    assert await data_of(store) == before

@@ -1,0 +1,40 @@
+"""Every event has a sentence, and none grows beyond a line."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from ledger.codec import NewerEvent
+from ledger.events import Actor, Asked, AskedDetail, Event
+from ledger.grants import Recorded
+from ledger.policy.model import Verdict
+from ledger.session.state import SessionState
+from projections.sentences import _SENTENCES, QUOTED_CHARS, sentence_of
+
+AGENT = Actor("agent", "claude")
+NOTHING = SessionState(session_id="ses_1")
+
+
+@pytest.mark.parametrize("event", get_args(Event), ids=lambda event: event.__name__)
+def test_every_event_has_a_sentence(event: type) -> None:
+    assert event in _SENTENCES
+
+
+def test_a_long_command_is_cut() -> None:
+    asked = Asked(
+        request_id="r1",
+        permission="bash",
+        verdict=Verdict.ALLOW,
+        digest="",
+        policy_digest="",
+        detail=AskedDetail(patterns=("x" * 70_000,)),
+    )
+    text = sentence_of(Recorded(asked, AGENT, 0, 1, "evt_1"), NOTHING)
+    assert text == f"claude asked for bash `{'x' * (QUOTED_CHARS - 1)}…: allowed by the rules"
+
+
+def test_an_event_of_a_newer_version_is_named_as_such() -> None:
+    newer = Recorded(NewerEvent(schema=9, event_type="what"), AGENT, 0, 1, "evt_1")
+    assert sentence_of(newer, NOTHING) == "an event of a newer version of this software"

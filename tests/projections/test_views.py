@@ -1,0 +1,199 @@
+"""What each view says, on every store."""
+
+from __future__ import annotations
+
+from ledger import Ledger
+from ledger.stores.port import StreamKey
+from ledger.testing import TestClock
+from projections import reading
+from tests.projections.looking import RULES, as_rows, project_all
+
+SES_1 = StreamKey("session", "ses_1")
+SHOP = StreamKey("project", "shop")
+
+
+async def test_nothing_is_shown_of_what_was_not_projected(ledger: Ledger) -> None:
+    await (await ledger.session("ses_1")).submit("bash", ["ls"], request_id="r1")
+    assert await reading.pending(ledger.store) == reading.Reading([], {})
+    assert await reading.pending_of(ledger.store, "ses_1") == reading.Reading([], {"session:ses_1": 0})
+    assert await reading.session_summary(ledger.store, "ses_1") == reading.Reading([], {"session:ses_1": 0})
+    assert await reading.timeline(ledger.store, "ses_1") == reading.Reading([], {"session:ses_1": 0})
+    assert await reading.sessions_of_request(ledger.store, "r1") == []
+
+
+async def test_pending_shows_what_the_ledger_shows_with_the_version_it_is_as_of(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", rules=RULES)
+    await session.submit("bash", ["git push"], always=["git *"], metadata={"why": "ü"}, request_id="r2")
+    await session.submit("edit", ["a.py"], request_id="r1")
+    await project_all(ledger)
+    shown = await reading.pending_of(ledger.store, "ses_1")
+    assert shown.rows == as_rows(await session.pending())
+    assert shown.as_of == {"session:ses_1": 3}
+
+
+async def test_what_was_answered_is_pending_no_more(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", cascade_reject="none")
+    for request_id in ("r1", "r2", "r3"):
+        await session.submit("bash", [request_id], request_id=request_id)
+    await project_all(ledger)
+    await session.reply("r2", "reject", actor="ann")
+    await project_all(ledger)
+    shown = await reading.pending_of(ledger.store, "ses_1")
+    assert [row["request_id"] for row in shown.rows] == ["r1", "r3"]
+    assert shown.as_of == {"session:ses_1": 5}
+
+
+async def test_a_client_that_connects_moves_the_deadline_of_all_that_wait(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1")
+    await session.submit("bash", ["a"], request_id="r1")
+    await session.submit("bash", ["b"], request_id="r2")
+    await project_all(ledger)
+    clock.advance("1d")
+    await session.connect("phone", actor="ann")
+    await project_all(ledger)
+    shown = await reading.pending_of(ledger.store, "ses_1")
+    assert [row["deadline"] for row in shown.rows] == [one.as_json()["deadline"] for one in await session.pending()]
+
+
+async def test_across_sessions_the_nearest_deadline_comes_first(ledger: Ledger, clock: TestClock) -> None:
+    for number in range(12):
+        session = await ledger.session(f"ses_{number}")
+        await session.submit("bash", ["x"], request_id=f"r{number}")
+        clock.advance("1s")
+    await project_all(ledger)
+    shown = await reading.pending(ledger.store)
+    assert shown.rows == as_rows(await ledger.pending())
+    assert shown.as_of == {f"session:ses_{number}": 2 for number in range(12)}
+
+
+async def test_approved_shows_grants_in_force_of_session_and_project(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1", project="shop")
+    kept = await session.grant("bash", "ls *", actor="ann")
+    gone = await session.grant("bash", "rm *", actor="ann")
+    brief = await session.grant("edit", "*", expires_in_ms=1000, actor="ann")
+    shared = await ledger.grant_in_project("shop", "bash", "git *", actor="bob")
+    await session.revoke(gone.grant.grant_id)
+    await project_all(ledger)
+
+    shown = await reading.approved_of_session(ledger.store, "ses_1", clock.now_ms())
+    assert shown.rows == as_rows([kept, brief, shared])
+    assert shown.as_of == {"session:ses_1": 5, "project:shop": 1}
+    assert (await reading.approved_in_project(ledger.store, "shop", clock.now_ms())).rows == as_rows([shared])
+    clock.advance("1s")
+    shown = await reading.approved_of_session(ledger.store, "ses_1", clock.now_ms())
+    assert shown.rows == as_rows(await session.approved())
+
+
+async def test_recent_sessions_come_newest_first_with_how_their_requests_ended(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    old = await ledger.session("ses_old", project="shop", agent="build", rules=RULES)
+    await old.submit("read", ["a"])
+    await old.submit("bash", ["rm -rf /"])
+    await old.submit("bash", ["x"], request_id="r1")
+    await old.reply("r1", "reject", message="no", actor="ann")
+    await old.close()
+    clock.advance("1s")
+    await (await ledger.session("ses_new")).submit("bash", ["y"])
+    await project_all(ledger)
+    shown = await reading.recent_sessions(ledger.store)
+    assert [row["session"] for row in shown.rows] == ["ses_new", "ses_old"]
+    assert shown.rows[1] == {
+        "session": "ses_old",
+        "project": "shop",
+        "agent": "build",
+        "parent": None,
+        "opened_at": "2027-01-15T08:00:00.000Z",
+        "closed_at": "2027-01-15T08:00:00.000Z",
+        "at": "2027-01-15T08:00:00.000Z",
+        "version": 6,
+        "pending": 0,
+        "clients": 0,
+        "dialect": "opencode",
+        "outcomes": {"allowed": 1, "denied": 1, "corrected": 1},
+    }
+    assert (shown.rows[0]["pending"], shown.rows[0]["outcomes"]) == (1, {})
+    assert shown.as_of == {"session:ses_new": 2, "session:ses_old": 6}
+    assert [row["session"] for row in (await reading.recent_sessions(ledger.store, 1)).rows] == ["ses_new"]
+
+
+async def test_the_timeline_tells_each_event_in_a_sentence(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", project="shop", agent="build", actor="claude")
+    await session.submit("bash", ["git push"], always=["git *"], request_id="r1", actor="claude")
+    await session.reply("r1", "always", actor="ann")
+    await session.close(reason="done", actor="claude")
+    await project_all(ledger)
+    shown = await reading.timeline(ledger.store, "ses_1")
+    assert [(row["version"], row["type"], row["request_id"], row["text"]) for row in shown.rows] == [
+        (1, "session_opened", None, "claude opened the session in project shop for build"),
+        (2, "asked", "r1", "claude asked for bash `git push`: waits for 7 days (unattended)"),
+        (3, "replied", "r1", "ann allowed bash `git push` (always), remembered for the project: `git *`"),
+        (4, "session_closed", None, "claude closed the session: done"),
+    ]
+    assert shown.rows[2]["actor"] == {"kind": "person", "name": "ann", "via": None}
+    assert shown.as_of == {"session:ses_1": 4}
+
+
+async def test_the_timeline_is_read_page_by_page(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", rules=RULES)
+    for _ in range(9):
+        await session.submit("read", ["a"])
+    await project_all(ledger)
+    pages = [await reading.timeline(ledger.store, "ses_1", after, 4) for after in (0, 4, 8, 12)]
+    assert [[row["version"] for row in page.rows] for page in pages] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10], []]
+
+
+async def test_a_request_id_leads_to_all_the_sessions_that_know_it(ledger: Ledger) -> None:
+    for name in ("ses_1", "ses_2"):
+        await (await ledger.session(name)).submit("bash", ["x"], request_id="r1")
+    await (await ledger.session("ses_3")).submit("bash", ["x"], request_id="r11")
+    await project_all(ledger)
+    assert await reading.sessions_of_request(ledger.store, "r1") == ["ses_1", "ses_2"]
+    assert await reading.sessions_of_request(ledger.store, "r11") == ["ses_3"]
+    assert await reading.sessions_of_request(ledger.store, "r") == []
+
+
+async def test_a_grant_leads_to_its_stream_also_after_it_was_revoked(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", project="shop")
+    own = await session.grant("bash", "ls", actor="ann")
+    shared = await ledger.grant_in_project("shop", "bash", "ls", actor="ann")
+    await session.revoke(own.grant.grant_id)
+    await project_all(ledger)
+    assert await reading.stream_of_grant(ledger.store, own.grant.grant_id) == SES_1
+    assert await reading.stream_of_grant(ledger.store, shared.grant.grant_id) == SHOP
+    assert await reading.stream_of_grant(ledger.store, "grn_none") is None
+
+
+async def test_each_ask_counts_once_by_whose_decision_it_was(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1", rules=RULES, cascade_reject="none")
+    await session.submit("read", ["a"], request_id="same")
+    await session.submit("read", ["a"], request_id="same")
+    await session.submit("bash", ["rm x"])
+    for request_id in ("yes", "no", "late", "never", "left"):
+        await session.submit("bash", [request_id], request_id=request_id)
+    await session.reply("yes", "once", actor="ann")
+    await session.reply("yes", "once", actor="ann")
+    await session.reply("no", "reject", actor="ann")
+    await session.cancel("left")
+    clock.advance("8d")
+    other = await ledger.session("ses_2")
+    await other.submit("bash", ["x"])
+    await other.close()
+    await session.submit("read", ["b"])
+    await project_all(ledger)
+    assert await reading.decisions(ledger.store) == {
+        "auto_allow": 2,
+        "auto_deny": 1,
+        "user_allow": 1,
+        "user_deny": 1,
+        "timeout": 2,
+        "cancelled": 2,
+    }
+
+
+async def test_what_a_view_is_as_of_is_told_for_every_stream(ledger: Ledger) -> None:
+    await ledger.session("ses_1")
+    await ledger.grant_in_project("shop", "bash", "*", actor="ann")
+    assert await reading.versions(ledger.store) == {}
+    await project_all(ledger)
+    assert await reading.versions(ledger.store) == {"session:ses_1": 1, "project:shop": 1}

@@ -1,0 +1,122 @@
+"""URLs: which are taken, and that their secrets never come out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ledger.errors import InputError
+from ledger.stores.memory import MemoryStore
+from ledger.stores.opening import default_home, embedded_folder, open_store, redact
+from ledger.stores.redis import RedisStore
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://localhost",
+        "redis://localhost:6380/2",
+        "redis://user:pass@localhost",
+        "rediss://:pass@localhost:6380",
+        "rediss://localhost?ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/ca.pem",
+        "unix:///run/redis.sock",
+        "unix:///run/redis.sock?db=2",
+        "unix://user:pass@/run/re@dis.sock",
+    ],
+)
+def test_urls_of_servers_open_a_store_without_connecting(url: str) -> None:
+    assert isinstance(open_store(url), RedisStore)
+
+
+def test_a_memory_without_a_name_is_new_each_time_and_one_with_a_name_is_shared() -> None:
+    def server_of(url: str) -> object:
+        store = open_store(url)
+        assert isinstance(store, MemoryStore)
+        return store._server
+
+    assert server_of("memory://") is not server_of("memory://")
+    assert server_of("memory://shared-name") is server_of("memory://shared-name")
+    assert server_of("memory://shared-name") is not server_of("memory://other-name")
+
+
+@pytest.mark.parametrize("url", ["", "localhost:6379", "http://localhost", "redis:/localhost", "REDIS//x", "mysql://x"])
+def test_other_urls_are_refused_with_those_that_are_known(url: str) -> None:
+    with pytest.raises(InputError, match="use one of redis://, rediss://, unix://, embedded:///folder, memory://"):
+        open_store(url)
+
+
+@pytest.mark.parametrize("scheme", ["redis+cluster", "redis+sentinel"])
+def test_what_a_later_version_serves_is_named_so(scheme: str) -> None:
+    with pytest.raises(InputError, match="is not served by this version yet"):
+        open_store(f"{scheme}://localhost")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://localhost:port",
+        "redis://localhost:99999",
+        "redis://[::1",
+        "unix://",
+        "redis://localhost?no_such_option=1",
+        "redis://localhost?socket_keepalive=perhaps&health_check_interval=soon",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_refused_before_anything_connects(url: str) -> None:
+    with pytest.raises(InputError, match=r"the URL `.*` cannot be read"):
+        open_store(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://localhost:6379/1", "redis://localhost:6379/1"),
+        ("redis://:s3cret@localhost:6379/1", "redis://:***@localhost:6379/1"),
+        ("rediss://me:s3cret@localhost", "rediss://me:***@localhost"),
+        ("redis://s3cret@localhost", "redis://***@localhost"),
+        ("unix://:s3cret@/run/redis.sock?db=1", "unix://:***@/run/redis.sock?db=1"),
+        ("unix:///run/re@dis.sock", "unix:///run/re@dis.sock"),
+        ("redis://localhost?username=me&password=s3cret", "redis://localhost?username=me&password=***"),
+        ("redis://localhost?db=1&ssl_password=s3cret", "redis://localhost?db=1&ssl_password=***"),
+    ],
+)
+def test_a_url_is_shown_without_its_secrets(url: str, shown: str) -> None:
+    assert redact(url) == shown
+
+
+SLOPPY = [
+    "redis://:s3cret/more@localhost:6379",
+    "redis://me:s3cret#more@localhost",
+    "redis://me:s3cret?more@localhost",
+    "redis://:s3cret@more@localhost:x",
+    "redis://:12345/s3cret@localhost",
+    "redis://:s3cret[@localhost",
+    "redis://[:s3cret@localhost",
+    "mysql://me:s3cret@localhost",
+    "mysql://me:s3/s3cret@localhost",
+    "redis://localhost:x?password=s3cret",
+    "unix://:s3cret@",
+]
+
+
+@pytest.mark.parametrize("url", SLOPPY)
+def test_a_password_that_makes_a_url_unreadable_is_not_told(url: str) -> None:
+    with pytest.raises(InputError) as caught:
+        open_store(url)
+    told = f"{caught.value} {caught.value.as_json()} {caught.value.__cause__ or ''}"
+    assert "s3" not in told
+    assert "12345" not in told
+    assert "s3" not in redact(url)
+
+
+def test_an_embedded_folder_is_the_urls_path_or_the_usual_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert embedded_folder("embedded:///data/my%20ledger") == Path("/data/my ledger")
+    monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(tmp_path / "named"))
+    assert embedded_folder("embedded://") == tmp_path / "named"
+    monkeypatch.delenv("PERMISSION_LEDGER_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert default_home() == tmp_path / "data" / "permission-ledger"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_home() == tmp_path / ".local" / "share" / "permission-ledger"

@@ -1,0 +1,224 @@
+"""What those who look after a ledger ask of a store; the same on every store."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.limits import FEED_LENGTH_COUNT
+from ledger.stores.admin import PartitionFacts, RawEntry
+from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
+from ledger.stores.redis import RedisStore
+from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, as_redis, entries, log_of, written
+
+ALL = range(PARTITION_COUNT)
+MS = 1_700_000_000_000
+THREE = entries(MS, 1, [b"a", b"b", b"c"])
+LONG_MS = 3_600_000
+
+
+# --- views -----------------------------------------------------------------------------------------------------------
+
+
+async def test_several_views_are_read_as_of_one_instant(store: Store) -> None:
+    writes = [
+        ViewWrite("pending", "per_1", b"\x00one"),
+        ViewWrite("recent", "ses_1", 1_800_000_000_000, "sorted"),
+        ViewWrite("counts", "allowed", 3, "count"),
+    ]
+    await store.project(SESSION, 0, 1, writes)
+    assert await store.views.read(store.partition_of(SESSION), ["pending", "recent", "counts", "none"]) == {
+        "pending": {"per_1": b"\x00one"},
+        "recent": {"ses_1": b"1800000000000"},
+        "counts": {"allowed": b"3"},
+        "none": {},
+    }
+
+
+async def test_some_fields_are_read_in_the_order_asked_for(store: Store) -> None:
+    await store.project(SESSION, 0, 1, [ViewWrite("pending", name, name.encode()) for name in "abc"])
+    partition = store.partition_of(SESSION)
+    assert await store.views.fields("pending", partition, ["c", "x", "a"]) == [b"c", None, b"a"]
+    assert await store.views.fields("pending", partition, []) == []
+
+
+async def test_the_highest_of_all_partitions_come_first(store: Store) -> None:
+    for number in range(20):
+        key = StreamKey("session", f"ses_{number:02}")
+        await store.project(key, 0, 1, [ViewWrite("recent", key.id, number // 2, "sorted")])
+    assert await store.views.highest("recent", 3) == [("ses_18", 9), ("ses_19", 9), ("ses_16", 8)]
+    assert len(await store.views.highest("recent", 100)) == 20
+
+
+async def test_names_are_found_by_how_they_begin_in_all_partitions(store: Store) -> None:
+    for number in range(9):
+        key = StreamKey("session", f"ses_{number}")
+        names = [f"r{number % 3}\n{key.id}", f"r{number % 3}ü\n{key.id}"]
+        await store.project(key, 0, 1, [ViewWrite("requests", name, 0, "sorted") for name in names])
+    assert await store.views.starting("requests", "r1\n") == ["r1\nses_1", "r1\nses_4", "r1\nses_7"]
+    assert await store.views.starting("requests", "r1ü\n") == ["r1ü\nses_1", "r1ü\nses_4", "r1ü\nses_7"]
+    assert await store.views.starting("requests", "r\n") == []
+
+
+async def test_every_view_that_holds_anything_is_named(store: Store) -> None:
+    assert [one async for one in store.views.names()] == []
+    await written(store, b"x")
+    await store.project(SESSION, 0, 1, [ViewWrite("pending", "a", b"1"), ViewWrite("timeline:ses:1", "1", b"x")])
+    own = store.partition_of(SESSION)
+    found = {one async for one in store.views.names()} - {(own, "checkpoints")}
+    assert found == {(own, "pending"), (own, "timeline:ses:1")}
+
+
+async def test_views_that_are_expected_are_dropped_with_those_that_are_found(store: Store) -> None:
+    await store.project(SESSION, 0, 1, [ViewWrite("pending", "a", b"1"), ViewWrite("other", "a", b"1")])
+    own = store.partition_of(SESSION)
+    await store.drop_views(own, ("pending", "never_there"))
+    assert [one async for one in store.views.names()] == []
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+async def test_entries_are_read_raw(store: Store) -> None:
+    head = await written(store, b"a", b"b")
+    raw = await store.admin.raw(SESSION, START, 10)
+    assert raw == (RawEntry(f"{head.ms}-1", ((b"d", b"a"),)), RawEntry(f"{head.ms}-2", ((b"d", b"b"),)))
+    assert await store.admin.raw(SESSION, Position.parse(raw[0].id), 10) == raw[1:]
+    assert await store.admin.raw(PROJECT, START, 10) == ()
+
+
+async def test_entries_of_others_are_read_raw_too(server_store: RedisStore) -> None:
+    await server_store.command("XADD", server_store.keys.stream(SESSION), "7-0", "x", "1", "y", "2")
+    assert await server_store.admin.raw(SESSION, START, 10) == (RawEntry("7-0", ((b"x", b"1"), (b"y", b"2"))),)
+
+
+async def test_the_last_entries_of_many_streams_are_read_at_once(store: Store) -> None:
+    head = await written(store, b"a", b"b")
+    assert await store.admin.heads([PROJECT, SESSION]) == [START, head]
+    assert await store.admin.heads([]) == []
+
+
+async def test_restored_entries_bear_their_own_ids(backend: Backend) -> None:
+    store, other = await backend.open(), await backend.open()
+    assert await store.admin.restore(SESSION, START, THREE, None)
+    assert await log_of(other) == THREE
+    info = await other.info(SESSION)
+    assert info is not None
+    assert (info.length, info.entries_added, info.last) == (3, 3, Position(MS, 3))
+    head = await written(other, b"d", after=Position(MS, 3))
+    assert head.version == 4
+
+
+async def test_restoring_goes_on_after_what_is_there_and_twice_is_once(store: Store) -> None:
+    assert await store.admin.restore(SESSION, START, THREE[:2], None)
+    assert await store.admin.restore(SESSION, Position(MS, 2), THREE[2:], None)
+    assert await store.admin.restore(SESSION, Position(MS, 2), THREE[2:], None)
+    assert await log_of(store) == THREE
+
+
+@pytest.mark.parametrize(
+    ("after", "some"),
+    [
+        (START, THREE[:1]),
+        (Position(MS, 1), THREE[1:]),
+        (Position(MS, 3), entries(MS, 4, [b"x"])),
+        (START, (Entry(MS, 2, b"other"),)),
+    ],
+)
+async def test_a_stream_that_ends_elsewhere_is_left_as_it_is(
+    store: Store, after: Position, some: tuple[Entry, ...]
+) -> None:
+    assert await store.admin.restore(SESSION, START, THREE[:2], None)
+    assert not await store.admin.restore(SESSION, after, some, None)
+    assert await log_of(store) == THREE[:2]
+
+
+async def test_restoring_tells_the_feed_and_sets_the_deadline(store: Store) -> None:
+    assert await store.admin.restore(SESSION, START, THREE, Due(MS + 5))
+    (line,) = await store.read_feed(ALL, "views", "one", 10)
+    assert (line.key, line.version) == (SESSION, 3)
+    assert await store.due(None, 10) == [("ses_1", MS + 5)]
+    assert await store.admin.restore(SESSION, Position(MS, 3), entries(MS, 4, [b"d"]), Due(None))
+    assert await store.due(None, 10) == [("ses_1", None)]
+
+
+# --- feeds -----------------------------------------------------------------------------------------------------------
+
+
+async def overrun(store: Store, head: Position, lines: int) -> Position:
+    for _ in range(lines):
+        head = await written(store, b"x", after=head)
+    return head
+
+
+async def test_a_feed_that_is_read_in_time_has_no_gap(store: Store) -> None:
+    assert await store.admin.gaps(ALL, "views") == []
+    head = await written(store, b"a")
+    await store.read_feed(ALL, "views", "one", 10)
+    assert await store.admin.gaps(ALL, "views") == []
+    await overrun(store, head, 3)
+    assert await store.admin.gaps(ALL, "views", 0) == []
+
+
+async def test_lines_that_were_dropped_before_they_were_read_are_a_gap_until_the_next_are_read(store: Store) -> None:
+    head = await written(store, b"a")
+    await store.read_feed(ALL, "views", "one", 10)
+    await overrun(store, head, FEED_LENGTH_COUNT + 1)
+    own = store.partition_of(SESSION)
+    assert await store.admin.gaps(ALL, "views") == [own]
+    assert await store.admin.gaps([one for one in ALL if one != own], "views") == []
+    items = await store.read_feed(ALL, "views", "one", 5000)
+    assert await store.admin.gaps(ALL, "views") == []
+    await store.acknowledge("views", items)
+
+
+async def test_lines_that_were_dropped_before_they_were_acknowledged_are_a_gap_when_they_are_old(store: Store) -> None:
+    head = await written(store, b"a")
+    await store.read_feed(ALL, "views", "dead", 10)
+    head = await overrun(store, head, FEED_LENGTH_COUNT)
+    items = await store.read_feed(ALL, "views", "one", 5000)
+    await store.acknowledge("views", items)
+    own = store.partition_of(SESSION)
+    assert await store.admin.gaps(ALL, "views") == []
+    assert await store.admin.gaps(ALL, "views", LONG_MS) == []
+    assert await store.admin.gaps(ALL, "views", 0) == [own]
+
+
+async def test_a_partition_tells_its_feed_its_groups_and_what_is_due(store: Store) -> None:
+    head = await written(store, b"a", due=Due(5))
+    await written(store, b"b", after=head)
+    await store.read_feed(ALL, "views", "one", 1)
+    own = store.partition_of(SESSION)
+    facts = await store.admin.partitions()
+    assert [one for one in facts if one.partition != own] == [
+        PartitionFacts(partition=one, feed_count=0, due_count=0, groups=()) for one in ALL if one != own
+    ]
+    (mine,) = (one for one in facts if one.partition == own)
+    assert (mine.feed_count, mine.due_count) == (2, 1)
+    (group,) = mine.groups
+    assert (group.name, group.consumer_count, group.pel_count, group.lag_count) == ("views", 1, 1, 1)
+
+
+async def test_names_of_consumers_that_owe_nothing_are_dropped(server_backend: Backend) -> None:
+    store = as_redis(await server_backend.open())
+    head = await written(store, b"a")
+    done = await store.read_feed(ALL, "views", "done", 10)
+    await store.acknowledge("views", done)
+    await written(store, b"b", after=head)
+    await store.read_feed(ALL, "views", "owing", 10)
+
+    async def names() -> set[str]:
+        feed = store.keys.feed(store.partition_of(SESSION))
+        return {facts[1].decode() for facts in await store.command("XINFO", "CONSUMERS", feed, "views")}
+
+    await store.admin.forget_consumers(ALL, "views", LONG_MS)
+    assert await names() == {"done", "owing"}
+    await store.admin.leave_group(ALL, "views", "owing")
+    assert await names() == {"done", "owing"}
+    await store.admin.forget_consumers(ALL, "views", 0)
+    assert await names() == {"owing"}
+
+
+async def test_a_server_tells_its_version_and_its_settings(server_store: RedisStore) -> None:
+    facts = await server_store.admin.server_facts()
+    assert {"redis_version", "maxmemory_policy", "aof_enabled", "role"} <= set(facts)
+    assert (facts["config_appendonly"], facts["config_maxmemory-policy"]) == ("no", "noeviction")

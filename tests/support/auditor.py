@@ -1,0 +1,118 @@
+"""A second, slow opinion on a session's history, written from the design and not from the fold.
+
+It reads events one by one and fails at the first that could not have happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from ledger.events import (
+    Asked,
+    Cancelled,
+    ClientConnected,
+    DeadlineMoved,
+    Expired,
+    Granted,
+    Reopened,
+    Replied,
+    SessionClosed,
+    SessionOpened,
+)
+from ledger.grants import Recorded
+from ledger.policy import Verdict
+
+Status = Literal["pending", "allowed by rules", "settled"]
+
+
+class Auditor:
+    """Who waits until when, told from the log alone. Times are server ms."""
+
+    def __init__(self) -> None:
+        self.status: dict[str, Status] = {}
+        self.deadline: dict[str, int | None] = {}
+        self.asked: dict[str, Asked | Reopened] = {}
+        self.asked_ms: dict[str, int] = {}
+        self.unattended: set[str] = set()
+        self.closed = False
+        self.version = 0
+        self.ms = 0
+
+    def read(self, records: Iterable[Recorded]) -> Auditor:
+        for recorded in records:
+            self._read(recorded)
+        return self
+
+    def waiting(self) -> list[str]:
+        """In order of asking, a reopened request by when it was asked first."""
+        return [request_id for request_id, status in self.status.items() if status == "pending"]
+
+    def _read(self, recorded: Recorded) -> None:
+        assert recorded.version == self.version + 1, "versions are contiguous"
+        assert recorded.ms >= self.ms, "time never runs back"
+        self.version, self.ms = recorded.version, recorded.ms
+        event, ms = recorded.event, recorded.ms
+        match event:
+            case SessionOpened():
+                assert recorded.version == 1
+            case Asked():
+                assert not self.closed
+                assert event.request_id not in self.status, "a request is asked once"
+                self._judged(event, event.verdict, ms)
+            case Reopened():
+                assert self.status[event.request_id] == "allowed by rules"
+                assert event.verdict is not Verdict.ALLOW
+                self._judged(event, event.verdict, ms)
+            case Replied():
+                self._ends(event.request_id)
+                assert event.outcome != "allowed" or self._in_time(event.request_id, ms), "no allow after the deadline"
+                assert (event.outcome == "allowed") == (event.reply != "reject")
+            case Expired():
+                self._ends(event.request_id)
+                assert not self._in_time(event.request_id, ms), "no expiry before the deadline"
+            case Cancelled():
+                self._ends(event.request_id)
+            case DeadlineMoved():
+                assert self.status[event.request_id] == "pending"
+                assert event.request_id not in self.unattended, "a deadline moves once"
+                self._give(event.request_id, "unattended", event.duration_ms, ms)
+            case ClientConnected():
+                assert not self.closed
+                for request_id in self.unattended & set(self.waiting()):
+                    self._give(request_id, "unattended", self.asked[request_id].unattended_ms, ms)
+            case SessionClosed():
+                assert not self.closed, "a session closes once"
+                assert self.waiting() == [], "closing ends everything"
+                self.closed = True
+            case Granted():
+                assert not self.closed
+            case _:
+                pass
+
+    def _judged(self, event: Asked | Reopened, verdict: Verdict, ms: int) -> None:
+        request_id = event.request_id
+        self.asked[request_id], self.asked_ms[request_id] = event, ms
+        if verdict is Verdict.ASK:
+            assert event.tier is not None
+            self.status[request_id] = "pending"
+            self._give(request_id, event.tier, event.duration_ms, ms)
+        else:
+            self.status[request_id] = "allowed by rules" if verdict is Verdict.ALLOW else "settled"
+
+    def _give(self, request_id: str, tier: str, duration_ms: int | None, ms: int) -> None:
+        deadline = None if duration_ms is None else ms + duration_ms
+        if tier == "unattended":
+            self.unattended.add(request_id)
+            cap_ms = self.asked[request_id].cap_ms
+            if deadline is not None and cap_ms is not None:
+                deadline = min(deadline, self.asked_ms[request_id] + cap_ms)
+        self.deadline[request_id] = deadline
+
+    def _ends(self, request_id: str) -> None:
+        assert self.status.get(request_id) == "pending", "a request ends once"
+        self.status[request_id] = "settled"
+
+    def _in_time(self, request_id: str, ms: int) -> bool:
+        deadline = self.deadline[request_id]
+        return deadline is None or ms < deadline

@@ -1,0 +1,110 @@
+"""The command line as a shell runs it: a process of its own, its output, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PROGRAM: Final = (sys.executable, "-m", "workers.cli")
+
+
+class Ran(NamedTuple):
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The JSON objects on stdout."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def row(self) -> dict[str, Any]:
+        (row,) = self.rows
+        return row
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The one JSON object on stderr."""
+        error: dict[str, Any] = json.loads(self.err)
+        return error
+
+
+class CommandLine:
+    """Runs commands on one server."""
+
+    def __init__(self, url: str, environment: Mapping[str, str] | None = None) -> None:
+        self.url = url
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PERMISSION_LEDGER_")},
+            "PERMISSION_LEDGER_URL": url,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "error",
+            **(environment or {}),
+        }
+
+    def __call__(self, *words: str | Path, code: int | None = None, **environment: str) -> Ran:
+        """Run a command to its end; fails when the exit code is not the one that was named."""
+        done = subprocess.run(
+            [*PROGRAM, *map(str, words)],
+            cwd=ROOT,
+            env={**self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        ran = Ran(done.returncode, done.stdout, done.stderr)
+        assert code is None or ran.code == code, ran
+        return ran
+
+    def started(self, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
+        """A command that runs beside the test; gone after the block."""
+        return self._beside([*PROGRAM, *words])
+
+    def beside(self, program: str) -> AbstractContextManager[subprocess.Popen[str]]:
+        """A Python program with the same environment."""
+        return self._beside([sys.executable, "-c", program])
+
+    @contextmanager
+    def _beside(self, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            with process:
+                yield process
+                if process.poll() is None:
+                    process.kill()
+        finally:
+            process.kill()
+
+
+def ended(process: subprocess.Popen[str]) -> Ran:
+    """The rest of what a started command says, when it has ended by itself."""
+    out, err = process.communicate(timeout=20)
+    return Ran(process.returncode, out, err)
+
+
+def interrupted(process: subprocess.Popen[str]) -> Ran:
+    """What a started command says to Ctrl-C."""
+    process.send_signal(signal.SIGINT)
+    return ended(process)

@@ -1,0 +1,178 @@
+"""Commands as the tests of sessions say them: short, and checked as everything from outside is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from ledger.events import Actor, CancelCause, Opinion, Presence, ReplyKind, Settings, ToolRef
+from ledger.policy import Layer, PolicySource, digest
+from ledger.project import GrantInProject, ProjectState, RevokeInProject
+from ledger.requests import make_question
+from ledger.session.commands import (
+    Ask,
+    Cancel,
+    Close,
+    Connect,
+    Disconnect,
+    MakeGrant,
+    NoteNotification,
+    NoteToolFinished,
+    Open,
+    PassLock,
+    Recheck,
+    Release,
+    Reply,
+    Revoke,
+    TakeLock,
+)
+from tests.support.scenario import AS_IT_STANDS, AS_OPENED, HasInboxOpen
+
+AGENT: Final = Actor("agent", "claude")
+ANN: Final = Actor("person", "ann", "web")
+BOB: Final = Actor("person", "bob", "web")
+ROOT: Final = Actor("local", "root@host")
+
+Rules: TypeAlias = Mapping[str, str | Mapping[str, str]]
+
+
+def source(rules: Rules | None = None, *, dialect: str = "opencode", **options: Any) -> PolicySource:
+    layers = (Layer("project", config={"permission": rules}, file="opencode.json"),) if rules else ()
+    return PolicySource(dialect, layers, options)
+
+
+def opens(
+    rules: Rules | None = None,
+    *,
+    project: str | None = None,
+    settings: Settings | None = None,
+    dialect: str = "opencode",
+    agent: str | None = None,
+    **options: Any,
+) -> Open:
+    policy = source(rules, dialect=dialect, **options)
+    return Open(
+        actor=AGENT, project=project, agent=agent, policy=policy, policy_digest=digest(policy), settings=settings
+    )
+
+
+def asks(
+    request_id: str,
+    *patterns: str,
+    permission: str = "bash",
+    always: tuple[str, ...] = (),
+    metadata: dict[str, Any] | None = None,
+    message_id: str | None = None,
+    tool_name: str | None = None,
+    tool_input: Any = None,
+    parent: str | None = None,
+    opinions: tuple[Opinion, ...] = (),
+    by: Actor = AGENT,
+) -> Ask:
+    tool = ToolRef(message_id, f"call_{request_id}") if message_id else None
+    question = make_question(
+        permission, patterns, always=always, metadata=metadata, tool=tool, tool_name=tool_name, tool_input=tool_input
+    )
+    return Ask(
+        actor=by,
+        request_id=request_id,
+        call=question.call,
+        digest=question.digest,
+        policy=AS_OPENED,
+        always=question.always,
+        metadata=question.metadata,
+        tool=question.tool,
+        parent=parent,
+        opinions=opinions,
+        project=AS_IT_STANDS,
+    )
+
+
+def rechecks(asked: Ask) -> Recheck:
+    """What an asker does when the project's stream turns out to be newer than what it was judged by."""
+    return Recheck(
+        actor=asked.actor, request_id=asked.request_id, call=asked.call, policy=AS_OPENED, project=AS_IT_STANDS
+    )
+
+
+def replies(
+    request_id: str,
+    reply: ReplyKind,
+    *,
+    by: Actor = ANN,
+    message: str | None = None,
+    shown: str | None = None,
+    client: str | None = None,
+    administrator: bool = False,
+) -> Reply:
+    return Reply(
+        actor=by,
+        request_id=request_id,
+        reply=reply,
+        policy=AS_OPENED,
+        message=message,
+        digest=shown,
+        client_id=client,
+        administrator=administrator,
+        project=AS_IT_STANDS,
+    )
+
+
+def releases(request_id: str | None = None, *, project: ProjectState = AS_IT_STANDS) -> Release:
+    return Release(actor=ANN, policy=AS_OPENED, project=project, request_id=request_id)
+
+
+def grants(grant_id: str, permission: str, pattern: str, *, expires_in_ms: int | None = None) -> MakeGrant:
+    return MakeGrant(actor=ANN, grant_id=grant_id, permission=permission, pattern=pattern, expires_in_ms=expires_in_ms)
+
+
+def revokes(grant_id: str, reason: str | None = None) -> Revoke:
+    return Revoke(actor=BOB, grant_id=grant_id, reason=reason)
+
+
+def grants_in_project(
+    grant_id: str, permission: str, pattern: str, *, expires_in_ms: int | None = None
+) -> GrantInProject:
+    return GrantInProject(
+        actor=ANN, grant_id=grant_id, permission=permission, pattern=pattern, expires_in_ms=expires_in_ms
+    )
+
+
+def revokes_in_project(grant_id: str) -> RevokeInProject:
+    return RevokeInProject(actor=BOB, grant_id=grant_id)
+
+
+def connects(client_id: str, name: str = "ann") -> Connect:
+    return Connect(actor=ANN, client_id=client_id, name=name)
+
+
+def disconnects(client_id: str) -> Disconnect:
+    return Disconnect(actor=ANN, client_id=client_id)
+
+
+def has_inbox_open(client_id: str, name: str = "ann") -> HasInboxOpen:
+    return HasInboxOpen(Presence(client_id, name))
+
+
+def takes_lock(client_id: str) -> TakeLock:
+    return TakeLock(actor=ANN, client_id=client_id)
+
+
+def passes_lock(client_id: str, to: str) -> PassLock:
+    return PassLock(actor=ANN, client_id=client_id, to=to)
+
+
+def cancels(request_id: str, cause: CancelCause = "asker_gave_up", reason: str | None = None) -> Cancel:
+    return Cancel(actor=AGENT, request_id=request_id, cause=cause, reason=reason)
+
+
+def closes(reason: str | None = None) -> Close:
+    return Close(actor=AGENT, reason=reason)
+
+
+def finishes_tool(request_id: str | None, *, digest: str | None = None, ok: bool = True) -> NoteToolFinished:
+    return NoteToolFinished(actor=AGENT, request_id=request_id, digest=digest, ok=ok, output="done")
+
+
+def notifies(request_id: str) -> NoteNotification:
+    return NoteNotification(actor=AGENT, request_id=request_id, service="ntfy", result="sent", text="look")

@@ -1,0 +1,306 @@
+"""Given, when, then for the decider: a session that lives in a test, on a clock that the test moves.
+
+    given(opens(), connects("phone"), asks("per_1", "git push"), later("30s"))
+        .when(replies("per_1", "once"))
+        .then(Replied(request_id="per_1", reply="once", outcome="allowed"))
+
+A history is commands, events as the log may hold them, and spans of time. Every command is preceded by settling what
+is due, as `ledger.stream` does it, and every event passes through its bytes and the chain before it is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from ledger import chain, codec
+from ledger.durations import parse_duration
+from ledger.errors import LedgerError
+from ledger.events import Actor, Event, Presence, Replied, Value
+from ledger.grants import Recorded, derived_event_id
+from ledger.policy import Policy, PolicySource, compile_policy
+from ledger.project import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
+from ledger.results import Result, result_of
+from ledger.session import Decision, SessionState, decide, evolve, settle
+from ledger.session.commands import AnyCommand, Command, Live
+from ledger.stores.port import START, Entry, Position, StreamKey
+from ledger.stream import SYSTEM, read_entry
+
+T0: Final = 1_800_000_000_000
+"""When a scenario begins (server ms)."""
+
+AS_OPENED: Final = compile_policy(PolicySource())
+"""In a command: judge by the rules that the session was opened with."""
+
+AS_IT_STANDS: Final = ProjectState(project_id="")
+"""In a command: the state of the session's project at that moment."""
+
+
+class Later(msgspec.Struct, frozen=True):
+    """Time passes."""
+
+    ms: int
+
+
+class LosesLease(msgspec.Struct, frozen=True):
+    """A client is not heard of any more, and nobody has written that down."""
+
+    client_id: str
+
+
+class HasInboxOpen(msgspec.Struct, frozen=True):
+    """A person looks at the inbox, without having opened the session."""
+
+    client: Presence
+
+
+class Settle(msgspec.Struct, frozen=True):
+    """What an expiry worker does: nothing but what every command does first."""
+
+
+Step: TypeAlias = Command | Value | Later | LosesLease | HasInboxOpen | Settle | ProjectCommand
+
+
+def later(duration: str) -> Later:
+    ms = parse_duration(duration)
+    assert ms is not None
+    return Later(ms)
+
+
+def ms(duration: str) -> int:
+    return later(duration).ms
+
+
+class Project:
+    """A project's grants, shared by the scenarios that are given it."""
+
+    def __init__(self, project_id: str = "shop") -> None:
+        self.state = ProjectState(project_id=project_id)
+
+    def decide(self, command: ProjectCommand, now_ms: int) -> tuple[Event, ...]:
+        events = decide_project(self.state, command)
+        for event in events:
+            fixed = command.event_id if isinstance(command, GrantInProject) else None
+            self.record(event, command.actor, now_ms, fixed)
+        return events
+
+    def record(self, event: Event | codec.NewerEvent, actor: Actor, now_ms: int, event_id: str | None = None) -> None:
+        version = self.state.version + 1
+        recorded = Recorded(event, actor, now_ms, version, event_id or f"evt_p{version}")
+        self.state = evolve_project(self.state, recorded)
+
+    def take(self, replied: Replied, asked_permission: str, actor: Actor, session: str, now_ms: int) -> None:
+        """Make the grants of a winning reply, as a ledger does after the reply is in the log."""
+        assert replied.detail is not None
+        for grant_id, pattern in zip(replied.grants, replied.detail.patterns, strict=True):
+            command = GrantInProject(
+                actor=actor,
+                event_id=derived_event_id(grant_id),
+                grant_id=grant_id,
+                permission=asked_permission,
+                pattern=pattern,
+                session=session,
+                request_id=replied.request_id,
+            )
+            self.decide(command, now_ms)
+
+
+class Scenario:
+    """A session, its log and its clock. `now_ms` is the server's time; `entries` is what a store would hold."""
+
+    def __init__(self, session_id: str = "ses_1", project: Project | None = None) -> None:
+        self.key = StreamKey("session", session_id)
+        self.state = SessionState(session_id=session_id)
+        self.states: list[SessionState] = [self.state]
+        self.entries: list[Entry] = []
+        self.records: list[Recorded] = []
+        self.project = project
+        self.now_ms = T0
+        self._silent: set[str] = set()
+        self._inbox: dict[str, Presence] = {}
+        self._compiled: tuple[PolicySource, Policy] | None = None
+
+    # --- given ------------------------------------------------------------------------------------------------------
+
+    def given(self, *steps: Step) -> Scenario:
+        """Live through a history; a command in it must not be refused."""
+        for step in steps:
+            self._live_through(step)
+        return self
+
+    def _live_through(self, step: Step) -> None:
+        match step:
+            case Later():
+                self.now_ms += step.ms
+            case LosesLease():
+                self._silent.add(step.client_id)
+            case HasInboxOpen():
+                self._inbox[step.client.client_id] = step.client
+            case Settle():
+                self._settle()
+            case Command():
+                self._settle()
+                self._decide(step)
+            case _ if isinstance(step, ProjectCommand):
+                assert self.project is not None
+                self.project.decide(step, self.now_ms)
+            case _:
+                assert isinstance(step, Event)
+                self._append([step], SYSTEM)
+
+    # --- when -------------------------------------------------------------------------------------------------------
+
+    def when(self, command: Command | Settle, *, now: int | None = None) -> Happened:
+        """Decide a command at `now` (server ms, default: as late as it is); what is due is settled first."""
+        if now is not None:
+            self.now_ms = now
+        settled = self._settle()
+        if isinstance(command, Settle):
+            return Happened(self, settled, (), None)
+        try:
+            events = self._decide(command)
+        except LedgerError as refusal:
+            return Happened(self, (), settled, refusal)
+        return Happened(self, events, settled, None)
+
+    def decision(self, command: Command) -> Decision:
+        """What is decided, with its window of time; nothing is written."""
+        return decide(self.state, self._filled(command), self.now_ms)
+
+    # --- what can be asserted ---------------------------------------------------------------------------------------
+
+    def result(self, request_id: str) -> Result:
+        return result_of(self.state, request_id)
+
+    def waiting(self) -> list[str]:
+        """The ids of what is pending, in order of asking."""
+        return [one.request_id for one in sorted(self.state.pending.values(), key=lambda one: one.version)]
+
+    def deadline_of(self, request_id: str) -> int | None:
+        """In ms after the beginning."""
+        deadline_ms = self.state.pending[request_id].deadline_ms
+        return None if deadline_ms is None else deadline_ms - T0
+
+    @property
+    def live(self) -> Live:
+        """Who is there by the leases."""
+        inbox = tuple(one for one in self._inbox.values() if one.client_id not in self._silent)
+        return Live(frozenset(self.state.clients) - self._silent, inbox)
+
+    @property
+    def head(self) -> Position:
+        return self.entries[-1].position if self.entries else START
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> tuple[Event, ...]:
+        settlement = settle(self.state, self.now_ms, self.live)
+        assert settlement.not_before_ms is None or settlement.not_before_ms <= self.now_ms
+        self._append(settlement.events, SYSTEM)
+        return settlement.events
+
+    def _decide(self, command: Command) -> tuple[Event, ...]:
+        decision = self.decision(command)
+        assert decision.not_after_ms is None or self.now_ms <= decision.not_after_ms
+        before = self.state
+        self._append(decision.events, command.actor)
+        self._tell_project(before, decision.events, command.actor)
+        client_id = getattr(command, "client_id", None)
+        if client_id is not None:
+            self._silent.discard(client_id)
+        return decision.events
+
+    def _filled(self, command: Any) -> AnyCommand:
+        known: dict[str, Any] = {}
+        if getattr(command, "live", None) == Live():
+            known["live"] = self.live
+        if getattr(command, "policy", None) is AS_OPENED:
+            known["policy"] = self.policy
+        if getattr(command, "project", None) is AS_IT_STANDS:
+            known["project"] = self.project.state if self.project else None
+        filled: AnyCommand = replace(command, **known)
+        return filled
+
+    @property
+    def policy(self) -> Policy:
+        """The rules of the session. A dialect that is not at hand yet is judged by the rules of `opencode`."""
+        source = self.state.policy or PolicySource()
+        if self._compiled is None or self._compiled[0] != source:
+            self._compiled = (source, compile_policy(replace(source, dialect="opencode")))
+        return self._compiled[1]
+
+    def _append(self, events: Iterable[Event], actor: Actor) -> None:
+        at_ms = max(self.now_ms, self.head.ms)
+        before = self.entries[-1] if self.entries else None
+        prev = after(before) if before else chain.genesis(self.key.kind, self.key.id)
+        for event in events:
+            version = self.head.version + 1
+            payload = codec.encode(event, event_id=f"evt_{version}", prev=prev, actor=actor)
+            self.add_entry(Entry(at_ms, version, payload))
+            prev = chain.within_append(version, payload)
+            assert self.records[-1].event == event
+
+    def add_entry(self, entry: Entry) -> None:
+        """Fold one entry as it stands in a stream. Raises DamageError when it does not follow."""
+        before_payload = self.entries[-1].payload if self.entries else b""
+        recorded = read_entry(self.key, entry, self.head, before_payload)
+        self.entries.append(entry)
+        self.records.append(recorded)
+        self.state = evolve(self.state, recorded)
+        self.states.append(self.state)
+
+    def _tell_project(self, before: SessionState, events: Iterable[Event], actor: Actor) -> None:
+        for event in events:
+            if isinstance(event, Replied) and event.scope == "project":
+                assert self.project is not None
+                request = before.pending[event.request_id]
+                self.project.take(event, request.permission, actor, self.key.id, self.now_ms)
+
+
+def after(entry: Entry) -> str:
+    """`prev` of an entry of the next append."""
+    return chain.after_entry(entry.ms, entry.version, entry.payload)
+
+
+class Happened:
+    """What came of a command."""
+
+    def __init__(
+        self, scenario: Scenario, events: tuple[Event, ...], settled: tuple[Event, ...], refusal: LedgerError | None
+    ) -> None:
+        self._scenario = scenario
+        self.events = events
+        self.settled = settled
+        self.refusal = refusal
+
+    def then(self, *expected: Event) -> Scenario:
+        """Exactly these events were made, in this order."""
+        if self.refusal is not None:
+            raise self.refusal
+        assert self.events == expected
+        return self._scenario
+
+    def then_nothing_happens(self) -> Scenario:
+        return self.then()
+
+    def then_settled_first(self, *expected: Event) -> Happened:
+        """Exactly these events were due before the command."""
+        assert self.settled == expected
+        return self
+
+    def then_refused(self, error: type[LedgerError], code: str, *, contains: str = "", **data: object) -> Scenario:
+        """Refused with exactly this error; `data` is part of what the error carries."""
+        if self.refusal is None:
+            pytest.fail(f"nothing was refused; made were {self.events}")
+        assert (type(self.refusal), self.refusal.code) == (error, code)
+        assert contains in self.refusal.text
+        assert {name: self.refusal.data.get(name) for name in data} == data
+        return self._scenario
+
+
+def given(*steps: Step, project: Project | None = None) -> Scenario:
+    return Scenario(project=project).given(*steps)

@@ -1,0 +1,208 @@
+"""`streams` and `doctor`: what lies there, and whether it is well."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+
+from ledger import Ledger
+from ledger.stores.port import StreamKey
+from ledger.testing import TestClock
+from projections.engine import Engine
+from tests.support.command_line import CommandLine
+from tests.support.servers import RealServer
+from tests.support.waiting import wait_until
+from tests.workers.cli.filling import entries, fill, names
+from workers.health import Finding, check_deployment, check_server_facts
+
+if TYPE_CHECKING:
+    from tests.support.servers import StartServer
+
+PARTITION = ["partition", "streams", "events", "bytes", "behind", "feed", "groups", "due"]
+FINDING = ["check", "ok", "text", "hint"]
+
+WELL = {
+    "valkey_version": "9.1.2",
+    "aof_enabled": "1",
+    "config_appendfsync": "always",
+    "maxmemory_policy": "noeviction",
+    "role": "master",
+}
+
+
+@pytest.fixture
+def client(server: RealServer) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(server.url) as client:
+        yield client
+
+
+def findings(ledger: CommandLine, *words: str, code: int = 0) -> dict[str, dict[str, Any]]:
+    return {row["check"]: row for row in ledger("doctor", *words, "--json", code=code).rows}
+
+
+def test_streams_are_told_by_partition(ledger: CommandLine) -> None:
+    assert ledger("streams", code=0).err == "there is no stream\n"
+    fill(ledger)
+    rows = ledger("streams", "--json", code=0).rows
+    assert [list(row) for row in rows] == [PARTITION] * 3
+    assert {name: sum(row[name] for row in rows) for name in ("streams", "events", "behind", "feed", "due")} == {
+        "streams": 3,
+        "events": 6,
+        "behind": 6,
+        "feed": 6,
+        "due": 1,
+    }
+    assert all(row["bytes"] > 0 for row in rows)
+    assert [row["groups"] for row in rows] == [[], [], []]
+    assert "3 streams, 6 events" in ledger("streams", code=0).err
+
+
+def test_streams_can_be_told_one_by_one(ledger: CommandLine) -> None:
+    fill(ledger)
+    ledger("rebuild", code=0)
+    rows = ledger("streams", "--each", "--json", code=0).rows
+    assert [(row["stream"], row["events"], row["behind"]) for row in rows] == [
+        ("project:shop", 1, 0),
+        ("session:ses_1", 3, 0),
+        ("session:ses_2", 2, 0),
+    ]
+    assert "session:ses_2" in ledger("streams", "--each", code=0).out
+
+
+def test_a_projector_shows_as_a_group_that_owes_nothing(ledger: CommandLine) -> None:
+    fill(ledger)
+    with ledger.started("worker", "projector"):
+
+        def caught_up() -> bool:
+            rows = ledger("streams", "--json", code=0).rows
+            groups = [group for row in rows for group in row["groups"]]
+            known = [{"name": "projector", "consumers": 1, "lag": 0, "pel": 0}] * 3
+            return groups == known and sum(row["behind"] for row in rows) == 0
+
+        wait_until(caught_up, "the projector to have caught up")
+
+
+def test_all_is_well_on_a_server_as_it_should_be(ledger: CommandLine) -> None:
+    fill(ledger)
+    rows = ledger("doctor", "--json", code=0).rows
+    assert [list(row) for row in rows] == [FINDING] * len(rows)
+    assert [row["check"] for row in rows] == [
+        "server",
+        "durability",
+        "disk",
+        "memory",
+        "replication",
+        "clock",
+        "partitions",
+        "streams",
+        "projector",
+        "expiry",
+    ]
+    assert {row["ok"] for row in rows} == {True}
+    assert ledger("doctor", "--deep", code=0).err == "10 checks: all is well\n"
+
+
+def test_a_server_that_would_lose_data_is_named(server_without_file: CommandLine) -> None:
+    found = findings(server_without_file, code=11)
+    assert (found["durability"]["ok"], found["durability"]["hint"]) == (
+        False,
+        "set appendonly yes and appendfsync always",
+    )
+
+
+def test_a_server_that_evicts_is_refused_by_all_and_named_by_the_doctor(start_server: StartServer) -> None:
+    evicting = CommandLine(start_server(options={"maxmemory-policy": "allkeys-lru"}).url)
+    assert evicting("pending").code == 12
+    found = findings(evicting, code=11)
+    assert "evicts any key" in found["server"]["text"]
+
+
+def test_nobody_there_is_exit_8(tmp_path: Path) -> None:
+    assert CommandLine(f"unix://{tmp_path}/nobody.sock")("doctor").code == 8
+
+
+def test_damaged_streams_are_named(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    (key,) = names(client, "*}:s:ses_1")
+    client.xdel(key, entries(client, key)[1][0])
+    found = findings(ledger, code=11)
+    assert (found["streams"]["ok"], found["streams"]["text"]) == (False, "1 of 3 are damaged: session:ses_1")
+
+
+def test_a_deadline_that_nobody_kept_is_named(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    (key,) = names(client, "*}:due")
+    client.zadd(key, {"ses_2": int(time.time() * 1000) - 90_000})
+    found = findings(ledger, code=11)
+    assert found["expiry"]["ok"] is False
+    assert "session ses_2 has a deadline that passed 9" in found["expiry"]["text"]
+
+
+def test_views_that_were_left_behind_are_named(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    ledger("rebuild", code=0)
+    (key,) = names(client, "*}:s:ses_2")
+    assert "lack 0 events" in findings(ledger)["projector"]["text"]
+    first, _ = entries(client, key)[0]
+    (heads,) = [one for one in names(client, "*:view:heads") if client.hexists(one, "session:ses_2")]
+    client.hset(heads, "session:ses_2", first)
+    assert "lack 1 events" in findings(ledger)["projector"]["text"]
+
+
+async def test_an_event_that_no_view_has_after_a_minute_is_not_well(clock: TestClock) -> None:
+    async with Ledger.connect("memory://", clock=clock, entry_points=False) as ledger:
+        session = await ledger.session("ses_1")
+
+        async def projector() -> Finding:
+            found = await check_deployment(ledger.store, deep=False)
+            return next(one for one in found if one.check == "projector")
+
+        assert (await projector()).text.startswith("no projector has run yet")
+        await Engine(ledger.store).catch_up(StreamKey("session", "ses_1"))
+        await session.submit("bash", ["x"])
+        clock.advance("60s")
+        assert (await projector()).ok
+        clock.advance("1s")
+        assert await projector() == Finding(
+            "projector",
+            False,
+            "the views lack 1 events of 1 streams, the oldest 61 s old",
+            "start `permission-ledger worker projector`; if it runs, see what it warns of",
+        )
+
+
+@pytest.mark.parametrize(
+    ("changed", "check", "words"),
+    [
+        ({"aof_enabled": "0"}, "durability", "no append-only file"),
+        ({"config_appendfsync": "everysec"}, "durability", "about a second"),
+        ({"config_appendfsync": "no"}, "durability", "what is not synced"),
+        ({"aof_last_write_status": "err"}, "disk", "aof_last_write_status"),
+        ({"maxmemory_policy": "volatile-ttl"}, "memory", "volatile-ttl"),
+        ({"maxmemory": "100", "used_memory": "95"}, "memory", "95 of 100 bytes"),
+        ({"role": "slave"}, "replication", "is a replica"),
+        ({"connected_slaves": "2"}, "replication", "2 replicas, and none needs"),
+    ],
+)
+def test_each_setting_that_would_lose_data_is_found(changed: dict[str, str], check: str, words: str) -> None:
+    bad = [one for one in check_server_facts({**WELL, **changed}, 0) if not one.ok]
+    assert [one.check for one in bad] == [check]
+    assert words in bad[0].text
+    assert bad[0].hint
+
+
+@pytest.mark.parametrize(("skew_ms", "ok"), [(0, True), (-5000, True), (5001, False), (-60_000, False)])
+def test_clocks_that_differ_are_told(skew_ms: int, ok: bool) -> None:
+    (clock,) = [one for one in check_server_facts(WELL, skew_ms) if one.check == "clock"]
+    assert clock.ok is ok
+    assert f"{abs(skew_ms)} ms" in clock.text
+
+
+def test_a_server_that_hides_its_settings_is_not_blamed() -> None:
+    facts = {name: value for name, value in WELL.items() if not name.startswith("config_")}
+    assert all(one.ok for one in check_server_facts(facts, 0))

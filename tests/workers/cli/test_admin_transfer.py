@@ -1,0 +1,197 @@
+"""`export` and `import`: what comes out on the other side is the same stream, or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+import pytest
+import redis
+
+from ledger import InputError
+from tests.support.command_line import CommandLine
+from tests.support.servers import RealServer
+from tests.workers.cli.filling import entries, fill, heads, names, views
+from workers.transfer import read_export
+
+
+@pytest.fixture
+def client(server: RealServer) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def exported(ledger: CommandLine, tmp_path: Path) -> Path:
+    """A ledger of two sessions and a project, and the file that it was exported to."""
+    fill(ledger)
+    file = tmp_path / "ledger.jsonl"
+    ledger("export", "--all", "--out", file, code=0)
+    return file
+
+
+def test_after_everything_was_lost_the_import_brings_the_same_heads_views_and_deadlines(
+    ledger: CommandLine, client: redis.Redis, exported: Path
+) -> None:
+    ledger("rebuild", code=0)
+    before = heads(ledger), views(client), ledger("pending", "--json", code=0).rows
+    client.flushall()
+    rows = ledger("import", exported, "--json", code=0).rows
+    assert [(row["stream"], row["entries"], row["added"]) for row in rows] == [
+        ("project:shop", 1, 1),
+        ("session:ses_1", 3, 3),
+        ("session:ses_2", 2, 2),
+    ]
+    ledger("rebuild", code=0)
+    assert (heads(ledger), views(client), ledger("pending", "--json", code=0).rows) == before
+    ledger("rebuild", "--verify", code=0)
+
+
+def test_an_imported_session_goes_on(ledger: CommandLine, client: redis.Redis, exported: Path) -> None:
+    client.flushall()
+    ledger("import", exported, code=0)
+    assert ledger("ask", "ses_1", "bash", "git fetch", "--json", code=0).row["outcome"] == "allowed"
+    ledger("reply", "p1", "once", code=0)
+    ledger("verify", "--all", code=0)
+
+
+def test_a_session_brings_the_grants_of_its_project_along(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    lines = ledger("export", "ses_1", code=0).rows
+    assert [line["stream"] for line in lines if "stream" in line] == ["project:shop", "session:ses_1"]
+    assert lines[0] == {"file": "permission-ledger export", "format": 1}
+    assert lines[-1] == {"complete": True, "streams": 2}
+
+
+def test_importing_twice_adds_nothing(ledger: CommandLine, exported: Path) -> None:
+    rows = ledger("import", exported, "--json", code=0).rows
+    assert [row["added"] for row in rows] == [0, 0, 0]
+
+
+def test_an_import_that_broke_off_is_completed(ledger: CommandLine, client: redis.Redis, exported: Path) -> None:
+    before = heads(ledger)
+    (key,) = names(client, "*}:s:ses_1")
+    entry_id, fields = entries(client, key)[0]
+    client.flushall()
+    client.xadd(key, {"d": fields[b"d"]}, id=entry_id)
+    rows = ledger("import", exported, "--json", code=0).rows
+    assert [row["added"] for row in rows] == [1, 2, 2]
+    assert heads(ledger) == before
+
+
+def test_what_has_gone_on_since_is_left_alone(ledger: CommandLine, exported: Path) -> None:
+    ledger("ask", "ses_1", "bash", "git fetch", code=0)
+    after = heads(ledger)
+    assert [row["added"] for row in ledger("import", exported, "--json", code=0).rows] == [0, 0, 0]
+    assert heads(ledger) == after
+
+
+def test_another_stream_under_the_same_name_keeps_all_out(
+    ledger: CommandLine, client: redis.Redis, exported: Path
+) -> None:
+    client.flushall()
+    ledger("ask", "ses_2", "bash", "ls", "--id", "other", "--no-wait", code=7)
+    before = heads(ledger)
+    error = ledger("import", exported, "--json", code=12).error
+    assert "`session:ses_2` is there already and differs from version 1 on; nothing was imported" in error["error"]
+    assert heads(ledger) == before
+
+
+def test_it_comes_through_a_pipe_too(ledger: CommandLine, server: RealServer, exported: Path) -> None:
+    words = f"'{exported.as_posix()}'"
+    program = (
+        "import subprocess, sys\n"
+        f"done = subprocess.run([sys.executable, '-m', 'workers.cli', 'import', '-'], stdin=open({words}, 'rb'))\n"
+        "sys.exit(done.returncode)\n"
+    )
+    with ledger.beside(program) as process:
+        assert process.wait(20) == 0
+
+
+Spoil = Callable[[list[str]], list[str]]
+
+
+def change(line: int, old: str, new: str) -> Spoil:
+    def spoil(lines: list[str]) -> list[str]:
+        assert old in lines[line - 1], lines[line - 1]
+        return [*lines[: line - 1], lines[line - 1].replace(old, new), *lines[line:]]
+
+    return spoil
+
+
+def without(line: int) -> Spoil:
+    return lambda lines: [*lines[: line - 1], *lines[line:]]
+
+
+# The file: 1 header, 2-4 project, 5 session ses_1, 6-8 its entries, 9 its end, 10-13 ses_2, 14 the end.
+SPOILED: Final[dict[str, tuple[Spoil, int]]] = {
+    "no header": (without(1), 1),
+    "another format": (change(1, '"format":1', '"format":7'), 1),
+    "an edited payload": (change(7, "git push", "git pull"), 7),
+    "an edited last payload": (change(8, "ann", "bob"), 9),
+    "another id": (change(7, '-2"', '-9"'), 7),
+    "a lost entry": (without(7), 7),
+    "no end of a stream": (without(9), 9),
+    "a line that is no JSON": (change(8, '"d"', "d"), 8),
+    "a cut end": (lambda lines: lines[:-1], 14),
+    "a lost stream": (lambda lines: [*lines[:9], *lines[13:]], 10),
+    "something after the end": (lambda lines: [*lines, "{}"], 15),
+    "another name": (change(5, "ses_1", "ses_7"), 6),
+}
+
+
+def test_a_bad_file_is_refused_with_the_number_of_the_line(exported: Path) -> None:
+    whole = exported.read_text().splitlines()
+    assert [str(one.key.name) for one in read_export(BytesIO("\n".join(whole).encode()), "x")] == [
+        "project:shop",
+        "session:ses_1",
+        "session:ses_2",
+    ]
+    for what, (spoil, line) in SPOILED.items():
+        spoiled = BytesIO("".join(f"{text}\n" for text in spoil(whole)).encode())
+        with pytest.raises(InputError) as refused:
+            list(read_export(spoiled, "x"))
+        assert (what, refused.value.data["line"]) == (what, line), refused.value.text
+        assert refused.value.text.startswith(f"`x` line {line}: ")
+
+
+def test_a_file_that_is_bad_at_its_end_leaves_nothing_behind(
+    ledger: CommandLine, client: redis.Redis, exported: Path
+) -> None:
+    exported.write_text("".join(exported.read_text().splitlines(keepends=True)[:-1]))
+    client.flushall()
+    error = ledger("import", exported, "--json", code=12).error
+    assert error["error"] == f"`{exported}` line 14: the file ends too early: it was cut off"
+    assert error["line"] == 14
+    assert names(client, "*}:[sp]:*") == []
+
+
+def test_a_damaged_stream_is_not_carried_elsewhere(ledger: CommandLine, client: redis.Redis, tmp_path: Path) -> None:
+    fill(ledger)
+    (key,) = names(client, "*}:s:ses_1")
+    client.xadd(key, {"other": "x"}, id="99999999999999-4")
+    out = tmp_path / "out.jsonl"
+    error = ledger("export", "--all", "--out", out, code=11).err
+    assert "stream `session:ses_1` is damaged and is not exported" in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_payloads_are_exported_byte_for_byte(ledger: CommandLine, client: redis.Redis, tmp_path: Path) -> None:
+    ledger("ask", "ses_1", "bash", 'echo "ü\u202e\u0000"'.replace("\u0000", ""), "--no-wait", code=7)
+    out = tmp_path / "out.jsonl"
+    ledger("export", "ses_1", "--out", out, code=0)
+    (key,) = names(client, "*}:s:ses_1")
+    stored = [fields[b"d"] for _, fields in entries(client, key)]
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["d"].encode() for line in lines if "d" in line] == stored
+
+
+def test_what_cannot_be_read_or_written_is_said(ledger: CommandLine, tmp_path: Path) -> None:
+    fill(ledger)
+    assert "cannot be read" in ledger("import", tmp_path / "none", code=12).err
+    assert "cannot be written" in ledger("export", "ses_1", "--out", tmp_path / "no" / "file", code=12).err
+    assert ledger("export", "ses_none", code=9).out == ""
+    assert "name sessions, or give --all" in ledger("export", code=2).err

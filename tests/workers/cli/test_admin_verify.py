@@ -1,0 +1,186 @@
+"""`verify` on streams that somebody with access to the server has touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import redis
+
+from tests.support.command_line import CommandLine
+from tests.support.servers import RealServer
+from tests.workers.cli.filling import entries, fill, names
+
+KEYS: Final = ["session", "ok", "versions", "head", "problems"]
+
+Client = redis.Redis
+Damage = Callable[[Client, str], object]
+
+
+@pytest.fixture
+def intruder(server: RealServer) -> Iterator[Client]:
+    with redis.Redis.from_url(server.url) as client:
+        yield client
+
+
+def key_of(intruder: Client, ending: str) -> str:
+    (key,) = names(intruder, f"*}}:{ending}")
+    return key
+
+
+def edit_payload(client: Client, key: str) -> None:
+    """Rewrite version 2 under its own id, which takes a new stream."""
+    whole = entries(client, key)
+    client.delete(key)
+    for number, (entry_id, fields) in enumerate(whole, 1):
+        payload = fields[b"d"].replace(b"git push", b"git pull") if number == 2 else fields[b"d"]
+        client.xadd(key, {"d": payload}, id=entry_id)
+
+
+def delete_entry(client: Client, key: str) -> None:
+    client.xdel(key, entries(client, key)[1][0])
+
+
+def add_foreign_field(client: Client, key: str) -> None:
+    last = entries(client, key)[-1][0]
+    ms, _, version = last.decode().partition("-")
+    client.xadd(key, {"d": "{}", "x": "1"}, id=f"{ms}-{int(version) + 1}")
+
+
+def trim(client: Client, key: str) -> None:
+    client.xtrim(key, maxlen=2, approximate=False)
+
+
+def empty(client: Client, key: str) -> None:
+    client.xtrim(key, maxlen=0, approximate=False)
+
+
+def redate(client: Client, key: str) -> None:
+    whole = entries(client, key)
+    client.delete(key)
+    for entry_id, fields in whole:
+        ms, _, version = entry_id.decode().partition("-")
+        client.xadd(key, {"d": fields[b"d"]}, id=f"{int(ms) + 1000 * int(version)}-{version}")
+
+
+def replace(client: Client, key: str) -> None:
+    client.delete(key)
+    client.set(key, "something else")
+
+
+DAMAGES: Final[dict[str, tuple[Damage, set[str]]]] = {
+    "edited payload": (edit_payload, {"edited"}),
+    "deleted entry": (delete_entry, {"gap", "deleted", "miscounted"}),
+    "foreign field": (add_foreign_field, {"foreign", "undecodable"}),
+    "cut beginning": (trim, {"gap", "miscounted"}),
+    "emptied": (empty, {"deleted", "miscounted", "truncated"}),
+    "other times": (redate, {"edited"}),
+}
+
+
+def test_a_whole_session_is_well_and_so_is_its_project(ledger: CommandLine) -> None:
+    fill(ledger)
+    rows = ledger("verify", "ses_1", "--json", code=0).rows
+    assert [list(row)[: len(KEYS)] for row in rows] == [KEYS, KEYS]
+    assert [(row["session"], row["project"], row["ok"], row["versions"], row["problems"]) for row in rows] == [
+        ("ses_1", "shop", True, 3, []),
+        (None, "shop", True, 1, []),
+    ]
+    assert [row["head"]["id"].partition("-")[2] for row in rows] == ["3", "1"]
+    ran = ledger("verify", "--all", code=0)
+    assert ran.err == "6 events of 3 streams checked: all is well\n"
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_damage_is_found(ledger: CommandLine, intruder: Client, what: str) -> None:
+    fill(ledger)
+    damage, kinds = DAMAGES[what]
+    damage(intruder, key_of(intruder, "s:ses_1"))
+    for words in (("verify", "ses_1"), ("verify", "--all")):
+        row = next(row for row in ledger(*words, "--json", code=11).rows if row["session"] == "ses_1")
+        assert row["ok"] is False
+        assert {problem["kind"] for problem in row["problems"]} <= kinds
+        assert row["problems"]
+        assert list(row["problems"][0]) == ["version", "kind", "text"]
+    assert "1 damaged" in ledger("verify", "--all", code=11).err
+
+
+def test_damage_in_a_project_is_found_with_its_session(ledger: CommandLine, intruder: Client) -> None:
+    fill(ledger)
+    add_foreign_field(intruder, key_of(intruder, "p:shop"))
+    rows = ledger("verify", "ses_1", "--json", code=11).rows
+    assert [(row["session"], row["project"], row["ok"]) for row in rows] == [
+        ("ses_1", "shop", True),
+        (None, "shop", False),
+    ]
+
+
+def test_a_key_of_another_kind_is_damage_too(ledger: CommandLine, intruder: Client) -> None:
+    fill(ledger)
+    replace(intruder, key_of(intruder, "s:ses_1"))
+    row = ledger("verify", "ses_1", "--json", code=11).row
+    assert (row["ok"], row["versions"], row["head"], row["problems"][0]["kind"]) == (False, 0, None, "foreign")
+
+
+def test_an_end_that_was_cut_off_shows_only_beside_heads_that_were_saved(
+    ledger: CommandLine, intruder: Client, tmp_path: Path
+) -> None:
+    fill(ledger)
+    heads = tmp_path / "heads.jsonl"
+    ledger("verify", "--all", "--save", heads, code=0)
+    ledger("verify", "--all", "--checkpoint", heads, code=0)
+    key = key_of(intruder, "s:ses_1")
+    whole = entries(intruder, key)
+    intruder.delete(key)
+    for entry_id, fields in whole[:-1]:
+        intruder.xadd(key, {"d": fields[b"d"]}, id=entry_id)
+    ledger("verify", "--all", code=0)
+    rows = ledger("verify", "--all", "--checkpoint", heads, "--json", code=11).rows
+    assert [row["problems"][0]["kind"] for row in rows if not row["ok"]] == ["truncated"]
+    intruder.delete(key)
+    for words in (("--all",), ("ses_1",)):
+        rows = ledger("verify", *words, "--checkpoint", heads, "--json", code=11).rows
+        bad = [(row["session"], row["problems"][0]["kind"]) for row in rows if not row["ok"]]
+        assert bad == [("ses_1", "truncated")]
+
+
+def test_heads_of_damaged_streams_are_not_saved(ledger: CommandLine, intruder: Client, tmp_path: Path) -> None:
+    fill(ledger)
+    delete_entry(intruder, key_of(intruder, "s:ses_1"))
+    heads = tmp_path / "heads.jsonl"
+    ledger("verify", "--all", "--save", heads, code=11)
+    header, *lines = map(json.loads, heads.read_text().splitlines())
+    assert header == {"file": "permission-ledger heads", "format": 1}
+    assert [line["stream"] for line in lines] == ["project:shop", "session:ses_2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", None),
+        ("{}\n", None),
+        ('{"file":"permission-ledger heads","format":2}\n', None),
+        ('{"file":"permission-ledger heads","format":1}\nnonsense\n', 2),
+        ('{"file":"permission-ledger heads","format":1}\n{"stream":"x","id":"1-1","hash":"0"}\n', 2),
+    ],
+)
+def test_a_file_that_holds_no_heads_is_refused(
+    ledger: CommandLine, tmp_path: Path, text: str, line: int | None
+) -> None:
+    file = tmp_path / "heads"
+    file.write_text(text)
+    error = ledger("verify", "--all", "--checkpoint", file, "--json", code=12).error
+    assert f"`{file}`" in error["error"]
+    assert line is None or f"line {line}:" in error["error"]
+
+
+def test_a_session_that_nobody_knows_is_an_error_of_its_own(ledger: CommandLine) -> None:
+    assert ledger("verify", "ses_none", "--json", code=9).error["code"] == "UNKNOWN_SESSION"
+
+
+def test_sessions_or_all_must_be_named(ledger: CommandLine) -> None:
+    assert "name sessions, or give --all" in ledger("verify", code=2).err
+    assert "name sessions, or give --all" in ledger("verify", "ses_1", "--all", code=2).err

@@ -1,0 +1,211 @@
+"""The expiry worker: it finds what is due, keeps the index straight, and gives nobody's session up but a broken one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from uuid import uuid4
+
+import pytest
+
+from ledger import Ledger, Timeouts
+from ledger.stores.port import NOTHING_DUE, Due, StreamKey
+from ledger.testing import TestClock
+from tests.api.actors import OpenLedger, events_of, outcome_of, pend
+from tests.support.backends import PARTITION_COUNT, Operator, as_redis
+from tests.support.servers import RealServer
+from tests.support.waiting import wait_until_async
+from workers import expiry
+from workers.settling import Settler
+
+SOON = Timeouts(attended=0.2, unattended=0.2)
+SES = "ses_1"
+
+
+@pytest.fixture
+async def open_ledger(storage: RealServer | None, clock: TestClock) -> AsyncIterator[OpenLedger]:
+    """Open one more ledger on the same storage, by the test's clock; every store in its turn."""
+    url = f"memory://{uuid4().hex}" if storage is None else storage.url
+    async with AsyncExitStack() as stack:
+
+        async def opened(**_: object) -> Ledger:
+            connecting = Ledger.connect(url, clock=clock, partitions=PARTITION_COUNT, entry_points=False)
+            return await stack.enter_async_context(connecting)
+
+        yield opened
+
+
+@pytest.fixture
+async def ledger(open_ledger: OpenLedger) -> Ledger:
+    return await open_ledger()
+
+
+@pytest.fixture
+async def live_ledger(server: RealServer) -> AsyncIterator[Ledger]:
+    """A ledger by the server's own clock."""
+    async with Ledger.connect(server.url, partitions=PARTITION_COUNT, entry_points=False) as ledger:
+        yield ledger
+
+
+@asynccontextmanager
+async def working(ledger: Ledger) -> AsyncIterator[None]:
+    """An expiry worker beside the test."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(expiry.run(ledger, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+async def has_expired(ledger: Ledger, session_id: str = SES) -> bool:
+    return "expired" in await events_of(await ledger.attach(session_id))
+
+
+# --- settling, on every store -------------------------------------------------------------------------------------
+
+
+async def test_only_what_is_due_is_settled(ledger: Ledger, clock: TestClock) -> None:
+    for number, minutes in enumerate((1, 2, 3)):
+        session = await ledger.session(f"ses_{number}", timeouts=Timeouts(unattended=minutes * 60))
+        await pend(session, "r")
+    settler = Settler(ledger)
+    assert await settler.settle_due() == 0
+    assert await settler.earliest_ms() == clock.now_ms() + 60_000
+    clock.advance("2m")
+    assert await settler.settle_due() == 2
+    outcomes = [await outcome_of(await ledger.attach(f"ses_{number}"), "r") for number in range(3)]
+    assert outcomes == ["expired", "expired", None]
+    assert await settler.earliest_ms() == clock.now_ms() + 60_000
+
+
+async def test_two_at_once_write_each_expiry_once(open_ledger: OpenLedger, clock: TestClock) -> None:
+    first, second = await open_ledger(), await open_ledger()
+    for number in range(50):
+        await pend(await first.session(f"ses_{number}"), "r")
+    clock.advance("7d")
+    await asyncio.gather(Settler(first).settle_due(), Settler(second).settle_due())
+    for number in range(50):
+        types = await events_of(await first.attach(f"ses_{number}"))
+        assert types == ["session_opened", "asked", "expired"]
+    assert await first.store.due(None, 100) == []
+
+
+async def test_an_index_that_names_a_deadline_too_early_is_corrected(ledger: Ledger, clock: TestClock) -> None:
+    asked = await pend(await ledger.session(SES), "r")
+    deadline_ms = asked.request.deadline_ms
+    await ledger.store.correct_due(SES, deadline_ms, Due(clock.now_ms() - 5))
+    await Settler(ledger).settle_due()
+    assert await ledger.store.due(None, 10) == [(SES, deadline_ms)]
+
+
+async def test_an_index_that_names_a_session_without_anything_pending_is_corrected(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    session = await ledger.session(SES)
+    asked = await pend(session, "r")
+    await session.cancel("r")
+    other = await pend(await ledger.session("ses_2"), "r")
+    await ledger.store.correct_due("ses_2", other.request.deadline_ms, NOTHING_DUE)
+    await lose_hint(ledger, SES, asked.request.asked_ms)
+    await Settler(ledger).settle_due()
+    assert await ledger.store.due(None, 10) == []
+
+
+async def lose_hint(ledger: Ledger, session_id: str, at_ms: int) -> None:
+    """As if the hint of an append had been lost: the index still names an old deadline."""
+    store = ledger.store
+    if hasattr(store, "_server"):
+        store._server.due[session_id] = float(at_ms)
+    else:
+        due = as_redis(store).keys.due(store.partition_of(StreamKey("session", session_id)))
+        await as_redis(store).command("ZADD", due, at_ms, session_id)
+
+
+async def test_a_damaged_session_is_told_once_and_keeps_nobody_else_waiting(
+    server: RealServer, admin: Operator, clock: TestClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        Ledger.connect(server.url, clock=clock, partitions=PARTITION_COUNT) as agent,
+        Ledger.connect(server.url, clock=clock, partitions=PARTITION_COUNT) as worker,
+    ):
+        await settle_beside_damage(agent, worker, admin, clock)
+    told = [record.getMessage() for record in caplog.records if record.name == "workers.settling"]
+    assert [line.partition(",")[0] for line in told] == ["expiry: passing over session `ses_broken`"]
+
+
+async def settle_beside_damage(agent: Ledger, worker: Ledger, admin: Operator, clock: TestClock) -> None:
+    for session_id in ("ses_broken", "ses_whole"):
+        await pend(await agent.session(session_id), "r")
+    key = as_redis(agent.store).keys.stream(StreamKey("session", "ses_broken"))
+    await admin.run("XADD", key, f"{clock.now_ms()}-3", "d", "not ours")
+    clock.advance("7d")
+    settler = Settler(worker)
+    await settler.settle_due()
+    assert await outcome_of(await worker.attach("ses_whole"), "r") == "expired"
+    assert await settler.earliest_ms() is None
+    settler.give_another_try()
+    await settler.settle_due()
+    assert [session for session, _ in await worker.store.due(None, 10)] == ["ses_broken"]
+
+
+# --- the worker, by a real server's clock -------------------------------------------------------------------------
+
+
+async def test_the_worker_wakes_for_the_nearest_deadline_whenever_it_was_set(live_ledger: Ledger) -> None:
+    later = await live_ledger.session("ses_later", timeouts=Timeouts(unattended=60))
+    await pend(later, "r")
+    async with working(live_ledger):
+        await pend(await live_ledger.session("ses_soon", timeouts=Timeouts(unattended=0.4)), "r")
+        await pend(await live_ledger.session("ses_sooner", timeouts=Timeouts(unattended=0.2)), "r")
+        await wait_until_async(lambda: has_expired(live_ledger, "ses_sooner"), "the nearest")
+        await wait_until_async(lambda: has_expired(live_ledger, "ses_soon"), "the next")
+    assert await outcome_of(later, "r") is None
+
+
+async def test_what_fell_due_before_the_worker_started_is_settled_at_once(live_ledger: Ledger) -> None:
+    asked = await pend(await live_ledger.session(SES, timeouts=Timeouts(unattended=0.001)), "r")
+    due_ms = asked.request.deadline_ms or 0
+
+    async def is_due() -> bool:
+        return await live_ledger.store.now_ms() > due_ms
+
+    await wait_until_async(is_due, "the deadline")
+    async with working(live_ledger):
+        await wait_until_async(lambda: has_expired(live_ledger), "the expiry")
+
+
+async def test_a_lone_deadline_is_written_within_a_quarter_of_a_second(live_ledger: Ledger) -> None:
+    async with working(live_ledger):
+        asked = await pend(await live_ledger.session(SES, timeouts=SOON), "r")
+        await wait_until_async(lambda: has_expired(live_ledger), "the expiry")
+        result = await (await live_ledger.attach(SES)).result("r")
+        # A benchmark says how late it really is; here the machine may be busy.
+        assert 0 <= result.at_ms - (asked.request.deadline_ms or 0) < 250
+
+
+async def test_the_worker_outlives_connections_that_break(live_ledger: Ledger, admin: Operator) -> None:
+    async with working(live_ledger):
+        await pend(await live_ledger.session(SES, timeouts=Timeouts(unattended=1)), "r")
+        # Its connections break, again and again.
+        for kind in ("normal", "pubsub", "normal"):
+            await admin.run("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+        await wait_until_async(lambda: has_expired(live_ledger), "the expiry")
+
+
+async def test_the_worker_stops_although_nothing_ever_happens(live_ledger: Ledger) -> None:
+    async with asyncio.timeout(5), working(live_ledger):
+        pass
+
+
+async def test_how_late_it_was_is_logged(live_ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "workers")
+    async with working(live_ledger):
+        await pend(await live_ledger.session(SES, timeouts=SOON), "r")
+        await wait_until_async(
+            lambda: [one for one in caplog.messages if one.startswith("expiry: settled 1 sessions, the last ")],
+            "a word on lateness",
+        )

@@ -1,0 +1,108 @@
+"""`up`: started, used from elsewhere, hurt, started twice, and ended with Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+
+from ledger.stores.embedded import stop
+from ledger.stores.embedded.locks import is_held
+from tests.journeys.processes import Process, Stage, is_alive
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.support.servers import StartServer
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(tmp_path / "data")
+    yield stage
+    stage.close()
+    stop(stage.folder.path)
+
+
+def pid_of(up: Process, name: str) -> int:
+    return int(up.wait_for_word(f"  {name} ").rpartition(" ")[2])
+
+
+def test_everything_runs_until_ctrl_c_and_nothing_after_it(stage: Stage) -> None:
+    up = stage.run("up")
+    up.wait_for_word("Ctrl-C ends it")
+    workers = [pid_of(up, "expiry"), pid_of(up, "projector")]
+    ask = stage.run("ask", "ses_1", "bash", "git push", "--unattended", "300ms", "--no-wait")
+    assert ask.wait() == 7
+    observer = stage.player("observer")
+    observer.wait_event("ses_1", "expired")
+    observer.close()
+    assert up.end(signal.SIGINT) == 0
+    assert up.said[-1] == "permission-ledger is down\n"
+    assert up.complained == []
+    wait_until(lambda: not any(map(is_alive, workers)), "the workers to end")
+    wait_until(lambda: not is_held(stage.folder.server_lock), "the server to end")
+
+
+def test_a_worker_that_dies_is_started_again(stage: Stage) -> None:
+    up = stage.run("up")
+    up.wait_for_word("Ctrl-C ends it")
+    os.kill(pid_of(up, "expiry"), signal.SIGKILL)
+    up.wait_for_word("started again")
+    assert up.complained == ["warning: expiry ended (killed by signal 9); starting again in 0.5 s\n"]
+    observer = stage.player("observer")
+    observer.do("open", on="ses_1", timeouts={"unattended": 0.3})
+    observer.do("submit", "bash", ["git push"], on="ses_1")
+    observer.wait_event("ses_1", "expired")
+    observer.close()
+    assert up.end() == 0
+
+
+def test_workers_do_not_outlive_an_up_that_was_killed(stage: Stage) -> None:
+    up = stage.run("up")
+    up.wait_for_word("Ctrl-C ends it")
+    workers = [pid_of(up, "expiry"), pid_of(up, "projector")]
+    up.kill9()
+    wait_until(lambda: not any(map(is_alive, workers)), "the workers to end")
+
+
+def test_a_second_up_on_the_same_folder_joins_the_first(stage: Stage) -> None:
+    first = stage.run("up")
+    first.wait_for_word("Ctrl-C ends it")
+    second = stage.run("up")
+    assert second.wait_for_word("  server ").endswith("(was running already)\n")
+    second.wait_for_word("Ctrl-C ends it")
+    assert first.end() == 0
+    assert is_held(stage.folder.server_lock)
+    assert second.end() == 0
+
+
+def test_another_server_is_used_as_its_url_says_and_its_password_is_told_to_nobody(start_server: StartServer) -> None:
+    server = start_server()
+    with redis.Redis.from_url(server.url) as admin:
+        admin.config_set("requirepass", "hush")
+    up = Process(["-m", "workers.cli", "up", "--url", f"unix://:hush@{server.socket}"])
+    up.wait_for_word("Ctrl-C ends it")
+    assert f"  server     unix://:***@{server.socket}\n" in up.said
+    assert "hush" not in Path(f"/proc/{pid_of(up, 'expiry')}/cmdline").read_text()
+    assert "hush" not in "".join(up.said)
+    assert (up.end(), up.complained) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--url", "unix:///nowhere.sock"], 8, "error: the ledger's server cannot be reached"),
+        (["--url", "unix:///nowhere.sock", "--home", "data"], 12, "error: give either --url or --home"),
+        (["--url", "carrier://pigeon"], 12, "error: the URL `carrier://pigeon` is none the ledger knows"),
+    ],
+)
+def test_what_cannot_be_started_is_told_in_a_line(words: list[str], code: int, told: str) -> None:
+    up = Process(["-m", "workers.cli", "up", *words])
+    assert up.wait() == code
+    assert up.complained[0].startswith(told)
+    assert up.said == []

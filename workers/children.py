@@ -1,0 +1,91 @@
+"""Processes of our own that a process of ours starts: how to name them, and how to keep one of them running."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import site
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import workers
+
+log = logging.getLogger(__name__)
+
+BACK_OFF_SECONDS_FIRST: Final = 0.5
+BACK_OFF_SECONDS_MAX: Final = 30.0
+
+STEADY_SECONDS: Final = 60.0
+"""A process that ran so long was well: should it die, the next one is started without delay again."""
+
+END_SECONDS: Final = 10.0
+"""How long a process may take to end when it is told to; then it is killed."""
+
+
+def own_command(*arguments: str) -> list[str]:
+    """`permission-ledger …` by this very interpreter and this very code. `-P`: nothing of the working directory."""
+    return [sys.executable, "-P", "-m", "workers.cli", *arguments]
+
+
+def own_environment() -> dict[str, str]:
+    """The environment for such a process: code that is not installed is found where ours was."""
+    place = str(Path(workers.__file__).resolve().parents[1])
+    if place in (*site.getsitepackages(), site.getusersitepackages()):
+        return dict(os.environ)
+    path = [place, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Tell a process to end, and see that it does."""
+    if process.returncode is None:
+        process.terminate()
+    try:
+        async with asyncio.timeout(END_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+class Kept:
+    """A process that is started again whenever it ends, at growing intervals while it cannot keep up."""
+
+    def __init__(
+        self, name: str, command: list[str], environment: dict[str, str], started: Callable[[str, int], None]
+    ) -> None:
+        self.name = name
+        self._command = command
+        self._environment = environment
+        self._started = started
+
+    async def run(self) -> None:
+        """Until cancelled; then the process is ended."""
+        loop = asyncio.get_running_loop()
+        pause = BACK_OFF_SECONDS_FIRST
+        while True:
+            began = loop.time()
+            code = await self._run_once()
+            if loop.time() - began > STEADY_SECONDS:
+                pause = BACK_OFF_SECONDS_FIRST
+            log.warning("%s ended (%s); starting again in %g s", self.name, _how(code), pause)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, BACK_OFF_SECONDS_MAX)
+
+    async def _run_once(self) -> int:
+        # In a session of its own: a Ctrl-C at the terminal is ours, and we end it in our turn.
+        process = await asyncio.create_subprocess_exec(
+            *self._command, env=self._environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+        )
+        self._started(self.name, process.pid)
+        try:
+            return await process.wait()
+        finally:
+            await asyncio.shield(end(process))
+
+
+def _how(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

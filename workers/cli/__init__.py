@@ -1,0 +1,54 @@
+"""The command line. Nothing but click is imported until a command is used, so that each starts fast."""
+
+from __future__ import annotations
+
+from workers.cli.lazy import LazyGroup, Listed
+
+ASKING = "Ask and answer"
+LOOKING = "Look back"
+CHECKING = "Check and keep"
+RUNNING = "Run"
+
+COMMANDS = {
+    "ask": Listed("workers.cli.ask:ask", "Ask whether a tool call may run, and wait for the answer.", ASKING),
+    "reply": Listed("workers.cli.reply:reply", "Answer a request: once, session, always or reject.", ASKING),
+    "pending": Listed("workers.cli.pending:pending", "List what waits for a person.", ASKING),
+    "cancel": Listed("workers.cli.closing:cancel", "Withdraw a request that is pending.", ASKING),
+    "close": Listed("workers.cli.closing:close", "Close a session; what is pending in it is cancelled.", ASKING),
+    "approved": Listed("workers.cli.grants:approved", "List the grants in force.", ASKING),
+    "grant": Listed("workers.cli.grants:grant", "Allow something from now on, without a request.", ASKING),
+    "revoke": Listed("workers.cli.grants:revoke", "End a grant.", ASKING),
+    "sessions": Listed("workers.cli.sessions:sessions", "List the sessions.", LOOKING),
+    "show": Listed("workers.cli.show:show", "Show a session as it is, or as it was.", LOOKING),
+    "log": Listed("workers.cli.log:log", "Print a session's events, and those to come.", LOOKING),
+    "replay": Listed("workers.cli.replay:replay", "Play a session's past, with the state beside it.", LOOKING),
+    "export": Listed("workers.cli.transfer:export", "Write sessions to a file that verifies by itself.", CHECKING),
+    "import": Listed("workers.cli.transfer:import_", "Read exported sessions into this ledger.", CHECKING),
+    "verify": Listed("workers.cli.verify:verify", "Check that no event was changed, lost or put in.", CHECKING),
+    "rebuild": Listed("workers.cli.rebuild:rebuild", "Build all views anew from the streams.", CHECKING),
+    "streams": Listed("workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING),
+    "doctor": Listed("workers.cli.doctor:doctor", "Check the server, and say what would lose data.", CHECKING),
+    "demo": Listed("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
+    "up": Listed("workers.cli.run:up", "Run server, expiry worker and projector until Ctrl-C.", RUNNING),
+    "worker": Listed("workers.cli.run:worker", "Run one worker: expiry or projector.", RUNNING),
+}
+
+EPILOG = (
+    "Without --url and PERMISSION_LEDGER_URL every command uses the embedded server of the data folder. "
+    "Only exit code 0 is an allow."
+)
+
+cli = LazyGroup(
+    COMMANDS,
+    name="permission-ledger",
+    help="What coding agents may do: asked, answered, timed out, remembered, replayed.",
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def main() -> int:
+    """The program `permission-ledger`; the exit code is CONTRACT's."""
+    from workers.cli.running import run  # noqa: PLC0415 - so that importing this package stays cheap
+
+    return run(cli)

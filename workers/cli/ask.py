@@ -1,0 +1,221 @@
+"""`ask`: what an agent that speaks no Python calls, and what a person tries a ruleset with."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from ledger import Ledger, Result, Session, Timeouts
+from ledger.durations import SECOND_MS
+from ledger.errors import InputError
+from ledger.ids import check_id
+from ledger.policy import PolicySource, load_rules
+from ledger.session.state import SessionState
+from workers.cli.base import checked, command, local_actor, with_ledger
+from workers.cli.exits import OF_OUTCOME
+from workers.cli.inputs import json_object, seconds
+from workers.cli.output import Output, talk
+from workers.cli.wording import result_lines
+
+
+class Asking(NamedTuple):
+    """The request as it was typed."""
+
+    session: str
+    permission: str | None
+    patterns: tuple[str, ...]
+    always: tuple[str, ...]
+    metadata: str | None
+    tool: str | None
+    tool_input: str | None
+    agent: str | None
+
+
+class Opening(NamedTuple):
+    """What is said of the session, as it was typed."""
+
+    project: str | None
+    rules: str | None
+    dialect: str | None
+    attended: str | None
+    unattended: str | None
+    agent: str | None
+
+
+T = TypeVar("T", Asking, Opening)
+
+
+class _Waiting(NamedTuple):
+    wants: bool
+    seconds: float | None
+
+    @classmethod
+    def read(cls, no_wait: bool, timeout: str | None) -> _Waiting:
+        if no_wait and timeout is not None:
+            raise click.UsageError("give --no-wait or --timeout, not both")
+        return cls(not no_wait, seconds(timeout, "--timeout"))
+
+
+def _check(*, no_wait: bool, timeout: str | None, **typed: Any) -> None:
+    """Read all that can be read without a ledger."""
+    _Waiting.read(no_wait, timeout)
+    _question(_picked(Asking, typed))
+    for option in ("attended", "unattended"):
+        seconds(typed[option], f"--{option}")
+    _policy(_picked(Opening, typed))
+
+
+def _picked(kind: type[T], typed: dict[str, Any]) -> T:
+    return kind(**{name: typed[name] for name in kind._fields})
+
+
+def _question(asking: Asking) -> dict[str, Any]:
+    """The arguments of `Session.submit`. Raises UsageError where nothing would be judged."""
+    tool_input = json_object(asking.tool_input, "--input")
+    if asking.tool is None and tool_input is not None:
+        raise click.UsageError("--input needs --tool NAME")
+    if asking.permission is None and (asking.tool is None or tool_input is None):
+        raise click.UsageError("say PERMISSION and PATTERN, or --tool NAME with --input JSON")
+    # No pattern is nothing to judge, which rules allow: whoever types none has forgotten it.
+    if asking.permission is not None and not asking.patterns:
+        raise click.UsageError(f"say at least one PATTERN after `{asking.permission}` (`*` is any use of it)")
+    return {
+        "permission": asking.permission or (asking.tool or "").lower(),
+        "patterns": asking.patterns,
+        "always": asking.always,
+        "metadata": json_object(asking.metadata, "--metadata"),
+        "tool_name": asking.tool,
+        "tool_input": tool_input,
+        "agent": asking.agent,
+    }
+
+
+@command(
+    examples=(
+        "permission-ledger ask ses_1 bash 'git push' --always 'git push *' --project shop",
+        "permission-ledger ask ses_1 edit src/app.py --rules opencode.json --timeout 30s --json",
+        """permission-ledger ask ses_1 --tool Bash --input '{"command": "make"}' --no-wait""",
+    )
+)
+@click.argument("session")
+@click.argument("permission", required=False)
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+@click.option("--always", multiple=True, metavar="PATTERN", help="What an `always` reply would grant; repeatable.")
+@click.option("--metadata", metavar="JSON", help="An object that is shown to whoever answers.")
+@click.option("--tool", metavar="NAME", help="The tool's name; without PERMISSION its input is what is judged.")
+@click.option("--input", "tool_input", metavar="JSON", help="The tool's input, an object.")
+@click.option("--id", "request_id", metavar="ID", help="Your own request id; asking again with it attaches.")
+@click.option("--project", metavar="PROJECT", help="The session's project, when this opens the session.")
+@click.option("--rules", metavar="FILE", help="Rules for the session from here on (.json or .jsonc).")
+@click.option("--dialect", metavar="DIALECT", help="The language of the rules (default: opencode).")
+@click.option("--attended", metavar="DURATION", help="Time for an answer while somebody is there (60s).")
+@click.option("--unattended", metavar="DURATION", help="Time for an answer otherwise (7d).")
+@click.option("--agent", metavar="NAME", help="The agent that asks; its section of the rules counts.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for an answer: exit code 7 when it is pending.")
+@click.option("--timeout", metavar="DURATION", help="Wait so long at most; the request stays pending.")
+@checked(_check)
+@with_ledger
+async def ask(
+    ledger: Ledger, output: Output, *, request_id: str | None, no_wait: bool, timeout: str | None, **typed: Any
+) -> int:
+    """Ask whether a tool call may run, and wait for the answer.
+
+    Opens the session when it is new; rules that a session has stay unless --rules is given. The exit code is the
+    answer: 0 allowed, 3 denied, 4 rejected, 5 expired, 6 cancelled, 7 still pending, 8 in doubt. Ctrl-C leaves the
+    request pending.
+    """
+    asking, opening = _picked(Asking, typed), _picked(Opening, typed)
+    question = _question(asking)
+    waiting = _Waiting.read(no_wait, timeout)
+    session = await _open(ledger, asking.session, opening)
+    result = await session.submit(**question, request_id=request_id, actor=local_actor())
+    if result.outcome is None and waiting.wants:
+        result = await _wait(session, result, asking, waiting.seconds, quiet=output.as_json)
+    _print(output, result)
+    return OF_OUTCOME[result.outcome]
+
+
+async def _open(ledger: Ledger, session_id: str, opening: Opening) -> Session:
+    state = await ledger.streams.session(check_id(session_id, "session id")).refresh()
+    policy = _policy(opening)
+    spoken = state.policy.dialect if state.policy else None
+    if policy is None and spoken is not None and opening.dialect not in (None, spoken):
+        raise InputError(f"the rules of session `{session_id}` are of dialect `{spoken}`; give other --rules with it")
+    return await ledger.session(
+        session_id,
+        project=opening.project,
+        policy=policy,
+        policy_source=opening.rules,
+        dialect=opening.dialect or "opencode",
+        timeouts=_timeouts(state, opening),
+        agent=opening.agent if state.opened_ms is None else None,
+        actor=local_actor(),
+    )
+
+
+def _policy(opening: Opening) -> PolicySource | None:
+    if opening.rules is None:
+        return None
+    dialect = opening.dialect or "opencode"
+    options: dict[str, Any] = {}
+    if dialect == "opencode":
+        options["home"] = str(Path.home())
+        if opening.agent is not None:
+            options["agent"] = opening.agent
+    return PolicySource(dialect=dialect, layers=(load_rules(opening.rules),), options=options)
+
+
+def _timeouts(state: SessionState, opening: Opening) -> Timeouts | None:
+    """What was typed over what the session has; None when nothing was."""
+    if opening.attended is None and opening.unattended is None:
+        return None
+    known = state.settings
+    return Timeouts(
+        attended=_typed_or(opening.attended, "--attended", known.attended_ms),
+        unattended=_typed_or(opening.unattended, "--unattended", known.unattended_ms),
+        cap=_in_seconds(known.cap_ms),
+    )
+
+
+def _typed_or(typed: str | None, option: str, known_ms: int | None) -> float | None:
+    return _in_seconds(known_ms) if typed is None else seconds(typed, option)
+
+
+def _in_seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / SECOND_MS
+
+
+async def _wait(session: Session, asked: Result, asking: Asking, timeout: float | None, *, quiet: bool) -> Result:
+    if not quiet:
+        talk(f"waiting for an answer to {asked.request_id}, e.g. `permission-ledger reply {asked.request_id} once`")
+    try:
+        result = await session.wait(asked.request_id, timeout)
+    except asyncio.CancelledError:
+        talk(f"the request stays pending; wait for it again with: {_again(asking, asked.request_id)}")
+        raise
+    if result.outcome is None and not quiet:
+        talk(f"hint: wait for it again with: {_again(asking, asked.request_id)}")
+    return result
+
+
+def _again(asking: Asking, request_id: str) -> str:
+    """The command that attaches to a request: the same content, and its id."""
+    words = ["permission-ledger", "ask", asking.session, f"--id={request_id}"]
+    options = {"metadata": asking.metadata, "tool": asking.tool, "input": asking.tool_input, "agent": asking.agent}
+    words += [f"--{name}={value}" for name, value in options.items() if value is not None]
+    words += [f"--always={pattern}" for pattern in asking.always]
+    if asking.permission is not None:
+        words += ["--", asking.permission, *asking.patterns]
+    return shlex.join(words)
+
+
+def _print(output: Output, result: Result) -> None:
+    if output.as_json:
+        output.row(result.as_json())
+        return
+    for line in result_lines(result):
+        output.line(line)

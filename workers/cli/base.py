@@ -1,0 +1,155 @@
+"""What all commands share: options, help with examples, a ledger to work on, and errors told as they should be."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import click
+
+from ledger import Ledger
+from ledger.client import default_actor_name
+from ledger.errors import LedgerError
+from ledger.events import Actor
+from ledger.requests import check_name
+from workers.cli.exits import Exit
+from workers.cli.failures import tell
+from workers.cli.output import Output, talk, talk_json
+
+LOCAL = "local"
+"""The kind of actor of whoever types a command on a machine that reaches the server itself."""
+
+Run = Callable[..., int | None]
+
+
+class LedgerCommand(click.Command):
+    """A command whose help ends in examples, and whose ledger errors become a message and an exit code."""
+
+    def __init__(self, name: str | None, *, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            return Exit.INTERRUPTED
+        except LedgerError as error:
+            return tell(error, as_json=bool(ctx.params.get("as_json")))
+        except BaseExceptionGroup as group:
+            inside = _ledger_error_in(group)
+            if inside is None:
+                raise
+            return tell(inside, as_json=bool(ctx.params.get("as_json")))
+
+
+def _ledger_error_in(group: BaseExceptionGroup[BaseException]) -> LedgerError | None:
+    """What tasks that ran together failed with, when it was the ledger's doing alone."""
+    ours, others = group.split(LedgerError)
+    if others is not None:
+        return None
+    found: BaseException | None = ours
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found if isinstance(found, LedgerError) else None
+
+
+def command(
+    name: str | None = None, *, examples: Sequence[str], with_json: bool = True, **settings: Any
+) -> Callable[[Run], LedgerCommand]:
+    """Make a function a command with `--url` (as `url`) and `--json` (as `as_json`); its int is the exit code.
+
+    The first paragraph of its docstring is the help. Every example must parse; a test sees to that.
+    """
+
+    def decorate(function: Run) -> LedgerCommand:
+        made = click.command(name, cls=LedgerCommand, examples=examples, **settings)(function)
+        # Added here, they stand after the command's own options in its help.
+        made.params += [*([json_option()] if with_json else []), url_option()]
+        return made
+
+    return decorate
+
+
+def url_option() -> click.Option:
+    text = "The ledger's server (default: PERMISSION_LEDGER_URL, else the embedded server of the data folder)."
+    return click.Option(["--url"], metavar="URL", help=text)
+
+
+def json_option() -> click.Option:
+    return click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object a line.")
+
+
+def with_ledger(function: Callable[..., Awaitable[int | None]]) -> Run:
+    """Run a coroutine function as `function(ledger, output, **options)`, the ledger open at `--url`."""
+
+    @wraps(function)
+    def run(*, url: str | None, as_json: bool = False, **options: Any) -> int | None:
+        async def with_open_ledger() -> int | None:
+            async with Ledger.connect(url) as ledger:
+                return await function(ledger, Output(as_json=as_json), **options)
+
+        return run_async(with_open_ledger, as_json=as_json)
+
+    return run
+
+
+def checked(check: Callable[..., object]) -> Callable[[Run], Run]:
+    """Call `check(**options)` first: what is wrong with the options is told before a server is reached or started."""
+
+    def decorate(function: Run) -> Run:
+        @wraps(function)
+        def run(**options: Any) -> int | None:
+            check(**options)
+            return function(**options)
+
+        return run
+
+    return decorate
+
+
+def run_async(main: Callable[[], Awaitable[int | None]], *, as_json: bool = False) -> int | None:
+    """Run a coroutine function in a loop of its own, with what the ledger logs told on stderr."""
+    tell_logs(as_json=as_json)
+
+    async def awaited() -> int | None:
+        return await main()
+
+    return asyncio.run(awaited())
+
+
+def tell_logs(level: int = logging.WARNING, *, as_json: bool = False) -> None:
+    """From now on, what is logged at this level or above is a line on stderr, in JSON as `{"warning": text}`."""
+    root = logging.getLogger()
+    handler = next((one for one in root.handlers if isinstance(one, _Talking)), None)
+    if handler is None:
+        handler = _Talking()
+        root.addHandler(handler)
+    handler.as_json = as_json
+    root.setLevel(level)
+
+
+class _Talking(logging.Handler):
+    as_json = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level, text = record.levelname.lower(), record.getMessage()
+        if self.as_json:
+            talk_json({level: text})
+        else:
+            talk(f"{level}: {text}")
+
+
+def local_actor(name: str | None = None) -> Actor:
+    """Who typed the command: `user@host` unless `--as` says otherwise. Raises InputError."""
+    return Actor(LOCAL, default_actor_name() if name is None else check_name(name, "name (--as)"))

@@ -1,0 +1,54 @@
+"""CONTRACT's exit codes. Nothing but 0 is an allow."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+
+class Exit(IntEnum):
+    DONE = 0
+    OUR_FAULT = 1
+    USAGE = 2
+    DENIED = 3
+    REJECTED = 4
+    EXPIRED = 5
+    CANCELLED = 6
+    PENDING = 7
+    UNREACHABLE = 8
+    UNKNOWN = 9
+    ANSWERED_OTHERWISE = 10
+    FINDINGS = 11
+    BAD_INPUT = 12
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+
+
+MEANINGS: Final = {
+    Exit.DONE: "allowed, or done",
+    Exit.OUR_FAULT: "a fault of this program",
+    Exit.USAGE: "wrong usage",
+    Exit.DENIED: "denied by a rule",
+    Exit.REJECTED: "rejected by a person, with or without feedback",
+    Exit.EXPIRED: "expired; also a reply that came after the deadline",
+    Exit.CANCELLED: "cancelled; also anything asked of a closed session",
+    Exit.PENDING: "still pending",
+    Exit.UNREACHABLE: "the ledger cannot be reached, or the outcome is in doubt",
+    Exit.UNKNOWN: "no request, session or grant has this id",
+    Exit.ANSWERED_OTHERWISE: "already answered otherwise",
+    Exit.FINDINGS: "`verify`, `rebuild --verify` or `doctor` found something; also a damaged stream",
+    Exit.BAD_INPUT: "bad input or configuration",
+    Exit.INTERRUPTED: "interrupted with Ctrl-C",
+    Exit.CLOSED_PIPE: "the reader of the output went away",
+}
+
+OF_OUTCOME: Final = {
+    "allowed": Exit.DONE,
+    "denied": Exit.DENIED,
+    "rejected": Exit.REJECTED,
+    "corrected": Exit.REJECTED,
+    "expired": Exit.EXPIRED,
+    "cancelled": Exit.CANCELLED,
+    None: Exit.PENDING,
+}
+"""By the outcome of a request; None is a request that still waits."""

@@ -1,0 +1,60 @@
+"""How an error is told: its exit code, its line on stderr, and the way out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ledger import errors
+from workers.cli.exits import Exit
+from workers.cli.output import talk, talk_json
+
+_EXITS: Final[dict[type[errors.LedgerError], Exit]] = {
+    errors.InputError: Exit.BAD_INPUT,
+    errors.DeniedError: Exit.DENIED,
+    errors.RejectedError: Exit.REJECTED,
+    errors.ExpiredError: Exit.EXPIRED,
+    errors.CancelledError: Exit.CANCELLED,
+    errors.UnknownRequestError: Exit.UNKNOWN,
+    errors.UnknownGrantError: Exit.UNKNOWN,
+    errors.UnknownSessionError: Exit.UNKNOWN,
+    errors.AlreadyAnsweredError: Exit.ANSWERED_OTHERWISE,
+    errors.StaleReplyError: Exit.EXPIRED,
+    errors.NoInputLockError: Exit.BAD_INPUT,
+    errors.DigestMismatchError: Exit.BAD_INPUT,
+    errors.SessionClosedError: Exit.CANCELLED,
+    errors.SetupError: Exit.BAD_INPUT,
+    errors.StoreError: Exit.UNREACHABLE,
+    errors.NewerSchemaError: Exit.BAD_INPUT,
+    errors.DamageError: Exit.FINDINGS,
+}
+
+_HINTS: Final = {
+    "UNREACHABLE": "without --url and PERMISSION_LEDGER_URL an embedded server is used",
+    "IN_DOUBT": "ask again with the same request id (--id): it attaches to what was written",
+    "SETUP": "`permission-ledger doctor` says what the server needs",
+    "UNKNOWN_REQUEST": "`permission-ledger pending` lists what waits",
+    "UNKNOWN_SESSION": "`permission-ledger sessions` lists them",
+    "UNKNOWN_GRANT": "`permission-ledger approved` lists the grants of a session or a project",
+    "DIFFERENT_REQUEST": "leave --id out, or give the same permission, patterns and metadata as before",
+    "DIGEST_MISMATCH": "`permission-ledger pending --json` shows what is pending, and its digest",
+    "SESSION_CLOSED": "go on in another session",
+    "DAMAGED": "`permission-ledger verify --all` says which events are wrong",
+    "NEWER_SCHEMA": "upgrade this installation of permission-ledger",
+}
+
+
+def exit_of(error: errors.LedgerError) -> Exit:
+    """By the nearest class that the table names; an error that it does not know is our fault."""
+    return next((_EXITS[known] for known in type(error).__mro__ if known in _EXITS), Exit.OUR_FAULT)
+
+
+def tell(error: errors.LedgerError, *, as_json: bool = False) -> Exit:
+    """Say it on stderr: `error:` and `hint:` lines, or one JSON object; the exit code."""
+    hint = error.data.get("hint") or _HINTS.get(error.code)
+    if as_json:
+        talk_json({**error.as_json(), **({"hint": hint} if hint else {})})
+    else:
+        talk(f"error: {error.text}")
+        if hint:
+            talk(f"hint: {hint}")
+    return exit_of(error)

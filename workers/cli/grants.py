@@ -1,0 +1,128 @@
+"""`approved`, `grant` and `revoke`: what is allowed without asking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from ledger import Approved, Ledger
+from ledger.durations import parse_duration
+from ledger.times import format_time
+from workers.cli.base import Run, checked, command, local_actor, with_ledger
+from workers.cli.output import Output, talk
+
+COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "from request")
+
+
+def where(function: Run) -> Run:
+    """`--session` or `--project`; exactly one must be given."""
+    for option, help_text in (("project", "The project whose grants are meant."), ("session", "One session's grants.")):
+        function = click.option(f"--{option}", metavar=option.upper(), help=help_text)(function)
+    return function
+
+
+def check_where(*, session: str | None, project: str | None, **_others: object) -> None:
+    if (session is None) == (project is None):
+        raise click.UsageError("give either --session SESSION or --project PROJECT")
+
+
+@command(examples=("permission-ledger approved --session ses_1", "permission-ledger approved --project shop --json"))
+@where
+@checked(check_where)
+@with_ledger
+async def approved(ledger: Ledger, output: Output, *, session: str | None, project: str | None) -> None:
+    """List the grants in force in a session (its project's too) or in a project."""
+    grants = await _approved(ledger, session, project)
+    if output.as_json:
+        output.rows(one.as_json() for one in grants)
+    elif grants:
+        output.table(COLUMNS, [approved_cells(one) for one in grants])
+    else:
+        talk("no grant is in force")
+
+
+async def _approved(ledger: Ledger, session: str | None, project: str | None) -> list[Approved]:
+    if session is not None:
+        return await (await ledger.attach(session)).approved()
+    return await ledger.approved_in_project(project or "")
+
+
+def approved_cells(one: Approved) -> tuple[str | None, ...]:
+    grant = one.grant
+    return (
+        grant.grant_id,
+        grant.scope,
+        grant.permission,
+        f"`{grant.pattern}`",
+        grant.by.name,
+        format_time(grant.at_ms),
+        "never" if grant.expires_ms is None else format_time(grant.expires_ms),
+        grant.request_id,
+    )
+
+
+@command(
+    examples=(
+        "permission-ledger grant --project shop bash 'git *' --expires 30d",
+        "permission-ledger grant --session ses_1 edit 'src/*' 'tests/*' --reason 'refactoring'",
+    )
+)
+@click.argument("permission")
+@click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
+@where
+@click.option("--expires", metavar="DURATION", help="How long it lasts (default: none, which is until revoked).")
+@click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
+@checked(check_where)
+@with_ledger
+async def grant(
+    ledger: Ledger,
+    output: Output,
+    *,
+    permission: str,
+    patterns: Sequence[str],
+    session: str | None,
+    project: str | None,
+    expires: str | None,
+    reason: str | None,
+) -> None:
+    """Allow PATTERNs of a permission from now on; the pattern * is the whole tool.
+
+    Each pattern is one grant. A grant answers what rules would ask; what a rule denies stays denied.
+    """
+    expires_in_ms = None if expires is None else parse_duration(expires, "--expires")
+    for pattern in patterns:
+        if session is not None:
+            handle = await ledger.attach(session)
+            made = await handle.grant(
+                permission, pattern, expires_in_ms=expires_in_ms, reason=reason, actor=local_actor()
+            )
+        else:
+            made = await ledger.grant_in_project(
+                project or "", permission, pattern, expires_in_ms=expires_in_ms, reason=reason, actor=local_actor()
+            )
+        if output.as_json:
+            output.row(made.as_json())
+        else:
+            output.line(_sentence(made))
+
+
+def _sentence(made: Approved) -> str:
+    grant = made.grant
+    place = f"session {made.session}" if grant.scope == "session" else f"project {made.project}"
+    until = "until it is revoked" if grant.expires_ms is None else f"until {format_time(grant.expires_ms)}"
+    return f"granted {grant.grant_id}: {grant.permission} `{grant.pattern}` in {place}, {until}"
+
+
+@command(examples=("permission-ledger revoke grn_1", "permission-ledger revoke grn_1 --reason 'too wide' --json"))
+@click.argument("grant")
+@click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
+@with_ledger
+async def revoke(ledger: Ledger, output: Output, *, grant: str, reason: str | None) -> None:
+    """End a grant, wherever it stands: every ask that starts afterwards is judged without it."""
+    key = await ledger.revoke(grant, reason=reason, actor=local_actor())
+    if output.as_json:
+        places = {kind: key.id if key.kind == kind else None for kind in ("session", "project")}
+        output.row({"grant_id": grant, **places})
+    else:
+        output.line(f"revoked {grant} of {key.kind} {key.id}")

@@ -1,0 +1,85 @@
+"""A group of commands that knows their names and one line of help each, and imports a command when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import click
+
+
+class Listed(NamedTuple):
+    """A command that is not imported yet: `module:attribute`, its line in the list, and the list it stands in."""
+
+    target: str
+    short_help: str
+    section: str
+
+
+class LazyGroup(click.Group):
+    """`commands` of click stays empty; the table is what is listed."""
+
+    def __init__(self, table: Mapping[str, Listed], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.table = table
+        self.params.append(
+            click.Option(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_version,
+                help="Show the version.",
+            )
+        )
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        listed = self.table.get(cmd_name)
+        if listed is None:
+            return None
+        module, _, attribute = listed.target.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def is_present(self, name: str) -> bool:
+        """Whether a listed command is part of this version."""
+        module, _, attribute = self.table[name].target.partition(":")
+        return find_spec(module) is not None and hasattr(import_module(module), attribute)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.table and not name.startswith("-"):
+            raise click.UsageError(f"there is no command `{name}`{self._meant(name)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, name: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415 - slow to import, and rarely needed
+
+        near = get_close_matches(name.lower(), self.table, n=3, cutoff=0.5)
+        return f"; did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, entries in groupby(self.table.items(), key=lambda entry: entry[1].section):
+            with formatter.section(section):
+                formatter.write_dl([(name, listed.short_help) for name, listed in entries])
+
+
+def _version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow to import, and rarely needed
+
+    try:
+        number = version("permission-ledger")
+    except PackageNotFoundError:
+        number = "(a checkout that is not installed)"
+    click.echo(f"permission-ledger {number}")
+    ctx.exit()

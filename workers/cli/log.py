@@ -1,0 +1,36 @@
+"""`log`: the stream itself, and what comes."""
+
+from __future__ import annotations
+
+import click
+
+from ledger import Ledger
+from ledger.history import LoggedEvent
+from ledger.times import format_time
+from workers.cli.base import command, with_ledger
+from workers.cli.output import Output
+from workers.cli.wording import event_words
+
+
+@command(examples=("permission-ledger log ses_1", "permission-ledger log ses_1 --follow --after 12 --json"))
+@click.argument("session")
+@click.option("--follow", is_flag=True, help="Go on with each event as it comes, until Ctrl-C.")
+@click.option("--after", type=click.IntRange(min=0), default=0, metavar="VERSION", help="Begin after this version.")
+@with_ledger
+async def log(ledger: Ledger, output: Output, *, session: str, follow: bool, after: int) -> None:
+    """Print a session's events in order: version, time, type, actor and what it was.
+
+    To go on after an interruption, give the last version that you have seen as --after.
+    """
+    handle = await ledger.attach(session)
+    async for event in handle.events(after, follow_on=follow):
+        if output.as_json:
+            output.row(event.as_json())
+        else:
+            output.line(event_line(event))
+
+
+def event_line(event: LoggedEvent) -> str:
+    """One event for a person."""
+    when = format_time(event.ms)
+    return f"{event.version:>5}  {when}  {event.type:<19}  {event.actor.name}  {event_words(event.event)}"

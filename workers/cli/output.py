@@ -1,0 +1,82 @@
+"""Where words go: data to stdout, talk to stderr; a table for a person, one JSON object a line for a program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from workers.cli.exits import Exit
+from workers.cli.text import json_line, visible, without_passwords
+
+_GAP: Final = "  "
+
+
+class Output:
+    """What a command prints. Every text that is handed in is made visible, so that none reaches the terminal raw."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+
+    def line(self, text: str = "") -> None:
+        """One line of data for a person."""
+        _to_stdout(visible(text))
+
+    def row(self, value: Mapping[str, Any]) -> None:
+        """One JSON object."""
+        _to_stdout(json_line(value))
+
+    def rows(self, values: Iterable[Mapping[str, Any]]) -> None:
+        for value in values:
+            self.row(value)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """A table on a terminal, aligned columns elsewhere; nothing is cut off. None is shown as `-`."""
+        cells = [["-" if cell is None else visible(str(cell)) for cell in row] for row in rows]
+        if sys.stdout.isatty():
+            _rich_table(columns, cells)
+            return
+        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+        for row in (columns, *cells):
+            _to_stdout(_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def talk(text: str) -> None:
+    """One line to stderr, for the person at the terminal."""
+    click.echo(visible(without_passwords(text)), err=True)
+
+
+def talk_json(value: Mapping[str, Any]) -> None:
+    """The same for the program that asked for JSON."""
+    click.echo(without_passwords(json_line(value)), err=True)
+
+
+def _to_stdout(line: str) -> None:
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        silence_stdout()
+        raise click.exceptions.Exit(Exit.CLOSED_PIPE) from None
+
+
+def silence_stdout() -> None:
+    """The reader is gone: what Python still wants to flush at its end goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - slow to import, and only people need it
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        # Text, not str: square brackets of an agent are no markup.
+        table.add_row(*map(Text, row))
+    Console(highlight=False).print(table)

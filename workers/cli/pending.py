@@ -1,0 +1,51 @@
+"""`pending`: what waits for a person, nearest deadline first."""
+
+from __future__ import annotations
+
+import click
+
+from ledger import Ledger, Pending
+from ledger.session.state import Request
+from workers.cli.base import command, with_ledger
+from workers.cli.output import Output, talk
+from workers.cli.text import json_line
+from workers.cli.wording import about, listed
+
+COLUMNS = ("request", "session", "permission", "what would run", "always grants", "asked", "expires in")
+
+
+@command(examples=("permission-ledger pending", "permission-ledger pending --session ses_1 --json"))
+@click.option("--session", metavar="SESSION", help="Only what waits in this session.")
+@with_ledger
+async def pending(ledger: Ledger, output: Output, *, session: str | None) -> None:
+    """List what waits for a person, nearest deadline first."""
+    waiting = await ledger.pending(session)
+    if output.as_json:
+        output.rows(one.as_json() for one in waiting)
+    elif waiting:
+        now_ms = ledger.store.clock.now_ms()
+        output.table(COLUMNS, [pending_cells(one, now_ms) for one in waiting])
+    else:
+        talk("nothing is pending")
+
+
+def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
+    request = one.request
+    deadline = request.deadline_ms
+    return (
+        request.request_id,
+        one.session,
+        request.permission,
+        what_would_run(request),
+        listed(request.always) or None,
+        f"{about(now_ms - request.asked_ms)} ago",
+        "never" if deadline is None else f"{about(deadline - now_ms)} ({request.tier})",
+    )
+
+
+def what_would_run(request: Request) -> str:
+    """The patterns; for a request that has none, the tool and its input."""
+    if request.patterns:
+        return listed(request.patterns)
+    given = "" if request.input is None else f" {json_line(request.input)}"
+    return f"{request.tool_name or '-'}{given}"

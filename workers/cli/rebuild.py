@@ -1,0 +1,118 @@
+"""`rebuild`: all views anew from the streams, or (`--verify`) whether they are what the streams make."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import click
+import msgspec
+
+from ledger import Ledger
+from ledger.stores.port import StreamKey
+from projections.comparing import Compared, compare_partition
+from projections.engine import CaughtUp, Engine, project_anew
+from projections.lag import events_behind
+from workers.cli.base import command, with_ledger
+from workers.cli.exits import Exit
+from workers.cli.output import Output, talk
+from workers.cli.progress import progress
+from workers.repairs import Repairs
+
+COLUMNS = ("view", "key", "same", "live", "rebuilt")
+
+
+@command(
+    examples=(
+        "permission-ledger rebuild",
+        "permission-ledger rebuild --verify --json",
+    )
+)
+@click.option("--verify", "only_verify", is_flag=True, help="Change nothing: compare the views with the streams.")
+@click.option("--all", "show_all", is_flag=True, help="With --verify: print what is the same, too.")
+@with_ledger
+async def rebuild(ledger: Ledger, output: Output, *, only_verify: bool, show_all: bool) -> int:
+    """Build all views anew from the streams, which alone are the truth.
+
+    With --verify nothing is changed: every field of every view is compared with what the streams make of it, and
+    those that differ are printed. What a projector has not come to yet is called behind, not different.
+    """
+    if show_all and not only_verify:
+        raise click.UsageError("--all goes with --verify")
+    streams = await _by_partition(ledger)
+    if only_verify:
+        return await _compare(ledger, output, streams, show_all=show_all)
+    return await _rebuild(ledger, output, streams)
+
+
+async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
+    streams: dict[int, list[StreamKey]] = defaultdict(list)
+    async for key in ledger.store.streams():
+        streams[ledger.store.partition_of(key)].append(key)
+    return streams
+
+
+async def _rebuild(ledger: Ledger, output: Output, streams: dict[int, list[StreamKey]]) -> int:
+    engine = Engine(ledger.store, before_step=Repairs(ledger))
+    viewed = {partition async for partition, _ in ledger.store.views.names()}
+    count, events = sum(map(len, streams.values())), 0
+    problems = []
+    with progress("streams", count) as advance:
+
+        def done(caught: CaughtUp) -> None:
+            nonlocal events
+            events += caught.events
+            advance(1)
+
+        for partition in sorted({*streams, *viewed}):
+            problems += await project_anew(ledger.store, engine, partition, streams.get(partition, []), done)
+    for problem in problems:
+        talk(f"warning: {problem.text}")
+    if output.as_json:
+        output.row({"streams": count, "events": events, "problems": [problem.text for problem in problems]})
+    else:
+        output.line(f"rebuilt all views from {events} events of {count} streams")
+    return Exit.FINDINGS if problems else Exit.DONE
+
+
+async def _compare(ledger: Ledger, output: Output, streams: dict[int, list[StreamKey]], *, show_all: bool) -> int:
+    names: dict[int, list[str]] = defaultdict(list)
+    async for partition, name in ledger.store.views.names():
+        names[partition].append(name)
+    shown: list[Compared] = []
+    fields = differing = behind_events = behind_streams = 0
+    partitions = sorted({*streams, *names})
+    with progress("partitions", len(partitions)) as advance:
+        for partition in partitions:
+            async for one in compare_partition(ledger.store, partition, names[partition]):
+                fields += 1
+                differing += not one.same
+                if not one.same or show_all:
+                    _show(output, one, shown)
+            behind = await events_behind(ledger.store, streams.get(partition, []))
+            behind_streams += len(behind)
+            behind_events += sum(behind.values())
+            advance(1)
+    if shown:
+        output.table(COLUMNS, [_cells(one) for one in shown])
+    if behind_streams:
+        talk(f"behind: {behind_events} events of {behind_streams} streams are not in the views yet; run the projector")
+    talk(f"{fields} fields of {len(partitions)} partitions compared: {differing or 'none'} differ")
+    return Exit.FINDINGS if differing else Exit.DONE
+
+
+def _show(output: Output, one: Compared, shown: list[Compared]) -> None:
+    """A program gets each row at once; a person's table needs all of them."""
+    if output.as_json:
+        output.row(one.as_json())
+    else:
+        shown.append(one)
+
+
+def _cells(one: Compared) -> tuple[object, ...]:
+    row = one.as_json()
+    sides: Any = row["difference"]
+    if not isinstance(sides, dict):
+        return row["view"], row["key"], "yes" if one.same else "no", sides, None
+    live, rebuilt = (msgspec.json.encode(sides[side]).decode() for side in ("live", "rebuilt"))
+    return row["view"], row["key"], "no", live, rebuilt

@@ -1,0 +1,7 @@
+"""Print the page."""
+
+from __future__ import annotations
+
+from workers.cli.reference import reference
+
+print(reference(), end="")

@@ -1,0 +1,103 @@
+"""`worker`, `up` and `demo`: what runs until it is stopped, and what shows it all in a few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import click
+
+from ledger import Ledger
+from workers.cli.base import command, run_async, tell_logs
+from workers.cli.output import Output
+from workers.serving import Work, serve
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.group(short_help="Run one worker: expiry or projector.")
+def worker() -> None:
+    """Run one worker until Ctrl-C or SIGTERM. Any number of each may run, on any machine; any may be killed."""
+
+
+def _worker_command(name: str, work: Work, help_text: str) -> click.Command:
+    @command(
+        name,
+        examples=(f"permission-ledger worker {name}", f"permission-ledger worker {name} --log-level info"),
+        with_json=False,
+        help=help_text,
+    )
+    @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="On stderr.")
+    @click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")
+    def run(*, url: str | None, log_level: str, with_parent: int | None) -> None:
+        async def served() -> None:
+            _set_log_level(log_level)
+            await serve(work, url, parent=with_parent)
+
+        run_async(served)
+
+    return run
+
+
+def _set_log_level(name: str) -> None:
+    level = getattr(logging, name.upper())
+    tell_logs(level)
+    # It tells of every run of every job.
+    logging.getLogger("apscheduler").setLevel(max(level, logging.WARNING))
+
+
+async def _expiry(ledger: Ledger, stop: asyncio.Event) -> None:
+    from workers import expiry  # noqa: PLC0415 - the scheduler is slow to import
+
+    await expiry.run(ledger, stop)
+
+
+async def _projector(ledger: Ledger, stop: asyncio.Event) -> None:
+    from workers import projector  # noqa: PLC0415 - as its sibling
+
+    await projector.run(ledger, stop)
+
+
+worker.add_command(_worker_command("expiry", _expiry, "End requests that nobody answered when their time has come."))
+worker.add_command(_worker_command("projector", _projector, "Keep the views up to date with the streams."))
+
+
+@command(
+    examples=("permission-ledger up", "permission-ledger up --home ./ledger-data"),
+    with_json=False,
+)
+@click.option(
+    "--home", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="The data folder to use."
+)
+def up(*, url: str | None, home: Path | None) -> None:
+    """Run everything that a ledger needs until Ctrl-C: a server, an expiry worker and a projector.
+
+    The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
+    """
+    from workers.place import Place  # noqa: PLC0415 - only this command needs it
+    from workers.up import up as run_up  # noqa: PLC0415
+
+    place = Place(url, home)
+    run_async(lambda: run_up(place, Output().line))
+
+
+@command(
+    examples=("permission-ledger demo", "permission-ledger demo --keep ./demo-ledger"),
+    with_json=False,
+)
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Use this data folder and leave it there, to be looked at afterwards.",
+)
+def demo(*, url: str | None, keep: Path | None) -> None:
+    """Play a recorded agent's session with a person answering, and tell it from the log.
+
+    Agent, person, expiry worker and projector are processes of their own. It takes a few seconds and leaves nothing
+    behind, unless --keep names a folder or --url a server to play on.
+    """
+    from workers.demo.show import show  # noqa: PLC0415 - only people need the colours
+
+    run_async(lambda: show(url, keep))

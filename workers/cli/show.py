@@ -1,0 +1,110 @@
+"""`show`: a session as it is, or as it was at a version or a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ledger import Approved, Ledger
+from ledger.history import Moment
+from ledger.results import pending_of, result_of
+from ledger.session.state import SessionState
+from ledger.times import format_time, parse_time
+from workers.cli import grants, pending
+from workers.cli.base import command, with_ledger
+from workers.cli.inputs import version_or_time
+from workers.cli.moments import approved_at, project_grants
+from workers.cli.output import Output
+from workers.cli.sessions import session_json
+
+
+@command(
+    examples=(
+        "permission-ledger show ses_1",
+        "permission-ledger show ses_1 --at 12 --json",
+        "permission-ledger show ses_1 --at 2026-11-21T10:12:00Z",
+    )
+)
+@click.argument("session")
+@click.option("--at", metavar="VERSION|TIME", help="As of this version, or after the last event at or before a time.")
+@with_ledger
+async def show(ledger: Ledger, output: Output, *, session: str, at: str | None) -> None:
+    """Show what is pending, approved, connected and settled in a session: now, or as it was."""
+    moment = await ledger.state_at(session, version_or_time(at))
+    as_of_ms = await _as_of_ms(ledger, moment, at)
+    standing = approved_at(moment.state, await project_grants(ledger, moment.state), as_of_ms)
+    if output.as_json:
+        output.row(_json(moment, standing))
+    else:
+        _print(output, moment, standing, as_of_ms)
+
+
+async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None) -> int:
+    """The moment by which it is judged whether a grant is in force (server ms)."""
+    if at is None:
+        return ledger.store.clock.now_ms()
+    return moment.ms if isinstance(version_or_time(at), int) else parse_time(at)
+
+
+def _json(moment: Moment[SessionState], standing: list[Approved]) -> dict[str, Any]:
+    state = moment.state
+    return {
+        "session": state.session_id,
+        "version": moment.version,
+        "at": format_time(moment.ms),
+        "state": {
+            "pending": [one.as_json() for one in pending_of(state)],
+            "approved": [one.as_json() for one in standing],
+            "clients": [
+                {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
+                for client in sorted(state.clients.values(), key=lambda client: client.version)
+            ],
+            "settled": [result_of(state, request_id).as_json() for request_id in _settled_ids(state)],
+        },
+        **{
+            name: value
+            for name, value in session_json(state).items()
+            if name not in ("session", "at", "version", "pending")
+        },
+        "lock": state.lock,
+    }
+
+
+def _settled_ids(state: SessionState) -> list[str]:
+    ended = sorted(state.settled.values(), key=lambda settled: (settled.version, settled.request.request_id))
+    return [settled.request.request_id for settled in ended]
+
+
+def _print(output: Output, moment: Moment[SessionState], standing: list[Approved], as_of_ms: int) -> None:
+    state = moment.state
+    output.line(f"session {state.session_id}, version {moment.version}, {format_time(moment.ms)}")
+    closed = "" if state.closed_ms is None else f", closed {format_time(state.closed_ms)}"
+    output.line(f"project {state.project or '-'}, agent {state.agent or '-'}{closed}")
+    waiting = pending_of(state)
+    _section(output, "pending", pending.COLUMNS, [pending.pending_cells(one, as_of_ms) for one in waiting])
+    _section(output, "approved", grants.COLUMNS, [grants.approved_cells(one) for one in standing])
+    clients = sorted(state.clients.values(), key=lambda client: client.version)
+    rows = [
+        (one.client_id, one.name, format_time(one.since_ms), "yes" * (one.client_id == state.lock)) for one in clients
+    ]
+    _section(output, "clients", ("client", "name", "since", "input lock"), rows)
+    _section(
+        output, "settled", SETTLED_COLUMNS, [_settled_cells(state, request_id) for request_id in _settled_ids(state)]
+    )
+
+
+SETTLED_COLUMNS = ("request", "permission", "what was asked", "outcome", "reply", "by", "at")
+
+
+def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
+    result = result_of(state, request_id)
+    asked = pending.what_would_run(result.request)
+    return (request_id, result.request.permission, asked, result.outcome, result.reply, result.by.name, result.at)
+
+
+def _section(output: Output, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    output.line()
+    output.line(f"{title}: {len(rows) or 'none'}")
+    if rows:
+        output.table(columns, rows)

@@ -1,0 +1,137 @@
+"""`streams`: what the server holds, and how far the workers are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+import msgspec
+
+from ledger import DamageError, Ledger
+from ledger.stores.admin import PartitionFacts
+from ledger.stores.port import StreamInfo, StreamKey
+from ledger.times import format_time
+from projections.lag import checkpoints
+from workers.cli.base import command, with_ledger
+from workers.cli.output import Output, talk
+from workers.cli.progress import progress
+
+AT_ONCE_COUNT: Final = 200
+
+PARTITION_COLUMNS = ("partition", "streams", "events", "bytes", "behind", "feed", "groups", "due")
+STREAM_COLUMNS = ("stream", "partition", "events", "bytes", "last event", "behind")
+
+
+class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """One stream, and how many of its events no view has yet."""
+
+    key: StreamKey
+    partition: int
+    info: StreamInfo
+    behind: int
+
+
+@command(
+    examples=(
+        "permission-ledger streams",
+        "permission-ledger streams --each --json",
+    )
+)
+@click.option("--each", is_flag=True, help="A line for each stream instead of each partition.")
+@with_ledger
+async def streams(ledger: Ledger, output: Output, *, each: bool) -> None:
+    """Show what lies in each partition: streams, feed, due index, consumer groups with lag and PEL.
+
+    Lag is what no consumer of a group was given yet; PEL is what one was given and has not acknowledged; behind are
+    events that no view has yet. Partitions that hold nothing are left out.
+    """
+    seen = await _all(ledger)
+    rows = [_stream_json(one) for one in seen] if each else await _partition_rows(ledger, seen)
+    if output.as_json:
+        output.rows(rows)
+    elif not rows:
+        talk("there is no stream")
+    elif each:
+        output.table(STREAM_COLUMNS, [_stream_cells(row) for row in rows])
+    else:
+        output.table(PARTITION_COLUMNS, [_partition_cells(row) for row in rows])
+        total = {name: sum(row[name] for row in rows) for name in ("streams", "events", "bytes", "behind", "due")}
+        talk(", ".join(f"{count} {name}" for name, count in total.items()) + f" in {len(rows)} partitions")
+
+
+async def _all(ledger: Ledger) -> list[_Seen]:
+    keys = sorted([key async for key in ledger.store.streams()])
+    seen: list[_Seen] = []
+    with progress("streams", len(keys)) as advance:
+        for start in range(0, len(keys), AT_ONCE_COUNT):
+            some = keys[start : start + AT_ONCE_COUNT]
+            seen += await _some(ledger, some)
+            advance(len(some))
+    return seen
+
+
+async def _some(ledger: Ledger, keys: Sequence[StreamKey]) -> list[_Seen]:
+    store = ledger.store
+    known = await checkpoints(store, keys)
+    infos = await asyncio.gather(*map(store.info, keys), return_exceptions=True)
+    seen: list[_Seen] = []
+    for key, at, info in zip(keys, known, infos, strict=True):
+        if isinstance(info, DamageError):
+            talk(f"warning: {info.text}")
+        elif isinstance(info, BaseException):
+            raise info
+        elif info is not None:
+            behind = max(info.last.version - at.version, 0)
+            seen.append(_Seen(key=key, partition=store.partition_of(key), info=info, behind=behind))
+    return seen
+
+
+def _stream_json(one: _Seen) -> dict[str, Any]:
+    return {
+        "stream": one.key.name,
+        "partition": one.partition,
+        "events": one.info.length,
+        "bytes": one.info.size_bytes,
+        "head": str(one.info.last),
+        "at": format_time(one.info.last.ms),
+        "behind": one.behind,
+    }
+
+
+async def _partition_rows(ledger: Ledger, seen: Sequence[_Seen]) -> list[dict[str, Any]]:
+    by_partition: dict[int, list[_Seen]] = {}
+    for one in seen:
+        by_partition.setdefault(one.partition, []).append(one)
+    facts = await ledger.store.admin.partitions()
+    rows = [_partition_json(one, by_partition.get(one.partition, [])) for one in facts]
+    return [row for row in rows if row["streams"] or row["feed"] or row["due"]]
+
+
+def _partition_json(facts: PartitionFacts, seen: Sequence[_Seen]) -> dict[str, Any]:
+    return {
+        "partition": facts.partition,
+        "streams": len(seen),
+        "events": sum(one.info.length for one in seen),
+        "bytes": sum(one.info.size_bytes or 0 for one in seen),
+        "behind": sum(one.behind for one in seen),
+        "feed": facts.feed_count,
+        "groups": [
+            {"name": group.name, "consumers": group.consumer_count, "lag": group.lag_count, "pel": group.pel_count}
+            for group in facts.groups
+        ],
+        "due": facts.due_count,
+    }
+
+
+def _stream_cells(row: dict[str, Any]) -> tuple[object, ...]:
+    return tuple(row[name] for name in ("stream", "partition", "events", "bytes", "at", "behind"))
+
+
+def _partition_cells(row: dict[str, Any]) -> tuple[object, ...]:
+    groups = ", ".join(
+        f"{group['name']}: {group['consumers']} consumers, lag {group['lag']}, PEL {group['pel']}"
+        for group in row["groups"]
+    )
+    return (*(row[name] for name in ("partition", "streams", "events", "bytes", "behind", "feed")), groups, row["due"])

@@ -1,0 +1,56 @@
+"""What agents and people wrote, made safe to look at: nothing of it moves the cursor, hides or turns around.
+
+A terminal obeys control characters, and some characters cannot be seen at all or reverse what stands after them; with
+either, an agent could show a person something else than what would run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+_NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+# Characters that Unicode calls letters, marks or symbols and that show nothing.
+_BLANK: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, range(0xFE00, 0xFE10)))
+    + "".join(map(chr, range(0xE0100, 0xE01F0)))
+)
+_NOT_ASCII: Final = re.compile(r"[^ -~]")
+# Greedy: a password with an unescaped `@` or `/` in it is blotted out whole.
+_PASSWORD: Final = re.compile(r"(://[^\s/:@]*:)\S*(?=@)|([?&]password=)[^&\s`]*")
+
+
+def visible(text: str) -> str:
+    """The text on one line, each character that cannot be seen written as its escape in Python."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if _is_shown(one) else _NAMED.get(one) or _escape(one) for one in text)
+
+
+def json_line(value: Any) -> str:
+    """JSON on one line, escaped where a terminal would obey or hide a character; it reads back as the same value."""
+    return _NOT_ASCII.sub(_json_character, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def without_passwords(text: str) -> str:
+    """The text with every password of a URL in it blotted out."""
+    return _PASSWORD.sub(r"\1\2***", text)
+
+
+def _is_shown(character: str) -> bool:
+    return character.isprintable() and character not in _BLANK
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json_character(found: re.Match[str]) -> str:
+    character = found[0]
+    return character if _is_shown(character) else json.dumps(character)[1:-1]

@@ -1,0 +1,120 @@
+"""`verify`: every entry of a session, or of all, against the chain and against what the server says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ledger import Ledger, UnknownSessionError
+from ledger.ids import check_id
+from ledger.stores.port import StreamKey
+from ledger.verify import Head
+from workers.checking import Checked, check_stream
+from workers.cli.base import command, with_ledger
+from workers.cli.exits import Exit
+from workers.cli.heads import read_heads, write_heads
+from workers.cli.output import Output, talk
+from workers.cli.progress import progress
+
+COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
+
+
+@command(
+    examples=(
+        "permission-ledger verify ses_1",
+        "permission-ledger verify --all --save heads.jsonl",
+        "permission-ledger verify --all --checkpoint heads.jsonl --json",
+    )
+)
+@click.argument("sessions", nargs=-1, metavar="[SESSION]...")
+@click.option("--all", "all_streams", is_flag=True, help="All sessions and all projects.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Compare with the heads that --save wrote: the only way to see that an end was cut off.",
+)
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the heads of the streams that are whole, to be kept on another machine.",
+)
+@with_ledger
+async def verify(
+    ledger: Ledger,
+    output: Output,
+    *,
+    sessions: Sequence[str],
+    all_streams: bool,
+    checkpoint: Path | None,
+    save: Path | None,
+) -> int:
+    """Check that no event of a session was changed, lost, put in, moved or re-dated, nor of its project's grants."""
+    if all_streams == bool(sessions):
+        raise click.UsageError("name sessions, or give --all")
+    known = read_heads(checkpoint) if checkpoint else {}
+    keys = [StreamKey("session", check_id(session, "session id")) for session in sessions]
+    if all_streams:
+        found = {key async for key in ledger.store.streams()}
+        keys = sorted({*found, *known})
+    checked = await _check(ledger, output, keys, known, follow_projects=not all_streams)
+    if save:
+        write_heads(save, [(one.key, one.head) for one in checked if one.ok and one.head])
+    return _tell(output, checked)
+
+
+async def _check(
+    ledger: Ledger, output: Output, keys: Sequence[StreamKey], known: dict[StreamKey, Head], *, follow_projects: bool
+) -> list[Checked]:
+    """Named sessions bring their projects along."""
+    checked: list[Checked] = []
+    waiting = list(dict.fromkeys(keys))
+    with progress("streams", len(waiting)) as advance:
+        while waiting:
+            key = waiting.pop(0)
+            one = await check_stream(ledger.store, key, known.get(key))
+            if not one.is_there and follow_projects and key not in known:
+                if key.kind == "project":
+                    continue
+                raise UnknownSessionError(f"there is no session `{key.id}`", session=key.id)
+            checked.append(one)
+            if output.as_json:
+                output.row(_json(one))
+            project = StreamKey("project", one.project) if one.project and follow_projects else None
+            if project and project not in waiting and all(done.key != project for done in checked):
+                waiting.append(project)
+            advance(1)
+    return checked
+
+
+def _json(one: Checked) -> dict[str, Any]:
+    return {
+        "session": one.key.id if one.key.kind == "session" else None,
+        "ok": one.ok,
+        "versions": one.versions,
+        "head": None if one.head is None else {"id": str(one.head.position), "hash": one.head.hash},
+        "problems": msgspec.to_builtins(one.problems),
+        "project": one.key.id if one.key.kind == "project" else one.project,
+    }
+
+
+def _tell(output: Output, checked: Sequence[Checked]) -> int:
+    if checked and not output.as_json:
+        output.table(COLUMNS, [row for one in checked for row in _rows(one)])
+    bad = [one for one in checked if not one.ok]
+    versions = sum(one.versions for one in checked)
+    talk(f"{versions} events of {len(checked)} streams checked: " + (f"{len(bad)} damaged" if bad else "all is well"))
+    return Exit.FINDINGS if bad else Exit.DONE
+
+
+def _rows(one: Checked) -> list[tuple[object, ...]]:
+    """A line for each problem; the stream is named in the first."""
+    head = None if one.head is None else f"{one.head.position} {one.head.hash[:12]}"
+    texts = [f"{problem.kind}: {problem.text}" for problem in one.problems] or [""]
+    first = (one.key.name, "yes" if one.ok else "no", one.versions, head, texts[0])
+    return [first, *(("", "", "", "", text) for text in texts[1:])]

@@ -1,0 +1,115 @@
+"""How the demo looks: aligned columns, colour on a terminal only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from workers.cli.text import visible
+
+PIPE_WIDTH_CHARS: Final = 160
+"""Where nobody looks at once, lines may be long."""
+
+WIDE_CHARS: Final = 110
+"""From here on a line of the story has room for its reason; below, that stands on a line of its own."""
+
+CALL_WIDTH_CHARS: Final = 38
+
+COLOURS: Final = {
+    "allowed": "green",
+    "waits": "yellow",
+    "denied": "red",
+    "rejected": "red",
+    "corrected": "red",
+    "expired": "magenta",
+}
+
+
+class Line(NamedTuple):
+    """One line of the story: when (ms from the beginning), who, what, about which call, what that call is now, why."""
+
+    ms: int
+    who: str
+    does: str
+    call: str = ""
+    state: str = ""
+    why: str = ""
+
+
+class Screen:
+    """stdout as a person sees it."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        if os.environ.get("NO_COLOR"):
+            # Without any escape sequence: also bold and dim would be some.
+            self._console = Console(highlight=False, color_system=None)
+        if not self._console.is_terminal:
+            self._console.width = PIPE_WIDTH_CHARS
+
+    @property
+    def width(self) -> int:
+        return self._console.width
+
+    def text(self, text: str = "", style: str = "") -> None:
+        self._console.print(Text(visible(text), style))
+
+    def title(self, text: str) -> None:
+        self.text()
+        self.text(text, "bold")
+
+    def fact(self, name: str, value: str) -> None:
+        """A name and what it is, the value wrapped in its own column."""
+        grid = _grid(12)
+        grid.add_column(ratio=1)
+        grid.add_row(Text(f"  {name}", "dim"), Text(visible(value)))
+        self._print(grid)
+
+    def story(self, line: Line) -> None:
+        when = Text(f"{line.ms / 1000:6.2f}s", "dim")
+        who = Text(visible(line.who), "bold")
+        state = Text(line.state, COLOURS.get(line.state, ""))
+        why = Text(visible(line.why), "dim")
+        if self.width >= WIDE_CHARS:
+            grid = _grid(7, 8, 10, CALL_WIDTH_CHARS, 9)
+            grid.add_column(ratio=1)
+            grid.add_row(when, who, Text(visible(line.does)), Text(visible(line.call)), state, why)
+        else:
+            grid = _grid(7, 8)
+            grid.add_column(ratio=1)
+            grid.add_column(width=9)
+            call = Text(visible(f"{line.does} {line.call}"), no_wrap=True, overflow="ellipsis")
+            grid.add_row(when, who, call, state)
+            if line.why:
+                grid.add_row("", "", why, "")
+        self._print(grid)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        for number, column in enumerate(columns):
+            table.add_column(f"  {column}" if number == 0 else column, no_wrap=True, overflow="ellipsis")
+        for first, *cells in rows:
+            table.add_row(Text(f"  {visible(first)}"), *(Text(visible(cell), COLOURS.get(cell, "")) for cell in cells))
+        self._print(table)
+
+    def _print(self, table: Table) -> None:
+        if self._console.is_terminal:
+            self._console.print(table)
+            return
+        with self._console.capture() as captured:
+            self._console.print(table)
+        # Columns are filled up with spaces, which no pipe needs.
+        for line in captured.get().splitlines():
+            self._console.print(Text(line.rstrip()), soft_wrap=True)
+
+
+def _grid(*widths: int) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    for width in widths:
+        grid.add_column(width=width, no_wrap=True, overflow="ellipsis")
+    return grid

@@ -1,0 +1,77 @@
+"""What the demo's people do and what must come of it. The calls are the recording's; the rest is written here."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple
+
+AGENT: Final = "opencode"
+PERSON: Final = "ann"
+PHONE: Final = "anns-phone"
+
+THINKING_SECONDS: Final = 0.08
+"""What a model takes 0.7 s for in the recording."""
+
+READING_SECONDS: Final = 0.15
+"""So long after the last new request a person has read what is asked."""
+
+NOBODY_THERE_SECONDS: Final = 2
+"""How long a request waits when nobody is there; 7 days outside the demo."""
+
+
+class Answer(NamedTuple):
+    """What the person replies to whatever looks like this: a permission and a shell-style pattern."""
+
+    permission: str
+    pattern: str
+    reply: str
+    message: str | None = None
+    then_leaves: bool = False
+
+
+ANSWERS: Final = (
+    Answer("bash", "git log *", "always"),
+    Answer("webfetch", "*", "reject", "Stay offline: docs/rounding.md says how this shop rounds."),
+    Answer("bash", "python -m pytest*", "session"),
+    Answer("bash", "git commit *", "once", then_leaves=True),
+    Answer("*", "*", "once"),
+)
+"""The first that fits counts."""
+
+
+def answer_to(permission: str, patterns: tuple[str, ...]) -> Answer:
+    return next(
+        answer
+        for answer in ANSWERS
+        if fnmatchcase(permission, answer.permission) and any(fnmatchcase(one, answer.pattern) for one in patterns)
+    )
+
+
+class Ending(NamedTuple):
+    """How a request must have ended: outcome, the reply, and what it followed from."""
+
+    outcome: str
+    reply: str | None = None
+    cause: str | None = None
+
+
+BY_RULE: Final = Ending("allowed")
+
+ENDINGS: Final = {
+    "call_glob": BY_RULE,
+    "call_read_basket": BY_RULE,
+    "call_grep": BY_RULE,
+    "call_status": Ending("allowed", "once"),
+    "call_log": Ending("allowed", "always"),
+    "call_log_patch": Ending("allowed", "always", "cascade"),
+    "call_webfetch": Ending("corrected", "reject"),
+    "call_read_rounding": BY_RULE,
+    "call_test_before": Ending("allowed", "session"),
+    "call_edit": Ending("allowed", "once"),
+    "call_test_after": BY_RULE,
+    "call_clean": Ending("allowed", "once"),
+    "call_commit": Ending("allowed", "once"),
+    "call_push": Ending("denied"),
+    "call_note": Ending("expired"),
+}
+"""By request. `call_note_2` is never asked: it would have followed an allowed `call_note`."""

@@ -1,0 +1,51 @@
+"""One worker as a process: until it is told to stop, or whoever started it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ledger import Ledger
+
+Work = Callable[[Ledger, asyncio.Event], Awaitable[None]]
+"""What a worker does with a ledger, until the event is set."""
+
+PARENT_SECONDS: Final = 1.0
+"""How often a worker that must not outlive its parent looks whether that one lives."""
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and Ctrl-C set, instead of ending the process in the midst of something."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def serve(work: Work, url: str | None, *, parent: int | None = None) -> None:
+    """Do a worker's work at a URL. Raises what connecting raises: StoreError, SetupError, InputError."""
+    with stopping_on_signals() as stop:
+        watching = asyncio.create_task(_stop_without(parent, stop), name="watch parent") if parent else None
+        try:
+            async with Ledger.connect(url) as ledger:
+                await work(ledger, stop)
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+
+async def _stop_without(parent: int, stop: asyncio.Event) -> None:
+    """A process whose parent was killed belongs to another one, whichever that is."""
+    while os.getppid() == parent:  # noqa: ASYNC110 - the kernel tells nobody
+        await asyncio.sleep(PARENT_SECONDS)
+    stop.set()
