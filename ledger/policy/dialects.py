@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from ledger.policy.betcode import BetCodePolicy
+from ledger.policy.brutus import BrutusPolicy
 from ledger.policy.checks import shown
 from ledger.policy.claude import ClaudePolicy
 from ledger.policy.codelia import CodeliaPolicy
@@ -21,6 +22,7 @@ from ledger.policy.opencode import OpenCodePolicy
 DIALECTS: Final[Mapping[str, Callable[[PolicySource], Policy]]] = MappingProxyType(
     {
         "betcode": BetCodePolicy,
+        "brutus": BrutusPolicy,
         "claude": ClaudePolicy,
         "codelia": CodeliaPolicy,
         "opencode": OpenCodePolicy,

@@ -60,9 +60,7 @@ def confirm_call(tool: str, value: Any, always: Sequence[str], reason: str | Non
     return _request(title, visible(_described(tool, value)), "normal", always, reason)
 
 
-def _request(
-    title: str, message: str, level: DangerLevel, always: Sequence[str], reason: str | None
-) -> ConfirmRequest:
+def _request(title: str, message: str, level: DangerLevel, always: Sequence[str], reason: str | None) -> ConfirmRequest:
     return ConfirmRequest(title, message + _preview(always), level, tuple(always), reason, allow_remember=bool(always))
 
 

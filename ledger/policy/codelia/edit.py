@@ -35,7 +35,11 @@ def remembered(config_text: str, rules: Sequence[Mapping[str, str]], origin: Ori
     body = config_text.removeprefix(_MARK)
     mark = config_text[: len(config_text) - len(body)]
     if not body.strip():
-        return mark + json.dumps({"version": VERSION, "permissions": {"allow": _new([], rules)}}, ensure_ascii=False, indent=2) + "\n"
+        return (
+            mark
+            + json.dumps({"version": VERSION, "permissions": {"allow": _new([], rules)}}, ensure_ascii=False, indent=2)
+            + "\n"
+        )
     before = _parsed(body, origin)
     standing = before.get("permissions", {}).get("allow", [])
     new = _new(standing, rules)

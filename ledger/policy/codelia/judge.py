@@ -55,7 +55,9 @@ class Judge:
                 found.append((_renamed(spelt, segment.text), None))
             elif is_cd(segment.text):
                 part, directory = self._cd(segment, directory)
-                found.append((part, f"{shown(segment.text)} may leave the sandbox" if part.verdict is Verdict.ASK else None))
+                found.append(
+                    (part, f"{shown(segment.text)} may leave the sandbox" if part.verdict is Verdict.ASK else None)
+                )
             else:
                 found.append(self._segment(segment))
         verdict = strictest(part.verdict for part, _ in found)

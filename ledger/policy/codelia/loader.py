@@ -70,7 +70,9 @@ def load_config(
         raise PolicyError(message, file=file, line=problem.line) from None
     value: Any = document.value
     config = {key: value[key] for key in _KEPT if key in value} if isinstance(value, dict) else value
-    lines = {where: line for where, line in document.lines.items() if where.split("/")[1:2] in ([name] for name in _KEPT)}
+    lines = {
+        where: line for where, line in document.lines.items() if where.split("/")[1:2] in ([name] for name in _KEPT)
+    }
     read_config(config, Origin(name, file, lines), strict=strict)
     return Layer(name, config=config, file=file, trusted=trusted, lines=lines)
 
@@ -110,7 +112,9 @@ def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, 
     except UnicodeDecodeError as error:
         raise PolicyError(f"{shown(str(file))} is not UTF-8, so nothing was added to it", file=str(file)) from error
     except OSError as error:
-        text = f"{shown(str(file))} could not be written ({_cause(error)}); what was answered holds for this session only"
+        text = (
+            f"{shown(str(file))} could not be written ({_cause(error)}); what was answered holds for this session only"
+        )
         raise PolicyError(text, file=str(file)) from error
     return True
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_call, confirm_command
 from ledger.policy.codelia.hard import CodeliaCommands
 from ledger.policy.codelia.judge import Judge, Judged
-from ledger.policy.codelia.match import matches_text, matches_tool, skills_of
+from ledger.policy.codelia.match import matches_text, matches_tool
 from ledger.policy.codelia.options import CodeliaOptions, read_codelia_options
 from ledger.policy.codelia.remember import line_rules, plain_line_rules, tool_rules
 from ledger.policy.codelia.rule import SHELL, SKILL, Ruleset, canonical, granted_rule, read_layers, rule_text

@@ -110,9 +110,13 @@ def _of_program(rules: tuple[Rule, ...], origin: Origin, *, strict: bool) -> Rul
             raise origin.problem("codelia has no ask rules: what no rule allows is asked", (index,))
         member = {SHELL: "command_glob", SKILL: "skill_name"}.get(canonical(rule.permission))
         if rule.pattern != "*" and member is None:
-            raise origin.problem(f"a rule for {shown(rule.permission)} is for the whole tool: its pattern is `*`", (index,))
+            raise origin.problem(
+                f"a rule for {shown(rule.permission)} is for the whole tool: its pattern is `*`", (index,)
+            )
         members = {"tool": rule.permission} | ({} if member is None or rule.pattern == "*" else {member: rule.pattern})
-        lists[rule.action.value].append(_read_rule(members, origin, (index,), deny=rule.action is Verdict.DENY, strict=strict))
+        lists[rule.action.value].append(
+            _read_rule(members, origin, (index,), deny=rule.action is Verdict.DENY, strict=strict)
+        )
     return Ruleset(tuple(lists["allow"]), tuple(lists["deny"]))
 
 
@@ -122,7 +126,9 @@ def read_config(config: object, origin: Origin = NOWHERE, *, strict: bool = True
         raise origin.problem(f"a configuration is an object with `permissions`, not {shown(config)}", ())
     version = config.get("version", VERSION)
     if type(version) is not int or version != VERSION:
-        raise origin.problem(f"the version {shown(version)} of a configuration is not known; {VERSION} is", ("version",))
+        raise origin.problem(
+            f"the version {shown(version)} of a configuration is not known; {VERSION} is", ("version",)
+        )
     section = config.get("permissions", {})
     if not isinstance(section, Mapping):
         raise origin.problem("`permissions` must be an object with `allow` and `deny`", ("permissions",))

@@ -8,18 +8,27 @@ from ledger.policy.model import Layer
 
 Edition = Literal["codelia.md", "current"]
 
-_SPEC_TOOLS: Final = (
-    "read grep glob_search todo_read todo_write tool_output_cache tool_output_cache_grep "
-    "agents_resolve skill_search skill_load done"
-).split()  # fmt: skip
+_SPEC_TOOLS: Final = ["read", "grep", "glob_search", "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "agents_resolve", "skill_search", "skill_load", "done"]  # fmt: skip
 # `shell_stdin_write` is on the program's list and left out here: it types commands into a running shell unseen.
-_CURRENT_TOOLS: Final = (
-    "read read_line view_image todo_read todo_new todo_append todo_patch todo_clear tool_output_cache "
-    "tool_output_cache_line tool_output_cache_grep agents_resolve skill_search skill_load shell_list shell_status "
-    "shell_logs shell_wait shell_result shell_cancel lane_list lane_status done"
-).split()  # fmt: skip
+_CURRENT_TOOLS: Final = ["read", "read_line", "view_image", "todo_read", "todo_new", "todo_append", "todo_patch", "todo_clear", "tool_output_cache", "tool_output_cache_line", "tool_output_cache_grep", "agents_resolve", "skill_search", "skill_load", "shell_list", "shell_status", "shell_logs", "shell_wait", "shell_result", "shell_cancel", "lane_list", "lane_status", "done"]  # fmt: skip
 _COMMANDS: Final = (
-    *("pwd", "ls", "rg", "grep", "find", "sort", "cat", "head", "tail", "wc", "stat", "file", "uname", "whoami", "date"),
+    *(
+        "pwd",
+        "ls",
+        "rg",
+        "grep",
+        "find",
+        "sort",
+        "cat",
+        "head",
+        "tail",
+        "wc",
+        "stat",
+        "file",
+        "uname",
+        "whoami",
+        "date",
+    ),
     *("git status", "git diff", "git show", "git log", "git rev-parse", "git ls-files", "git grep"),
 )
 _TOOLS: Final[dict[Edition, list[str]]] = {"codelia.md": _SPEC_TOOLS, "current": _CURRENT_TOOLS}
