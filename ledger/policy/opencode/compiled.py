@@ -1,0 +1,101 @@
+"""Rules and grants, compiled: the last rule that matches, for a permission and a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from ledger.policy.model import Grant, Rule, RuleRef, Verdict
+from ledger.policy.wildcard import Matcher, compile_normalised, normalise
+
+_PERMISSIONS_KEPT_MAX: Final = 256
+
+
+class CompiledRule(NamedTuple):
+    r"""A rule that is ready to match.
+
+    `pattern` and `permission` take normalised text. `narrow` takes text as it is written, with `\` apart from `/`:
+    the reading that an allow of the hardened profile needs.
+    """
+
+    permission: Matcher
+    pattern: Matcher
+    narrow: Matcher
+    action: Verdict
+    refs: tuple[RuleRef, ...]
+    spelt: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        return self.spelt["pattern"]
+
+    @property
+    def catches_all(self) -> bool:
+        return not self.text.strip("*")
+
+
+class CompiledGrant(NamedTuple):
+    """A grant of the permission at hand; as `CompiledRule`."""
+
+    grant_id: str
+    pattern: Matcher
+    narrow: Matcher
+    text: str
+
+
+class CompiledRules:
+    """Rules by permission, the last one first."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._last_first = tuple(map(_compile, reversed(rules)))
+        self._by_permission: dict[str, tuple[CompiledRule, ...]] = {}
+
+    def of(self, permission: str) -> tuple[CompiledRule, ...]:
+        """The rules whose permission matches, the last one first."""
+        found = self._by_permission.get(permission)
+        if found is None:
+            name = normalise(permission)
+            found = tuple(rule for rule in self._last_first if rule.permission(name))
+            if len(self._by_permission) < _PERMISSIONS_KEPT_MAX:
+                self._by_permission[permission] = found
+        return found
+
+
+def compile_grants(grants: Iterable[Grant], permission: str) -> tuple[CompiledGrant, ...]:
+    """The grants whose permission matches, in the order given."""
+    name = normalise(permission)
+    return tuple(
+        CompiledGrant(grant.grant_id, *_matchers(grant.pattern), grant.pattern)
+        for grant in grants
+        if grant.permission == permission or compile_normalised(normalise(grant.permission))(name)
+    )
+
+
+def last_match(text: str, rules: Iterable[CompiledRule]) -> CompiledRule | None:
+    """The rule that decides about a text; `rules` are the last one first."""
+    value = normalise(text)
+    for rule in rules:
+        if rule.pattern(value):
+            return rule
+    return None
+
+
+def last_narrow_match(text: str, shown: str, rules: Iterable[CompiledRule]) -> CompiledRule | None:
+    """As `last_match`, but an allow counts only if it matches `shown`, in which what a quote hides is hidden."""
+    value = normalise(text)
+    for rule in rules:
+        if rule.narrow(shown) if rule.action is Verdict.ALLOW else rule.pattern(value):
+            return rule
+    return None
+
+
+def _compile(rule: Rule) -> CompiledRule:
+    ref = RuleRef(f"{rule.permission} {rule.pattern} {rule.action.value}", rule.layer, rule.file, rule.line)
+    spelt = {"permission": rule.permission, "pattern": rule.pattern, "action": rule.action.value}
+    permission = compile_normalised(normalise(rule.permission))
+    return CompiledRule(permission, *_matchers(rule.pattern), rule.action, (ref,), spelt)
+
+
+def _matchers(pattern: str) -> tuple[Callable[[str], bool], Callable[[str], bool]]:
+    wide = compile_normalised(normalise(pattern))
+    return wide, compile_normalised(pattern) if "\\" in pattern else wide
