@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from ledger.asking_tools import tool_requests
 from ledger.connection import Connection
 from ledger.durations import check_duration_ms
 from ledger.errors import InDoubtError, StoreError
@@ -125,9 +126,13 @@ class Session:
         tool_input: Any = None,
         agent: str | None = None,
         parent: str | None = None,
+        cwd: str | None = None,
         actor: Actor | str | None = None,
     ) -> Result:
-        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError."""
+        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.
+
+        `cwd` is where the call would run, an absolute path; without it that is the session's.
+        """
         question = make_question(
             permission,
             patterns,
@@ -138,10 +143,80 @@ class Session:
             tool_input=tool_input,
             agent=agent,
             parent=parent,
+            cwd=cwd,
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
         who = self._ledger.actor(agent if actor is None else actor, "agent")
         return await self._by_current_rules(lambda: self._ask(request_id, question, who))
+
+    async def ask_tool(
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """Ask about a call of a tool as its dialect does, and wait; returns when the call may run.
+
+        What must be allowed first (directories outside the project) is a request of its own, with an id made of
+        `request_id`, and is asked first; the result is that of the call itself. `always` is what the dialect would
+        remember. Raises what `ask` raises.
+        """
+        request_id = new_request_id() if request_id is None else request_id
+        while True:
+            result = await self.submit_tool(
+                tool_name,
+                tool_input,
+                metadata=metadata,
+                request_id=request_id,
+                tool=tool,
+                agent=agent,
+                parent=parent,
+                cwd=cwd,
+                actor=actor,
+            )
+            if result.outcome is None:
+                result = await self.wait(result.request_id)
+            error = result.error()
+            if error is not None:
+                raise error
+            if result.request_id == request_id:
+                return result
+
+    async def submit_tool(
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """As `ask_tool` without waiting: the first request that is not allowed yet, or that of the call itself.
+
+        Once somebody has allowed the one that was pending, submitting again with the same `request_id` goes on.
+        """
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        state = await self._folded()
+        where = state.cwd if cwd is None else cwd
+        requests = tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
+        for request in requests:
+            result = await self.submit(
+                **request.arguments(), metadata=metadata, tool=tool, agent=agent, parent=parent, actor=actor
+            )
+            if not result.allowed:
+                break
+        return result
 
     async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try again when another process has changed the session's rules or clients; by then this one has read them."""

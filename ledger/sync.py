@@ -210,6 +210,8 @@ class SyncSession(_Face[Session]):
 
     ask = _blocking(Session.ask)
     submit = _blocking(Session.submit)
+    ask_tool = _blocking(Session.ask_tool)
+    submit_tool = _blocking(Session.submit_tool)
     wait = _blocking(Session.wait)
     reply = _blocking(Session.reply)
     cancel = _blocking(Session.cancel)

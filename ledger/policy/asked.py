@@ -42,7 +42,7 @@ def source_of(asked: PolicyOptions) -> PolicySource:
     if unknown is not None:
         raise PolicyError(f"a line has no member {shown(unknown)}", key=str(unknown))
     dialect = asked.get("dialect")
-    if dialect not in DIALECTS:
+    if not isinstance(dialect, str) or dialect not in DIALECTS:
         known = ", ".join(f"`{name}`" for name in sorted(DIALECTS))
         said = "no dialect" if dialect is None else f"the unknown dialect {shown(dialect)}"
         raise PolicyError(f"the line has {said}; known are {known}", key="dialect")

@@ -33,11 +33,11 @@ class Checker:
 
     def answer(self, question: object) -> dict[str, Any]:
         """The answer, or `{"id", "error"}` for a question that cannot be judged; never an exception."""
-        identity = question.get("id") if isinstance(question, Mapping) else None
+        if not isinstance(question, Mapping):
+            return {"id": None, "error": f"a line must be an object, not {shown(question)}"}
+        asked = {**self._options, **question}
+        identity = question.get("id")
         try:
-            if not isinstance(question, Mapping):
-                raise PolicyError(f"a line must be an object, not {shown(question)}")
-            asked = {**self._options, **question}
             policy = self.policy(source_of(asked))
             verdict = judge(policy, call_of(asked), grants_of(asked))
         except PolicyError as problem:

@@ -126,7 +126,9 @@ def _fixes(policy: Policy, call: Call, judged: Judged, compile_again: Compile) -
 
 def _undeny(judged: Judged) -> Iterator[Fix]:
     for rule in judged.rules:
-        place = f" ({rule.file}:{rule.line})" if rule.file and rule.line else f" (layer {rule.layer})" if rule.layer else ""
+        place = (
+            f" ({rule.file}:{rule.line})" if rule.file and rule.line else f" (layer {rule.layer})" if rule.layer else ""
+        )
         yield Fix(Verdict.ASK, f"remove or narrow the rule `{rule.text}`{place}")
 
 

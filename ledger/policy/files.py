@@ -27,11 +27,13 @@ def load_layer(dialect: str, path: str | os.PathLike[str], *, name: str = DEFAUL
     if dialect == "codelia":
         return load_config(path, name=name, strict=strict)
     if dialect in ("betcode", "claude"):
-        return load_tool_rules(path, name=name)
+        return load_tool_rules(Path(path), name=name)
     return load_rules(path, name=name)
 
 
-def find_layers(dialect: str, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Layer, ...]:
+def find_layers(
+    dialect: str, project: str, environ: Mapping[str, str], *, home: str | None = None
+) -> tuple[Layer, ...]:
     """The layers that the source's own program would find from the folder `project`, lowest first; maybe none.
 
     Raises PolicyError for a file that is there and cannot be read.

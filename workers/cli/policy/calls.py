@@ -28,11 +28,10 @@ def call_options(function: _Decorated) -> _Decorated:
     return function
 
 
-def typed_call(
-    dialect: str, command: str | None, tool: str | None, tool_input: str | None, permission: str | None,
-    patterns: tuple[str, ...],
-) -> Call:  # fmt: skip
+def typed_call(dialect: str, *, patterns: tuple[str, ...], **typed: str | None) -> Call:
     """The call. Raises UsageError unless exactly one was typed."""
+    command, tool, permission = (typed[name] for name in ("command", "tool", "permission"))
+    tool_input = typed["tool_input"]
     if sum(one is not None for one in (command, tool, permission)) != 1:
         raise click.UsageError("say COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P")
     if tool_input is not None and tool is None:

@@ -21,7 +21,7 @@ from workers.cli.policy.options import Choices, policy_command
         "permission-ledger policy check --dialect claude --profile faithful --json",
     ),
 )
-def check(*, choices: Choices, as_json: bool) -> int:  # noqa: ARG001 - JSON is all it prints
+def check(*, choices: Choices, as_json: bool) -> int:
     """Judge calls that come as JSON lines on stdin; each gets one JSON line on stdout, in order.
 
     A line is {"id", "tool", "input"} or {"id", "permission", "patterns"} and may carry any of dialect, profile,

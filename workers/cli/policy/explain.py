@@ -49,7 +49,9 @@ def explain(*, choices: Choices, as_json: bool, **typed: Any) -> int:
     policy = choices.policy(quiet=as_json)
     found = explained(policy, call, compiled_here)
     if as_json:
-        output.row({**judge(policy, call), "near": [_near_json(one) for one in found.near], "fixes": _fixes_json(found)})
+        output.row(
+            {**judge(policy, call), "near": [_near_json(one) for one in found.near], "fixes": _fixes_json(found)}
+        )
     else:
         _tell(output, found)
     return EXITS[found.judged.verdict]

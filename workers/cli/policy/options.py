@@ -58,7 +58,8 @@ class Choices(NamedTuple):
 
     @property
     def dialect(self) -> str:
-        return self.typed["dialect"] or DEFAULT_DIALECT
+        dialect: str | None = self.typed["dialect"]
+        return dialect or DEFAULT_DIALECT
 
     @property
     def cwd(self) -> str:
@@ -93,7 +94,8 @@ class Choices(NamedTuple):
 
     @property
     def strict(self) -> bool:
-        return self.typed["profile"] != "faithful"
+        profile: str | None = self.typed["profile"]
+        return profile != "faithful"
 
     def _files(self) -> tuple[list[Layer], Layer | None]:
         layers = [self._load(*_name_and_file(one)) for one in self.typed["layer"]]
