@@ -8,8 +8,10 @@ from typing import Final, NamedTuple
 
 from ledger.policy.facts import FileFacts
 from ledger.policy.shell import Command, Word
+from ledger.policy.shell.budget import Budget
 from ledger.policy.shell.names import basename
-from ledger.policy.shell.parse import source_commands
+from ledger.policy.shell.parse import parse
+from ledger.policy.shell.text import join_lines
 from ledger.policy.shell.words import loosen
 from ledger.policy.toolrules.paths import within
 
@@ -34,10 +36,11 @@ def commands_of(line: str) -> tuple[Command, ...] | None:
 
     A line in which the grammar sees no command (an assignment, a redirection alone) is taken word by word.
     """
-    found = source_commands(line)
-    if found is None:
+    budget = Budget()
+    found = parse(join_lines(line), budget)
+    if budget.spent is not None:
         return None
-    commands = tuple(command for command in found if command.words)
+    commands = tuple(one.command for one in found if one.command.words)
     if commands or not line.strip():
         return commands
     return (Command(line.strip(), tuple(Word(word, word) for word in line.split())),)
@@ -52,7 +55,7 @@ def outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]:
     """Every argument without a leading `-` of a path command that leads outside the project, resolved; no repeats."""
     found: dict[str, None] = {}
     for command in commands:
-        if loosen(command.words[0]) in PATH_COMMANDS:
+        if command.words and loosen(command.words[0]) in PATH_COMMANDS:
             for word in command.words[1:]:
                 path = _resolved(word, place)
                 if not word.raw.startswith("-") and not within(path, place.project):

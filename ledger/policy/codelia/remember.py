@@ -41,7 +41,7 @@ def plain_line_rules(analysis: Analysis, judge: Judge) -> tuple[RuleObject, ...]
     heads = []
     for command in analysis.top:
         inner = peeled(command)
-        if command.name == "cd" or never_allowed(inner) or dangerous_argument(inner):
+        if command.name == "cd" or command.redirects or never_allowed(inner) or dangerous_argument(inner):
             continue
         words = [word.raw if word.raw == word.resolved else None for word in inner.words]
         if words[0] is not None and (head := _strict_head(words[0], words[1:])):
