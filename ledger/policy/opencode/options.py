@@ -50,10 +50,11 @@ class Options(msgspec.Struct, frozen=True):
         return self.profile == "hardened"
 
     def places(self, cwd: str | None = None) -> Places:
-        """Where a call runs; its own `cwd` comes before the option's."""
+        """Where a call runs: in its own `cwd`, or where the agent was started."""
         return Places.of(
-            cwd=cwd or self.cwd,
-            worktree=self.worktree or self.cwd,
+            project=self.cwd,
+            cwd=cwd,
+            worktree=self.worktree,
             home=self.home,
             facts=self.facts,
             deep=self.hardened,

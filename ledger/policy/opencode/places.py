@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -10,18 +11,21 @@ import msgspec
 from ledger.policy.facts import FileFacts, Kind
 
 _ROOT: Final = "/"
+_REPOSITORY: Final = ".git"
 _NOWHERE: Final = "/\0"
 """Stands for a working directory that nobody told: relative paths are inside, everything else is outside."""
 
 
 class Places(msgspec.Struct, frozen=True):
-    """`directory` is where the agent was started, `worktree` the root of its repository; both absolute.
+    """`directory` is where a call runs, `worktree` the root of the repository; `roots` are what counts as inside.
 
-    `home` may be unknown. `deep` also follows links: a path that leads outside counts as outside.
+    All are absolute; `home` may be unknown. `deep` also follows links: a path that leads outside counts as outside.
+    `sandbox` is where `cd` may lead besides the roots.
     """
 
     directory: str
     worktree: str
+    roots: tuple[str, ...]
     home: str | None
     facts: FileFacts
     deep: bool
@@ -31,6 +35,7 @@ class Places(msgspec.Struct, frozen=True):
     def of(
         cls,
         *,
+        project: str | None,
         cwd: str | None,
         worktree: str | None,
         home: str | None,
@@ -38,8 +43,16 @@ class Places(msgspec.Struct, frozen=True):
         deep: bool,
         sandbox: str | None = None,
     ) -> Places:
-        directory = posixpath.normpath(cwd) if cwd else _NOWHERE
-        return cls(directory, posixpath.normpath(worktree) if worktree else directory, home, facts, deep, sandbox)
+        """`project` is where the agent was started, `cwd` where the call runs; either stands for the other.
+
+        Without a `worktree` it is the repository that `facts` know around the project. One that is `/` would hold
+        everything, so it is no root.
+        """
+        directory = posixpath.normpath(cwd or project or _NOWHERE)
+        start = posixpath.normpath(project) if project else directory
+        tree = posixpath.normpath(worktree) if worktree else worktree_of(start, facts)
+        roots = (start,) if tree in (start, _ROOT) else (start, tree)
+        return cls(directory, tree, roots, home, facts, deep, sandbox)
 
     def absolute(self, path: str, base: str | None = None) -> str:
         """A path from `base` (the directory unless given) without `.` and `..`; nothing is looked up."""
@@ -51,17 +64,13 @@ class Places(msgspec.Struct, frozen=True):
         return "" if found == "." else found
 
     def outside(self, path: str) -> bool:
-        """Whether an absolute path is neither in the directory nor in the worktree.
-
-        Outside of a repository the worktree is `/`, which would hold everything; it is then left out.
-        """
-        roots = [self.directory] if self.worktree == _ROOT else [self.directory, self.worktree]
-        if not any(within(path, root) for root in roots):
+        """Whether an absolute path is in none of the roots."""
+        if not any(within(path, root) for root in self.roots):
             return True
-        if not self.deep:
-            return False
-        led = self.facts.resolve(path)
-        return not any(within(led, root) or within(led, self.facts.resolve(root)) for root in roots)
+        return self.deep and not self._leads_into(self.facts.resolve(path), self.roots)
+
+    def _leads_into(self, resolved: str, roots: Iterable[str]) -> bool:
+        return any(within(resolved, root) or within(resolved, self.facts.resolve(root)) for root in roots)
 
     def is_directory(self, path: str) -> bool:
         return self.facts.kind(path) is Kind.DIRECTORY
@@ -75,13 +84,18 @@ class Places(msgspec.Struct, frozen=True):
     def enter(self, directory: str, target: str) -> str | None:
         """Where `cd target` leads, links followed; None when that is outside, or not known."""
         path = self.absolute(target, directory)
-        led = self.facts.resolve(path)
-        roots = [self.directory, self.worktree] if self.worktree != _ROOT else [self.directory]
-        if self.sandbox is not None:
-            roots.append(self.sandbox)
-        if any(within(led, root) or within(led, self.facts.resolve(root)) for root in roots):
-            return path
-        return None
+        roots = self.roots if self.sandbox is None else (*self.roots, self.sandbox)
+        return path if self._leads_into(self.facts.resolve(path), roots) else None
+
+
+def worktree_of(directory: str, facts: FileFacts) -> str:
+    """The root of the repository that holds a directory; the directory itself where none is known."""
+    folder = posixpath.normpath(directory)
+    while folder != _ROOT:
+        if facts.kind(posixpath.join(folder, _REPOSITORY)) is not None:
+            return folder
+        folder = posixpath.dirname(folder)
+    return directory
 
 
 def within(path: str, folder: str) -> bool:

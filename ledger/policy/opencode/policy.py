@@ -19,7 +19,7 @@ from ledger.policy.opencode.options import Compat, Edition, read_options
 from ledger.policy.opencode.places import Places
 from ledger.policy.opencode.requests import Request, tool_request
 from ledger.policy.rules import disabled
-from ledger.policy.shell import analyse, hardened
+from ledger.policy.shell import Analysis, analyse, hardened
 from ledger.policy.wildcard import normalise
 
 BASH: Final = "bash"
@@ -46,8 +46,8 @@ class OpenCodePolicy:
     (`v2`: a configured deny is final, a grant lifts an ask; `v1`: grants are the last rules of all and lift a deny
     too; `v1` in faithful, `v2` in hardened unless given), `defaults` (true adds the program's built-in rules),
     `agent` (whose section and built-in rules count; `build` where the built-in rules are on), `home`, `cwd` (where
-    the agent was started; a call's own `cwd` comes first), `worktree` (the root of its repository, `cwd` unless
-    given), `sandbox_root` (where `cd` may lead as well), `data` and `tmp` (the program's own folders), and `fs`
+    the agent was started; a call may run in another folder), `worktree` (the root of its repository; unless given,
+    the one that is known around `cwd`), `sandbox_root` (where `cd` may lead as well), `data` and `tmp` (the program's own folders), and `fs`
     (facts about files, see `MappedFacts`). Raises PolicyError for any other option and for anything misshapen.
     """
 
@@ -79,16 +79,24 @@ class OpenCodePolicy:
     def request(self, call: Call) -> Request | None:
         """What the program asks about a tool call; None when its input does not say what it is about.
 
-        Patterns that a call names itself stand: it is then about these, and about no directory.
+        Patterns that the call names itself stand if they are others than those of its input; it is then about these,
+        and about no directory.
         """
-        if call.patterns or call.tool_name is None:
-            return Request(call.permission, call.patterns, ())
-        value = {} if call.input is None else call.input
+        named = Request(call.permission, call.patterns, ())
+        if call.tool_name is None:
+            return named
+        found = self._tool_request(call.tool_name, {} if call.input is None else call.input, call.cwd)
+        if not call.patterns:
+            return found
+        same = found is not None and found.permission == call.permission and {*found.patterns} == {*call.patterns}
+        return found if same else named
+
+    def _tool_request(self, tool: str, value: object, cwd: str | None) -> Request | None:
         if not isinstance(value, Mapping):
             return None
-        places = self._options.places(call.cwd)
-        if call.tool_name != BASH:
-            return tool_request(call.tool_name, value, places)
+        places = self._options.places(cwd)
+        if tool != BASH:
+            return tool_request(tool, value, places)
         command, workdir = value.get("command"), value.get("workdir")
         if not isinstance(command, str) or not isinstance(workdir, str | None):
             return None
@@ -98,16 +106,15 @@ class OpenCodePolicy:
         """Judge every pattern by itself; the strictest verdict counts (opencode.md "Rule Evaluation Algorithm").
 
         Unlike opencode-zh.md 5.1, a pattern that asks does not keep a later one from denying. Of a tool call the
-        patterns are worked out as the program does, and directories outside the project count in the verdict; they
-        are in `ask_first`. In the hardened profile each pattern of a `bash` call without a tool is analysed as a
-        command line of its own, and of a tool call the whole line.
+        patterns are worked out as the program does. Directories outside the project are in `ask_first`: they are
+        calls of their own, and whoever wants one verdict takes the strictest of all. In the hardened profile each
+        pattern of a `bash` call without a tool is analysed as a command line of its own, and of a tool call the whole
+        line.
         """
         request = self.request(call)
         if request is None:
             return _unknown_input(call)
-        judging = _Judging(self, request, grants, self._options.places(call.cwd))
-        own = judging.own(call)
-        return judging.with_directories(own, call.cwd)
+        return _Judging(self, request, grants, self._options.places(call.cwd)).evaluation(call)
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Whether a grant turns a part that was recorded as ask into an allow."""
@@ -163,51 +170,36 @@ class _Judging:
 
     def __init__(self, policy: OpenCodePolicy, request: Request, grants: Sequence[Grant], places: Places) -> None:
         self.policy, self.request, self.places = policy, request, places
-        self.all_grants = grants
         self.grants = compile_grants(grants, request.permission)
-        self.directories = request.directories
 
-    def own(self, call: Call) -> Evaluation:
-        """The request itself, without its directories."""
+    def evaluation(self, call: Call) -> Evaluation:
         request, hard = self.request, self.policy.is_hardened
-        line = request.command or _command_of(call) if request.permission == BASH else None
-        if hard and request.permission == BASH and line is None:
-            return _joined([self._line(text, self._judge((text,)), self.places.directory) for text in request.patterns])
-        patterns = request.patterns + request.more if hard else request.patterns
-        judged = replace(self._judge(patterns), always=request.always)
-        if not hard or line is None:
-            return judged
-        return self._line(line, judged, request.base or self.places.directory)
+        first = request.directories
+        if not hard:
+            judged = replace(self._judge(request.patterns), always=request.always)
+        elif request.permission != BASH:
+            judged = replace(self._judge(request.patterns + request.more), always=request.always)
+        elif (line := request.command or _command_of(call)) is None:
+            judged = _joined([self._line(text, self._judge((text,)), analyse(text)) for text in request.patterns])
+        else:
+            analysis = analyse(line)
+            judged = self._line(line, replace(self._judge(request.patterns), always=request.always), analysis)
+            if request.command is not None:
+                first += self._hidden(analysis)
+        return replace(judged, ask_first=tuple(Call(EXTERNAL, patterns, cwd=call.cwd) for patterns in first))
 
     def _judge(self, patterns: Sequence[str]) -> Evaluation:
         return self.policy.judge(self.request.permission, patterns, self.grants)
 
-    def _line(self, command: str, judged: Evaluation, directory: str) -> Evaluation:
-        analysis = analyse(command)
-        if self.request.command is not None:
-            known = {pattern for patterns in self.directories for pattern in patterns}
-            hidden = tuple(p for p in hidden_directories(analysis, directory, self.places) if p not in known)
-            self.directories += (hidden,) if hidden else ()
+    def _line(self, command: str, judged: Evaluation, analysis: Analysis) -> Evaluation:
         rules = self.policy.command_rules(self.grants, self.places)
-        return hardened(command, judged, rules, directory, analysis)
+        return hardened(command, judged, rules, self.request.base or self.places.directory, analysis)
 
-    def with_directories(self, own: Evaluation, cwd: str | None) -> Evaluation:
-        """The stricter of the request and of the directories that are asked first."""
-        if not self.directories:
-            return own
-        grants = compile_grants(self.all_grants, EXTERNAL)
-        judged = [self.policy.judge(EXTERNAL, patterns, grants) for patterns in self.directories]
-        first = tuple(Call(EXTERNAL, patterns, cwd=cwd) for patterns in self.directories)
-        verdict = strictest([own.verdict, *(one.verdict for one in judged)])
-        deciding = [one for one in (*judged, own) if one.verdict is verdict]
-        return replace(
-            own,
-            verdict=verdict,
-            rules=tuple(dict.fromkeys(rule for one in deciding for rule in one.rules)),
-            message=next((one.message for one in deciding if one.message), None),
-            reason=next((one.reason for one in deciding if one.reason), None),
-            ask_first=first,
-        )
+    def _hidden(self, analysis: Analysis) -> tuple[tuple[str, ...], ...]:
+        known = {pattern for patterns in self.request.directories for pattern in patterns}
+        found = hidden_directories(analysis, self.request.base or self.places.directory, self.places)
+        more = tuple(pattern for pattern in found if pattern not in known)
+        return (more,) if more else ()
 
 
 def _command_of(call: Call) -> str | None:
