@@ -88,7 +88,7 @@ async def test_a_directory_outside_is_asked_first_as_a_request_of_its_own(
     ledger: Ledger, folder: str, dialect: str, shown: str, kept: str
 ) -> None:
     session = await outside_session(ledger, folder, dialect, {"permission": {"bash": "ask"}})
-    call = {"command": f"cat {folder}/outside/f.txt"}
+    call = {"command": f"touch {folder}/outside/f.txt"}
     ref = {"message_id": "msg_1", "call_id": "call_1"}
     asking = asyncio.create_task(session.ask_tool("bash", call, request_id="r1", tool=ref, agent="build"))
     await waits_for(session, "r1.external_directory")
@@ -106,7 +106,7 @@ async def test_a_directory_outside_is_asked_first_as_a_request_of_its_own(
 
 async def test_a_refused_directory_ends_the_call_and_the_command_is_never_asked(ledger: Ledger, folder: str) -> None:
     session = await outside_session(ledger, folder, "opencode", {"permission": {"bash": "allow"}})
-    call = {"command": f"cat {folder}/outside/f.txt"}
+    call = {"command": f"touch {folder}/outside/f.txt"}
     asking = asyncio.create_task(session.ask_tool("bash", call, request_id="r1"))
     await waits_for(session, "r1.external_directory")
     await session.reply("r1.external_directory", "reject", actor=ANN)
@@ -117,7 +117,7 @@ async def test_a_refused_directory_ends_the_call_and_the_command_is_never_asked(
 
 async def test_submitting_again_goes_on_where_it_stopped(ledger: Ledger, folder: str) -> None:
     session = await outside_session(ledger, folder, "opencode", {"permission": {"bash": "allow"}})
-    call = {"command": f"cat {folder}/outside/f.txt"}
+    call = {"command": f"touch {folder}/outside/f.txt"}
     first = await session.submit_tool("bash", call, request_id="r1")
     assert (first.request_id, first.outcome) == ("r1.external_directory", None)
     assert await session.submit_tool("bash", call, request_id="r1") == first

@@ -93,6 +93,12 @@ class Choices(NamedTuple):
         return bool(self.typed["config"] or self.typed["layer"])
 
     @property
+    def files(self) -> list[str]:
+        """The files that were typed, lowest first."""
+        layers = [_name_and_file(one)[1] for one in self.typed["layer"]]
+        return [*layers, *([self.typed["config"]] if self.typed["config"] else [])]
+
+    @property
     def strict(self) -> bool:
         profile: str | None = self.typed["profile"]
         return profile != "faithful"
