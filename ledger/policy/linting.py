@@ -20,17 +20,18 @@ Severity = Literal["error", "warning", "info"]
 Compile = Callable[[PolicySource], Policy]
 
 _CLAUDE_TOOLS: Final = (
-    "Agent AskUserQuestion Bash BashOutput Edit ExitPlanMode Glob Grep KillShell LS LSP MultiEdit NotebookEdit "
-    "NotebookRead Read Skill SlashCommand Task TodoRead TodoWrite WebFetch WebSearch Write"
-).split()
+    "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep", "KillShell", "LS",
+    "LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "SlashCommand", "Task", "TodoRead",
+    "TodoWrite", "WebFetch", "WebSearch", "Write",
+)  # fmt: skip
 _CODELIA_TOOLS: Final = (
-    "agents_resolve bash done edit glob_search grep read shell skill_load skill_search todo_read todo_write "
-    "tool_output_cache tool_output_cache_grep write"
-).split()
+    "agents_resolve", "bash", "done", "edit", "glob_search", "grep", "read", "shell", "skill_load", "skill_search",
+    "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "write",
+)  # fmt: skip
 TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
-    "betcode": tuple(_CLAUDE_TOOLS),
-    "claude": tuple(_CLAUDE_TOOLS),
-    "codelia": tuple(_CODELIA_TOOLS),
+    "betcode": _CLAUDE_TOOLS,
+    "claude": _CLAUDE_TOOLS,
+    "codelia": _CODELIA_TOOLS,
     "brutus": (*PERMISSIONS, *OTHER_PERMISSIONS),
     "opencode": (*PERMISSIONS, *OTHER_PERMISSIONS),
 }
@@ -84,7 +85,7 @@ def lint_text(dialect: str, text: str, file: str) -> list[Finding]:
     if not isinstance(document.value, dict) or section in document.value:
         return []
     return [
-        _at(file, document.lines.get(pointer(name)), "unknown-key", "warning",
+        Finding(file, document.lines.get(pointer(name)), "unknown-key", "warning",
             f"`{name}` is not read by {dialect}, so its rules do not count", f"call it `{section}`")
         for name in get_close_matches(section, document.value, n=1, cutoff=_ALIKE)
     ]  # fmt: skip
@@ -94,14 +95,10 @@ def _syntax(text: str, file: str, problem: JsonSyntaxError) -> Finding:
     try:
         parse(text, comments=True)
     except JsonSyntaxError:
-        return _at(file, problem.line, "syntax", "error", problem.text, "write valid JSON")
+        return Finding(file, problem.line, "syntax", "error", problem.text, "write valid JSON")
     what = "a comma after the last member, or a comment,"
     dropped = f"{what} makes programs drop this file and all its rules without a word"
-    return _at(file, problem.line, "trailing-comma", "error", dropped, "take it out")
-
-
-def _at(file: str | None, line: int | None, code: str, severity: Severity, text: str, fix: str) -> Finding:
-    return Finding(file, line, code, severity, text, fix)
+    return Finding(file, problem.line, "trailing-comma", "error", dropped, "take it out")
 
 
 def _about(rule: Listed, code: str, severity: Severity, text: str, fix: str) -> Finding:
@@ -211,4 +208,4 @@ def _unknown_members(dialect: str, layer: Layer) -> Iterator[Finding]:
             fix = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(f'`{one}`' for one in known)}"
             line = layer.lines.get(pointer("permissions", str(name)))
             text = f"`permissions` has no member `{name}`, so what it holds does not count"
-            yield _at(layer.file, line, "unknown-key", "warning", text, fix)
+            yield Finding(layer.file, line, "unknown-key", "warning", text, fix)

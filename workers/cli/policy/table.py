@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ledger.errors import InputError
 from ledger.limits import POLICY_BYTES
 from ledger.policy.asked import source_of
 from ledger.policy.errors import PolicyError
@@ -36,6 +37,9 @@ def table(*, choices: Choices, as_json: bool, file: str) -> int:
     """
     output = Output(as_json=as_json)
     read = _read_table(file, choices.dialect)
+    if choices.typed["dialect"] not in (None, read.dialect):
+        raise InputError(f"`{file}` is for `{read.dialect}`, not for `{choices.dialect}`")
+    choices = Choices({**choices.typed, "dialect": read.dialect})
     found = hold(compiled_here(source_of(_asked(choices, read, Path(file).parent))), read.rows)
     failed = [one for one in found if not one.held]
     if as_json:
@@ -46,16 +50,17 @@ def table(*, choices: Choices, as_json: bool, file: str) -> int:
 
 
 def _asked(choices: Choices, read: Table, folder: Path) -> dict[str, Any]:
-    typed = choices.named() if choices.has_files else choices.named() if read.rules or read.layers else choices.found()
-    asked = {"cwd": typed["cwd"], "home": typed["home"], **read.options, **typed, "dialect": read.dialect}
+    """The configuration to hold to the table: typed files, else the table's own, else those that are found here."""
+    own = read.rules is not None or read.layers
+    typed = choices.named() if choices.has_files or own else choices.found()
     for name in ("cwd", "home"):
         if choices.typed[name] is None and name in read.options:
-            asked[name] = read.options[name]
-    if choices.has_files or not (read.rules or read.layers):
-        return asked
-    asked["layers"] = [load_layer(read.dialect, folder / path, name=name) for name, path in read.layers]
-    if read.rules:
-        asked["config"] = load_layer(read.dialect, folder / read.rules)
+            typed[name] = read.options[name]
+    asked = {**read.options, **typed, "dialect": read.dialect}
+    if own and not choices.has_files:
+        asked["layers"] = [load_layer(read.dialect, folder / path, name=name) for name, path in read.layers]
+        if read.rules is not None:
+            asked["config"] = load_layer(read.dialect, folder / read.rules)
     return asked
 
 
