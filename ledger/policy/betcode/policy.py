@@ -81,7 +81,8 @@ class BetCodePolicy:
     def _line(self, judge: Judge, command: str) -> Evaluation:
         analysis = analyse(command)
         units = units_of(analysis)
-        found = [judge.unit(unit) for unit in units]
+        known = {unit: judge.unit(unit) for unit in dict.fromkeys(units)}  # the same unit is judged once
+        found = [known[unit] for unit in units]
         if not analysis.plain:
             found = [(_capped(part), decision) for part, decision in found]
         if not found:

@@ -292,7 +292,7 @@ def judge_line(rules: BashRules, line: Line) -> Judged:
         return _opaque(rules, line)
     directory = _directory(rules, line)
     skip = Access.EDIT if directory is not None and directory.kind == "path" else None
-    judged = tuple((stage, rules.stage(stage, skip=skip)) for stage in line.stages)
+    judged = _stages(rules, line, skip)
     if any(why.verdict is Verdict.DENY for _, why in judged):
         return Judged(judged, None, ())
     critical = next((why for _, why in judged if why.kind == "whole"), None)
@@ -313,6 +313,18 @@ def judge_line(rules: BashRules, line: Line) -> Judged:
     if evaluated is not None and not asked_by_rule:
         return Judged(judged, evaluated, ())
     return _proposing(rules, line, judged, None)
+
+
+def _stages(rules: BashRules, line: Line, skip: Access | None) -> tuple[tuple[Stage, Why], ...]:
+    """Each stage with its verdict; the same command is judged once however often it stands in the line."""
+    known: dict[tuple[str, str, bool], Why] = {}
+    judged = []
+    for stage in line.stages:
+        key = (stage.text, stage.statement, stage.looped)
+        if key not in known:
+            known[key] = rules.stage(stage, skip=skip)
+        judged.append((stage, known[key]))
+    return tuple(judged)
 
 
 def _opaque(rules: BashRules, line: Line) -> Judged:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ledger.policy.claude.bash import BashRules
-from ledger.policy.claude.line import Stage
+from ledger.policy.claude.line import plain_stage
 from ledger.policy.claude.places import Places
 from ledger.policy.facts import Kind
 from ledger.policy.model import RuleRef, Verdict
@@ -24,7 +24,7 @@ class ClaudeCommands(CommandRules):
 
     def allow(self, command: Command) -> Ruling | None:
         whole = self.rules.allows_whole_tool()
-        if whole or self.rules.runs_free(stage_of(command)):
+        if whole or self.rules.runs_free(plain_stage(command)):
             why = self.rules.allowing(()) if whole else None
             return Ruling(Verdict.ALLOW, why.rules, why.grants) if why else Ruling(Verdict.ALLOW)
         return self._allowing(command, exactly=False)
@@ -85,18 +85,6 @@ def may_enter(places: Places, path: str) -> bool:
         return False
     real = places.facts.resolve(path)
     return all(places.inside(form) or places.allowing(Access.READ, form) for form in dict.fromkeys((path, real)))
-
-
-def stage_of(command: Command) -> Stage:
-    """A command of a plain line as a sub-command; what it does to files was judged by the faithful profile."""
-    text, starts = "", []
-    for word in command.words:
-        text += " " if text else ""
-        starts.append(len(text))
-        text += word.raw
-    return Stage(
-        text, text, "", command.words, tuple(starts), tuple((one.name, one.value) for one in command.assignments)
-    )
 
 
 def _is_about(specifier: str, text: str) -> bool:

@@ -14,7 +14,8 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from ledger.policy.shell.budget import NODES_MAX, Budget
-from ledger.policy.shell.model import Word
+from ledger.policy.shell.lexer import lex
+from ledger.policy.shell.model import Analysis, Command, Word
 from ledger.policy.shell.text import join_lines, strange_character, too_long
 from ledger.policy.shell.words import decode
 
@@ -40,6 +41,7 @@ _COMMANDS: Final = frozenset({"command", "declaration_command", "unset_command",
 _HOME: Final = "$HOME"
 _BLANK_ESCAPE = re.compile(r"\\[ \t]|(?<=[^\s\\])\\\n")
 _QUOTED_COMMENT = re.compile(r"'[^']*\n\s*#[^']*'|\"[^\"]*\n\s*#[^\"]*\"")
+_BROKEN_OFF = re.compile(rb"(?:&&|\|\|?)\s*\Z")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 
 
@@ -86,16 +88,44 @@ def read_line(source: str) -> Line:
         return Line(text, (), "the line is longer than 64 KiB and was not read")
     budget = Budget()
     joined = join_lines(source)
-    if not budget.take_script(joined):
-        return Line(text, (), budget.spent)
-    return _Reader(joined, source).read(text)
+    tame = budget.take_script(joined)
+    if tame is None:
+        plain = lex(source)
+        return _plain_line(text, plain) if plain.plain else Line(text, (), plain.reason or budget.spent)
+    return _Reader(joined, tame, source).read(text)
+
+
+def _plain_line(text: str, analysis: Analysis) -> Line:
+    """A line that is too long for the parser and has nothing in it but simple commands."""
+    joints = ("", *analysis.operators, "")
+    stages = []
+    for command, before, behind in zip(analysis.commands, joints, joints[1:], strict=False):
+        piped = (before.startswith("|") and before != "||") or (behind.startswith("|") and behind != "||")
+        shown = command.statement if piped else ""
+        stages.append(plain_stage(command, shown))
+    return Line(text, tuple(stages))
+
+
+def plain_stage(command: Command, shown: str = "") -> Stage:
+    """A simple command as a sub-command, single blanks between its words."""
+    text, starts = [], []
+    at = 0
+    for word in command.words:
+        starts.append(at)
+        text.append(word.raw)
+        at += len(word.raw) + 1
+    outputs = tuple(Output(one.operator, one.target) for one in command.redirects)
+    assignments = tuple((one.name, one.value) for one in command.assignments)
+    statement = command.statement or command.text
+    return Stage(" ".join(text), statement, shown, command.words, tuple(starts), assignments, outputs)
 
 
 class _Reader:
     """One walk over the tree."""
 
-    def __init__(self, joined: str, source: str) -> None:
+    def __init__(self, joined: str, tame: bytes, source: str) -> None:
         self.data = joined.encode("utf-8", "surrogatepass")
+        self.tame = tame  # the same bytes, for the parser
         self.source = source
         self.opaque: str | None = strange_character(source)
         self.background = False
@@ -114,15 +144,18 @@ class _Reader:
 
     def _parse(self) -> Node:
         """The tree. What only breaks off, in a quote or behind an operator, is read as if it ended well."""
-        parser, whole = Parser(_LANGUAGE), self.data
-        root = parser.parse(whole).root_node
+        parser = Parser(_LANGUAGE)
+        root = parser.parse(self.tame).root_node
         if not root.has_error:
             return root
-        for data in (whole + b"'", whole + b'"', re.sub(rb"(?:&&|\|\|?)\s*\Z", b"", whole)):
-            other = parser.parse(data).root_node
+        for ending in (b"'", b'"'):
+            other = parser.parse(self.tame + ending).root_node
             if not other.has_error:
-                self.data = data
+                self.data += ending
                 return other
+        other = parser.parse(_BROKEN_OFF.sub(b"", self.tame)).root_node
+        if not other.has_error:
+            return other
         self._refuse("the line cannot be parsed")
         return root
 
@@ -130,7 +163,7 @@ class _Reader:
         self.opaque = self.opaque or reason
 
     def _text(self, node: Node) -> str:
-        return self.data[node.start_byte : node.end_byte].decode("utf-8", "surrogatepass")
+        return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def _scan(self, root: Node) -> None:
         """Everything anywhere that makes the line opaque. A substitution that is assigned is judged, not opaque."""
@@ -146,7 +179,7 @@ class _Reader:
                 self._refuse(_OPAQUE[kind])
             elif kind == "simple_expansion" and self._text(node) != _HOME:
                 self._refuse(f"`{self._text(node)}` is known only when the line runs")
-            elif kind == "for_statement" and node.children[0].type == "select":
+            elif _is_select(node):
                 self._refuse("`select` is not looked into")
             elif kind == "heredoc_redirect":
                 self._heredoc(node)
@@ -190,7 +223,7 @@ class _Reader:
                 self._bare(node, (node,), looped=looped)
             elif kind == "redirected_statement":
                 stack += reversed(self._redirected(node, redirects, looped, pipeline))
-            elif (kind in _LISTS or kind in _FLOW) and node.children[0].type != "select":
+            elif (kind in _LISTS or kind in _FLOW) and not _is_select(node):
                 if any(child.type == "&" for child in node.children):
                     self.background = True
                 inner = node if kind == "pipeline" else pipeline
@@ -250,16 +283,21 @@ class _Reader:
         parts = [
             child
             for child in node.children
-            if child not in assigned and child.type not in _REDIRECTS and child.end_byte > child.start_byte
+            if child.type not in _REDIRECTS
+            and (child.type != "variable_assignment" or node.type != "command")
+            and child.end_byte > child.start_byte
         ]
         words = tuple(_word(self._text(part)) for part in parts)
         text, starts = self._joined(parts)
         around = node
         while around.parent is not None and around.parent.type in ("redirected_statement", "negated_command"):
             around = around.parent
+        negated = around.type == "negated_command"
+        # In `a && b > c` the grammar hangs the redirection on the list, the shell on `b`.
+        outer = [self._text(one) for one in redirects if one.start_byte >= around.end_byte]
         stage = Stage(
             text,
-            self._text(node if around.type == "negated_command" else around).strip(),
+            " ".join([self._text(node if negated else around).strip(), *outer]),
             self._text(around).strip() if pipeline is not None else "",
             words,
             starts,
@@ -275,7 +313,7 @@ class _Reader:
         text, starts, end = "", [], None
         for part in parts:
             if end is not None:
-                gap = self.data[end : part.start_byte].decode("utf-8", "surrogatepass")
+                gap = self.data[end : part.start_byte].decode("utf-8", "replace")
                 text += gap if not gap.strip() else " "
             starts.append(len(text))
             text += self._text(part)
@@ -292,6 +330,10 @@ class _Reader:
             if targets:
                 found.append(Output(operator, _word(self._text(targets[0]))))
         return tuple(found)
+
+
+def _is_select(node: Node) -> bool:
+    return node.type == "for_statement" and node.children[0].type == "select"
 
 
 def _word(raw: str) -> Word:

@@ -11,7 +11,7 @@ from ledger.policy.shell.model import Access
 from ledger.policy.toolrules.globs import ignore_glob
 from ledger.policy.toolrules.options import Options
 from ledger.policy.toolrules.pathrules import is_access_rule, split_root
-from ledger.policy.toolrules.paths import absolute, both_forms, relative, within
+from ledger.policy.toolrules.paths import absolute, relative, within
 from ledger.policy.toolrules.rule import ToolRule
 
 USER, FLAG, MANAGED = "user", "flag", "managed"
@@ -37,17 +37,25 @@ class Places:
         self.cwd, self.home, self.facts = options.cwd, options.home, options.facts
         self.rules = [rule for rule in rules if rule.specifier is not None]
         self._real_cwd = options.facts.resolve(options.cwd)
+        self._resolved: dict[str, str] = {}  # one call may name the same file many thousand times
 
     def absolute(self, path: str) -> str:
         return absolute(path, self.cwd, self.home)
 
     def forms(self, path: str) -> tuple[str, ...]:
         """An absolute path as written and as its links lead."""
-        return both_forms(path, self.facts)
+        resolved = self._resolve(path)
+        return (path,) if resolved == path else (path, resolved)
+
+    def _resolve(self, path: str) -> str:
+        known = self._resolved.get(path)
+        if known is None:
+            known = self._resolved[path] = self.facts.resolve(path)
+        return known
 
     def inside(self, path: str) -> bool:
         """Whether a path stays in the working directory in both forms."""
-        return within(path, self.cwd) and within(self.facts.resolve(path), self._real_cwd)
+        return within(path, self.cwd) and within(self._resolve(path), self._real_cwd)
 
     def protected(self, path: str) -> bool:
         for form in self.forms(path):
