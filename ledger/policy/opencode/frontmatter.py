@@ -15,6 +15,7 @@ from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, pointer
 
 _FENCE: Final = "---"
+_MERGE: Final = "<<"
 _KEPT: Final = ("name", "permission", "tools")
 _MEMBER: Final = re.compile(
     r"""(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'\#{}\[\]|>&!%@`,-][^"']*?|\*)\s*:(?:\s+(?P<value>.*))?""",
@@ -59,11 +60,10 @@ class _Reader:
         value: dict[str, Any] = {}
         for first, inner in _blocks(lines):
             found = _MEMBER.fullmatch(first.text)
-            key = _unquoted(found["key"]) if found else None
-            if found and key in _KEPT:
+            if (found is None and not first.text.startswith("-")) or first.text.startswith(_MERGE):
+                raise self._problem(first)  # it may hold any key
+            if found and _unquoted(found["key"]) in _KEPT:
                 self._add(value, (), first, inner)
-            elif any(first.text.lstrip("\"'").startswith(name) for name in _KEPT):
-                raise self._problem(first)
         return Document(value, self.places)
 
     def _mapping(self, lines: Sequence[_Line], keys: tuple[str, ...]) -> dict[str, Any]:

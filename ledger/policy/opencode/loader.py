@@ -127,7 +127,7 @@ def _layer(document: Document, name: str, file: str | None, *, trusted: bool = T
         raise PolicyError(f"{shown(file or name)}: {text}", file=file or name)
     layer = config_layer(document, file or name, name, trusted=trusted)
     _refuse_placeholders(layer.config, file or name)
-    return replace(layer, file=file)
+    return replace(layer, file=file, lines=layer.lines if file else {})
 
 
 def _refuse_placeholders(value: Any, file: str) -> None:
