@@ -12,6 +12,7 @@ from ledger.policy.codelia import load_config, load_layers
 from ledger.policy.errors import PolicyError
 from ledger.policy.loader import load_rules
 from ledger.policy.model import Layer
+from ledger.policy.opencode import load_layers as load_opencode_layers
 from ledger.policy.toolrules.loader import load_settings, load_tool_rules
 
 DEFAULT_NAME: Final = "project"
@@ -44,7 +45,9 @@ def find_layers(
         return load_layers(project, environ, home=home)
     if dialect == "betcode":
         return _existing(dialect, project, (_BETCODE_FILE,))
-    if dialect in ("opencode", "brutus"):
+    if dialect == "opencode":
+        return load_opencode_layers(project, environ, home=home)
+    if dialect == "brutus":
         return _existing(dialect, project, _OPENCODE_FILES)
     raise PolicyError(f"no files of the dialect {shown(dialect)} are known", key="dialect")
 
