@@ -77,8 +77,8 @@ class OpenCodeCommands(CommandRules):
         return None
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
-        restricted = [rule for rule in self.bash if rule.action is not Verdict.ALLOW and "-" in rule.text]
-        if len(restricted) * len(self.bash) <= _SHADOW_TESTS_MAX:
+        restricted = [rule for rule in self.bash.all if rule.action is not Verdict.ALLOW and "-" in rule.text]
+        if len(restricted) * len(self.bash.all) <= _SHADOW_TESTS_MAX:
             restricted = [rule for rule in restricted if self._in_force(rule)]
         return [tuple(rule.text.split()) for rule in restricted if rule.text.strip("* ")]
 

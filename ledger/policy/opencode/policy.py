@@ -142,7 +142,7 @@ class OpenCodePolicy:
         parts = tuple(self._part(text, last_match(text, candidates), grants) for text in patterns)
         verdict = strictest(part.verdict for part in parts)
         rules = tuple(dict.fromkeys(ref for part in parts if part.verdict is verdict for ref in part.rules))
-        message = self._denial(candidates) if verdict is Verdict.DENY else None
+        message = self._denial(candidates.all) if verdict is Verdict.DENY else None
         return Evaluation(verdict, parts, rules, message, _reason(verdict, parts))
 
     def _part(self, text: str, rule: CompiledRule | None, grants: Sequence[CompiledGrant]) -> Part:
