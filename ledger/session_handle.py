@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ledger.asking_tools import tool_requests
+from ledger.asking_tools import ToolCalls, ToolRequest, tool_requests
 from ledger.connection import Connection
 from ledger.durations import check_duration_ms
 from ledger.errors import InDoubtError, StoreError
@@ -59,7 +59,7 @@ RECHECKS_MAX = 16
 """How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
 
 
-class Session:
+class Session(ToolCalls):
     """One session of a ledger. Made by `Ledger.session`; safe to use from many tasks at once."""
 
     def __init__(self, ledger: Ledger, session_id: str) -> None:
@@ -149,74 +149,13 @@ class Session:
         who = self._ledger.actor(agent if actor is None else actor, "agent")
         return await self._by_current_rules(lambda: self._ask(request_id, question, who))
 
-    async def ask_tool(
-        self,
-        tool_name: str,
-        tool_input: Mapping[str, Any],
-        *,
-        metadata: Mapping[str, Any] | None = None,
-        request_id: str | None = None,
-        tool: ToolRef | Mapping[str, str] | None = None,
-        agent: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
-        actor: Actor | str | None = None,
-    ) -> Result:
-        """Ask about a call of a tool as its dialect does, and wait; returns when the call may run.
-
-        What must be allowed first (directories outside the project) is a request of its own, with an id made of
-        `request_id`, and is asked first; the result is that of the call itself. `always` is what the dialect would
-        remember. Raises what `ask` raises.
-        """
-        request_id = new_request_id() if request_id is None else request_id
-        while True:
-            result = await self.submit_tool(
-                tool_name,
-                tool_input,
-                metadata=metadata,
-                request_id=request_id,
-                tool=tool,
-                agent=agent,
-                parent=parent,
-                cwd=cwd,
-                actor=actor,
-            )
-            if result.outcome is None:
-                result = await self.wait(result.request_id)
-            error = result.error()
-            if error is not None:
-                raise error
-            if result.request_id == request_id:
-                return result
-
-    async def submit_tool(
-        self,
-        tool_name: str,
-        tool_input: Mapping[str, Any],
-        *,
-        metadata: Mapping[str, Any] | None = None,
-        request_id: str | None = None,
-        tool: ToolRef | Mapping[str, str] | None = None,
-        agent: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
-        actor: Actor | str | None = None,
-    ) -> Result:
-        """As `ask_tool` without waiting: the first request that is not allowed yet, or that of the call itself.
-
-        Once somebody has allowed the one that was pending, submitting again with the same `request_id` goes on.
-        """
-        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+    async def tool_requests(
+        self, tool_name: str, tool_input: Mapping[str, Any], *, request_id: str, cwd: str | None = None
+    ) -> tuple[ToolRequest, ...]:
+        """What a call of a tool asks, in order; the last request is the call itself. Raises InputError."""
         state = await self._folded()
         where = state.cwd if cwd is None else cwd
-        requests = tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
-        for request in requests:
-            result = await self.submit(
-                **request.arguments(), metadata=metadata, tool=tool, agent=agent, parent=parent, actor=actor
-            )
-            if not result.allowed:
-                break
-        return result
+        return tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
 
     async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try again when another process has changed the session's rules or clients; by then this one has read them."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import ledger.policy.checking as checking
-from ledger.policy import PolicyError
+from ledger.policy import PolicyError, checking, compile_policy
+from ledger.policy.asked import source_of
 from ledger.policy.checking import COMPILED_COUNT, Checker
 from ledger.policy.disk import DiskFacts
 
@@ -153,7 +153,7 @@ def test_a_line_with_a_permission_and_no_patterns_is_allowed() -> None:
     ],
 )
 def test_a_bad_line_is_an_error_and_never_a_verdict(question: dict[str, Any], text: str) -> None:
-    found = Checker().answer({"id": "x", **question, **({"id": "x"})})
+    found = Checker().answer({**question, "id": "x"})
     assert found.keys() == {"id", "error"}
     assert found["id"] == "x"
     assert text in found["error"]
@@ -167,7 +167,7 @@ def test_a_line_that_is_no_object_is_an_error_without_an_id(value: object) -> No
 
 def test_each_distinct_configuration_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    real = checking.compile_policy
+    real = compile_policy
 
     def counted(source: Any) -> Any:
         made.append(source.dialect)
@@ -197,9 +197,9 @@ def test_a_checker_keeps_no_more_than_it_says() -> None:
         config = {"permission": {"bash": {str(number): "allow"}}}
         asked = {**ASK, "config": config, "permission": "bash", "patterns": [str(number)]}
         assert checker.answer(asked)["verdict"] == "allow"
-    assert len(checker._compiled) == COMPILED_COUNT  # noqa: SLF001 - there is no other way to see it
+    assert len(checker._compiled) == COMPILED_COUNT
 
 
 def test_a_policy_error_names_what_it_is_about() -> None:
     with pytest.raises(PolicyError, match="no member `colour`"):
-        checking.source_of({"colour": "red"})
+        source_of({"colour": "red"})
