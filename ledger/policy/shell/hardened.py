@@ -66,7 +66,8 @@ def hardened(
         return faithful
     analysis = analysis or analyse(command_line)
     judge = _Judge(analysis, rules, directory)
-    findings = [*judge.restrictions(), *judge.obstacles()]
+    # Each once: a line of twenty thousand equal commands says the same thing of all of them.
+    findings = list(dict.fromkeys((*judge.restrictions(), *judge.obstacles())))
     covered = analysis.plain or (analysis.redirects_only and judge.line is not None)
     return _combine(command_line, faithful, findings, None if covered else analysis.reason)
 
@@ -84,8 +85,9 @@ class _Judge:
         self.allowed: dict[str, bool] = {}
         self.paths: dict[tuple[Access, str, frozenset[str]], list[Ruling]] = {}
         self.guards_cd = rules.guards_cd()
+        # Also a line in which nothing runs by itself stands somewhere: its redirections are looked up from there.
         start = frozenset({directory})
-        self.places: Sequence[frozenset[str]] = [start] * len(self.top)
+        self.places: Sequence[frozenset[str]] = [start] * max(len(self.top), 1)
         self.leaves: set[int] = set()
         if self.plain and self.guards_cd and any(command.name == "cd" for command in self.top):
             directories = Directories(self.top, analysis.operators, directory, rules.enter)
