@@ -24,7 +24,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "brutus": ("profile", "cwd", "home", "fs"),
     "claude": ("profile", "cwd", "home", "fs", "mode"),
     "codelia": ("profile", "cwd", "home", "fs", "sandbox_root", "supports_confirm", "defaults", "edition"),
-    "opencode": ("profile", "cwd", "home", "fs", "agent", "defaults", "edition", "order", "compat"),
+    "opencode": ("profile", "cwd", "home", "fs", "sandbox_root", "agent", "defaults", "edition", "order", "compat"),
 }
 """What each dialect may be told besides its rules; the other names say nothing to it and are left out."""
 
