@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_call, confirm_command
 from ledger.policy.codelia.hard import CodeliaCommands
+from ledger.policy.codelia.index import indexed
 from ledger.policy.codelia.judge import Judge, Judged
 from ledger.policy.codelia.match import matches_text, matches_tool
 from ledger.policy.codelia.options import CodeliaOptions, read_codelia_options
@@ -25,6 +26,9 @@ from ledger.policy.shell.lexer import lex
 
 UNATTENDED = "UI confirm not supported"
 """Why an ask is a deny where nobody can be asked (codelia.md 8)."""
+
+SEGMENTS_MAX = 5_000
+"""A line of more commands is not analysed by the hardened profile: it is denied by what Codelia sees, or asked."""
 
 _GRANTED = "allowed by a grant in force"
 
@@ -45,6 +49,7 @@ class CodeliaPolicy:
         self._options = read_codelia_options(source.options, facts)
         built_in = (system_layer(self._options.edition),) if self._options.defaults else ()
         self._rules = read_layers((*built_in, *source.layers), strict=self._options.hardened)
+        self._index = indexed(self._rules)
 
     @property
     def source(self) -> PolicySource:
@@ -101,7 +106,7 @@ class CodeliaPolicy:
         analysis = lex(part.text)
         if not analysis.plain or len(analysis.commands) != 1:
             return False
-        judge = Judge(Ruleset(), self._options, self._options.cwd, ((grant.grant_id, rule),))
+        judge = Judge(indexed(Ruleset()), self._options, self._options.cwd, ((grant.grant_id, rule),))
         return CodeliaCommands(judge).allow(peeled(analysis.commands[0])) is not None
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
@@ -112,7 +117,7 @@ class CodeliaPolicy:
     def _judge(self, call: Call, grants: Sequence[Grant]) -> Judge:
         read = ((grant.grant_id, granted_rule(grant.permission, grant.pattern)) for grant in grants)
         granted = [(grant_id, rule) for grant_id, rule in read if rule is not None]
-        return Judge(self._rules, self._options, call.cwd or self._options.cwd, granted)
+        return Judge(self._index, self._options, call.cwd or self._options.cwd, granted)
 
     def _evaluate(self, judge: Judge, tool: str, value: Any) -> Evaluation:
         if tool != SHELL:
@@ -123,13 +128,17 @@ class CodeliaPolicy:
         judged = judge.line(line)
         if not self._options.hardened:
             return _evaluation(judged, tuple(map(rule_text, line_rules(line, judge))))
-        analysis = analyse(command)
-        return self._hardened(judge, command, judged, analysis)
+        return self._hardened(judge, command, line.text, judged)
 
-    def _hardened(self, judge: Judge, command: str, judged: Judged, analysis: Analysis) -> Evaluation:
+    def _hardened(self, judge: Judge, command: str, text: str, judged: Judged) -> Evaluation:
+        if len(judged.parts) > SEGMENTS_MAX:
+            analysis = Analysis(plain=False, reason=f"the line holds more than {SEGMENTS_MAX:,} commands", commands=())
+        else:
+            analysis = analyse(command)
         always = tuple(map(rule_text, plain_line_rules(analysis, judge)))
-        faithful = _evaluation(judged, always)
-        return hardened(command, faithful, CodeliaCommands(judge), judge.cwd, analysis)
+        # Equal parts are one: a line of thousands of equal commands is judged in time that grows with its length.
+        faithful = _evaluation(judged._replace(parts=tuple(dict.fromkeys(judged.parts))), always)
+        return hardened(command, faithful, CodeliaCommands(judge, text), judge.cwd, analysis)
 
 
 def _inputs_of(call: Call) -> tuple[str, list[Any]]:

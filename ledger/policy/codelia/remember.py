@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ledger.policy.codelia.judge import Judge
 from ledger.policy.codelia.match import matches_text, matches_tool, skills_of
-from ledger.policy.codelia.rule import SHELL, SKILL
+from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule
 from ledger.policy.codelia.text import Line, is_cd, words_of
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.danger import dangerous_argument, never_allowed
@@ -30,7 +30,8 @@ _SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
 
 def line_rules(line: Line, judge: Judge) -> tuple[RuleObject, ...]:
     """One rule for each segment that asks for one, without repeats and without what is allowed already."""
-    heads = (_head(segment.text) for segment in line.segments if not is_cd(segment.text))
+    texts = dict.fromkeys(segment.text for segment in line.segments if not is_cd(segment.text))
+    heads = map(_head, texts)
     return tuple(_new((head for head in heads if head is not None), judge))
 
 
@@ -39,7 +40,7 @@ def plain_line_rules(analysis: Analysis, judge: Judge) -> tuple[RuleObject, ...]
     if not analysis.plain:
         return ()
     heads = []
-    for command in analysis.top:
+    for command in {command.text: command for command in analysis.top}.values():
         inner = peeled(command)
         if command.name == "cd" or command.redirects or never_allowed(inner) or dangerous_argument(inner):
             continue
@@ -62,15 +63,23 @@ def tool_rules(tool: str, value: Any, judge: Judge) -> tuple[RuleObject, ...]:
     return () if known else ({"tool": SKILL, "skill_name": skill},)
 
 
-def _allowing(judge: Judge) -> Iterator[Any]:
-    yield from judge.rules.allow
+def _allowing(judge: Judge) -> Iterator[CodeliaRule]:
+    yield from judge.rules.allow.rules
     yield from (rule for _, rule in judge.grants)
 
 
 def _new(heads: Iterable[str], judge: Judge) -> Iterator[RuleObject]:
     for head in dict.fromkeys(heads):
-        if not any(matches_text(rule, head) for rule in _allowing(judge)):
+        if not _is_allowed(head, judge):
             yield {"tool": SHELL, "command": head}
+
+
+def _is_allowed(head: str, judge: Judge) -> bool:
+    def matches(rule: CodeliaRule) -> bool:
+        return matches_text(rule, head)
+
+    known = judge.rules.allow.first(head.partition(" ")[0], matches)
+    return known is not None or any(matches(rule) for _, rule in judge.grants)
 
 
 def _head(segment: str) -> str | None:

@@ -18,10 +18,14 @@ patterns = st.text(alphabet="ab*? /\\\n", max_size=6)
 actions = st.sampled_from(["allow", "ask", "deny"])
 rules = st.lists(st.tuples(permissions, patterns, actions), max_size=6)
 approvals = st.lists(st.tuples(permissions, patterns, st.just("allow")), max_size=3)
-words = st.sampled_from(["git", "push", "rm", "/etc/x", "../y", "cd", "aws", "s3", "npm", "run", "-rf", "a", "bun", "config"])
+words = st.sampled_from(
+    ["git", "push", "rm", "/etc/x", "../y", "cd", "aws", "s3", "npm", "run", "-rf", "a", "bun", "config"]
+)
 commands = st.lists(st.lists(words, min_size=1, max_size=4), min_size=1, max_size=4)
 line_rules = st.lists(
-    st.tuples(st.sampled_from(["bash", "*", "b*"]), st.sampled_from(["*", "git *", "rm *", "* a", "cd *", "aws*"]), actions),
+    st.tuples(
+        st.sampled_from(["bash", "*", "b*"]), st.sampled_from(["*", "git *", "rm *", "* a", "cd *", "aws*"]), actions
+    ),
     max_size=5,
 )
 
@@ -68,7 +72,9 @@ def test_the_hardened_profile_is_never_looser_than_the_faithful_one(
 ) -> None:
     line = " && ".join(map(" ".join, asked))
     grants = as_grants([("bash", pattern, "allow") for pattern in approved])
-    faithful, hardened = (policy([list(rule) for rule in config], profile=p).evaluate(bash(line), grants) for p in PROFILES)
+    faithful, hardened = (
+        policy([list(rule) for rule in config], profile=p).evaluate(bash(line), grants) for p in PROFILES
+    )
     assert ORDER.index(hardened.verdict) >= ORDER.index(faithful.verdict)
     assert hardened.verdict is strictest(part.verdict for part in hardened.parts)
     assert {path for call in faithful.ask_first for path in call.patterns} <= {

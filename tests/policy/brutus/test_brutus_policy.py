@@ -141,7 +141,9 @@ def test_a_redirection_is_judged_by_the_rules_for_files_in_the_hardened_profile(
     assert [rules.evaluate(bash(line)).verdict.value for line in lines] == ["deny", "ask", "deny", "deny", "allow"]
 
 
-@pytest.mark.parametrize("line", ["git status", "git diff | head -5", "timeout 5 git log", "cd sub && git status", "ls *.py"])
+@pytest.mark.parametrize(
+    "line", ["git status", "git diff | head -5", "timeout 5 git log", "cd sub && git status", "ls *.py"]
+)
 def test_plain_commands_stay_allowed_in_the_hardened_profile(line: str) -> None:
     rules = [["bash", pattern, "allow"] for pattern in ("git *", "head *", "timeout *", "cd *", "ls *")]
     evaluation = policy(rules).evaluate(bash(line))
@@ -149,7 +151,9 @@ def test_plain_commands_stay_allowed_in_the_hardened_profile(line: str) -> None:
 
 
 def test_layers_are_concatenated_and_an_untrusted_one_does_not_allow() -> None:
-    low = Layer("user", config={"permission": {"bash": {"rm *": "deny"}}}, file="u.json", lines={"/permission/bash/rm *": 3})
+    low = Layer(
+        "user", config={"permission": {"bash": {"rm *": "deny"}}}, file="u.json", lines={"/permission/bash/rm *": 3}
+    )
     high = Layer("project", config={"permission": {"bash": {"rm *": "allow", "mv *": "deny"}}}, trusted=False)
     rules = BrutusPolicy(PolicySource("brutus", (low, high)))
     assert rules.rules == (

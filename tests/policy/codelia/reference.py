@@ -78,7 +78,12 @@ def matches(rule: dict[str, str], text: str) -> bool:
 def cd(segment: str, directory: str, root: str | None) -> str | None:
     """7.2: allowed only if there is no deviation from the sandbox."""
     words = segment.split(" ")
-    if root is None or len(words) != 2 or words[1].startswith("-") or any(c in "\"'`$&|;<>(){}[]*?!~\\" for c in words[1]):
+    if (
+        root is None
+        or len(words) != 2
+        or words[1].startswith("-")
+        or any(c in "\"'`$&|;<>(){}[]*?!~\\" for c in words[1])
+    ):
         return None
     target = posixpath.normpath(posixpath.join(directory, words[1]))
     inside = posixpath.relpath(target, root)

@@ -37,14 +37,21 @@ def test_nothing_in_a_command_looks_like_a_line_of_the_request() -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("a b", "a b"), ("é→あ", "é→あ"), ("\t\n\x00\x7f", "␉␊␀␡"), ("\u00a0\u200b\ufeff\ud800", "<U+00A0><U+200B><U+FEFF><U+D800>")],
+    [
+        ("a b", "a b"),
+        ("é→あ", "é→あ"),
+        ("\t\n\x00\x7f", "␉␊␀␡"),
+        ("\u00a0\u200b\ufeff\ud800", "<U+00A0><U+200B><U+FEFF><U+D800>"),
+    ],
     ids=ascii,
 )
 def test_characters_that_do_not_show_are_drawn_or_named(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-@pytest.mark.parametrize("line", ["rm x", "ls; sudo ls", "/bin/rm x", "git push", "FOO=1 rm x", "sh -c 'rm x'", "ls $(dd x)"])
+@pytest.mark.parametrize(
+    "line", ["rm x", "ls; sudo ls", "/bin/rm x", "git push", "FOO=1 rm x", "sh -c 'rm x'", "ls $(dd x)"]
+)
 def test_a_dangerous_command_is_marked_at_any_depth(line: str) -> None:
     assert is_dangerous(line)
 

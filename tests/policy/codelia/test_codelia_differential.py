@@ -14,15 +14,56 @@ from tests.policy.codelia import reference
 from tests.policy.codelia.codelia_calls import ROOT, bash, grant, judge, policy, tool
 
 ORDER = [Verdict.ALLOW, Verdict.ASK, Verdict.DENY]
-WORDS = ["ls", "rm", "git", "push", "a b", "x", "-f", "..", "sub", "cd", "cd sub", "cd ..", "*", "?s", "2", "$x", "`ls`"]
-SEPARATORS = [" ", "  ", ";", "|", "||", "&&", "|&", ">", ">>", "2>", "2>>", "<", "&", "\n", "'", '"', "\\", "\u00a0", "#"]
+WORDS = [
+    "ls",
+    "rm",
+    "git",
+    "push",
+    "a b",
+    "x",
+    "-f",
+    "..",
+    "sub",
+    "cd",
+    "cd sub",
+    "cd ..",
+    "*",
+    "?s",
+    "2",
+    "$x",
+    "`ls`",
+]
+SEPARATORS = [
+    " ",
+    "  ",
+    ";",
+    "|",
+    "||",
+    "&&",
+    "|&",
+    ">",
+    ">>",
+    "2>",
+    "2>>",
+    "<",
+    "&",
+    "\n",
+    "'",
+    '"',
+    "\\",
+    "\u00a0",
+    "#",
+]
 
 noise = st.text(alphabet="ab2 \t'\"\\;|&<>*?", max_size=12)
 lines = st.one_of(
-    st.lists(st.one_of(st.sampled_from(WORDS), st.sampled_from(SEPARATORS), st.just(" ")), max_size=10).map("".join), noise
+    st.lists(st.one_of(st.sampled_from(WORDS), st.sampled_from(SEPARATORS), st.just(" ")), max_size=10).map("".join),
+    noise,
 )
 heads = st.sampled_from(["ls", "rm", "git", "git push", "cd", "a", "git push -f"])
-patterns = st.one_of(st.sampled_from(["*", "ls*", "git *", "*rm*", "* > *", "ls", "g?t*", "*;*"]), st.text("ab *?;", max_size=5))
+patterns = st.one_of(
+    st.sampled_from(["*", "ls*", "git *", "*rm*", "* > *", "ls", "g?t*", "*;*"]), st.text("ab *?;", max_size=5)
+)
 rule_parts: dict[str, Any] = {"command": heads, "command_glob": patterns.filter(str.strip)}
 rules = st.lists(st.fixed_dictionaries({"tool": st.sampled_from(["bash", "shell"])}, optional=rule_parts), max_size=4)
 roots = st.sampled_from([ROOT, None])
@@ -70,7 +111,8 @@ def test_the_hardened_profile_is_never_looser_than_the_faithful_one(
 ) -> None:
     grants = tuple(grant(rule, f"g{number}") for number, rule in enumerate(granted))
     faithful, hardened = (
-        judge(line, policy(allow, deny, profile=profile, sandbox_root=root), grants) for profile in ("faithful", "hardened")
+        judge(line, policy(allow, deny, profile=profile, sandbox_root=root), grants)
+        for profile in ("faithful", "hardened")
     )
     assert ORDER.index(hardened.verdict) >= ORDER.index(faithful.verdict)
     for evaluation in (faithful, hardened):
@@ -102,10 +144,11 @@ def test_a_request_whose_parts_are_all_lifted_is_allowed_when_it_is_asked_again(
             assert judge(line, rules, grants).verdict is Verdict.ALLOW
 
 
-@given(line=lines, allow=rules, root=roots)
+@given(line=lines.filter(lambda line: "\n" not in line), allow=rules, root=roots)
 def test_every_rule_that_the_hardened_profile_offers_to_remember_lifts_a_part(
     line: str, allow: Any, root: str | None
 ) -> None:
+    # Codelia folds line ends, so that its parts are then no commands; those are allowed when the call is asked again.
     rules = policy(allow, sandbox_root=root)
     asked = rules.evaluate(bash(line))
     for text in asked.always:

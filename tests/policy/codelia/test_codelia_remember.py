@@ -52,7 +52,9 @@ def test_what_stands_there_is_not_added_again(before: str, after: str) -> None:
     assert remembered(after, [{"tool": "shell", "command": "rg"}]) == after
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"a": 1, "a": 2}', '{"version": 2}', '{"permissions": {"allow": 1}}', "// x\n{}"])
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"a": 1, "a": 2}', '{"version": 2}', '{"permissions": {"allow": 1}}', "// x\n{}"]
+)
 def test_a_text_that_is_no_configuration_is_refused_rather_than_replaced(text: str) -> None:
     with pytest.raises(PolicyError):
         remembered(text, RULES)
@@ -123,14 +125,15 @@ def test_a_file_that_cannot_be_added_to_stays_as_it_is(tmp_path: Path, content: 
 
 def test_a_folder_in_the_place_of_the_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config.json").mkdir()
-    with pytest.raises(PolicyError, match="could not be written .*; what was answered holds for this session only"):
+    with pytest.raises(PolicyError, match=r"could not be written .*; what was answered holds for this session only"):
         write_remembered(tmp_path / "config.json", RULES)
 
 
 def test_writers_at_once_lose_no_rule(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     writers = [
-        threading.Thread(target=write_remembered, args=(file, commands(*(f"c{n}-{i}" for i in range(3))))) for n in range(8)
+        threading.Thread(target=write_remembered, args=(file, commands(*(f"c{n}-{i}" for i in range(3)))))
+        for n in range(8)
     ]
     for writer in writers:
         writer.start()
@@ -141,7 +144,9 @@ def test_writers_at_once_lose_no_rule(tmp_path: Path) -> None:
 
 def test_the_global_file_is_found_as_the_program_finds_it(tmp_path: Path) -> None:
     home, project, xdg = tmp_path / "home", tmp_path / "project", tmp_path / "xdg"
-    for number, folder in enumerate((home / ".codelia", project / ".codelia", xdg / "codelia", home / ".config/codelia")):
+    for number, folder in enumerate(
+        (home / ".codelia", project / ".codelia", xdg / "codelia", home / ".config/codelia")
+    ):
         folder.mkdir(parents=True)
         (folder / "config.json").write_text(json.dumps({"model": {}, "permissions": {"allow": commands(f"c{number}")}}))
 

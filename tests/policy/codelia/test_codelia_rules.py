@@ -9,7 +9,18 @@ import pytest
 from ledger.policy import Call, Evaluation, Grant, Layer, Part, PolicyError, PolicySource, Rule, Verdict, compile_policy
 from ledger.policy.codelia import CodeliaPolicy
 from ledger.policy.model import RuleRef
-from tests.policy.codelia.codelia_calls import PROFILES, ROOT, bash, commands, globs, grant, judge, policy, tool, verdict
+from tests.policy.codelia.codelia_calls import (
+    PROFILES,
+    ROOT,
+    bash,
+    commands,
+    globs,
+    grant,
+    judge,
+    policy,
+    tool,
+    verdict,
+)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -88,8 +99,6 @@ def test_the_line_of_a_rule_is_told_when_it_is_known() -> None:
     ],
 )
 def test_a_configuration_of_another_shape_is_refused_in_both_profiles(config: Any, text: str, profile: str) -> None:
-    with pytest.raises(PolicyError, match=".*"):
-        CodeliaPolicy(PolicySource("codelia", (Layer("x", config=config),), {"profile": profile}))
     with pytest.raises(PolicyError) as refused:
         CodeliaPolicy(PolicySource("codelia", (Layer("x", config=config),), {"profile": profile}))
     assert text in str(refused.value)
@@ -172,7 +181,9 @@ def test_shell_is_another_name_for_bash_in_rules_and_calls(profile: str) -> None
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("value", [{}, {"command": ""}, {"command": "  "}, {"command": 5}, None, "ls", {"command": "> f a"}])
+@pytest.mark.parametrize(
+    "value", [{}, {"command": ""}, {"command": "  "}, {"command": 5}, None, "ls", {"command": "> f a"}]
+)
 def test_an_input_without_a_command_is_asked_and_a_deny_of_the_tool_holds(value: Any, profile: str) -> None:
     call = Call("bash", tool_name="bash", input=value)
     allowed = policy([{"tool": "bash"}], profile=profile).evaluate(call)
@@ -294,7 +305,9 @@ def test_what_codelia_lets_through_unread_is_asked_in_the_hardened_profile(
     assert reason is None or evaluation.reason == reason
 
 
-@pytest.mark.parametrize("line", ["r'm' x", "\\rm x", "/bin/rm x", "ls $(rm x)", "sudo rm x", "FOO=1 rm x", "sh -c 'rm x'"])
+@pytest.mark.parametrize(
+    "line", ["r'm' x", "\\rm x", "/bin/rm x", "ls $(rm x)", "sudo rm x", "FOO=1 rm x", "sh -c 'rm x'"]
+)
 def test_a_deny_reaches_every_spelling_in_the_hardened_profile(line: str) -> None:
     evaluation = judge(line, policy([{"tool": "bash"}], commands("rm")))
     assert evaluation.verdict is Verdict.DENY
@@ -318,6 +331,22 @@ def test_a_denied_file_tool_denies_redirections_too() -> None:
     assert verdict("ls > f", policy([{"tool": "bash"}], [{"tool": "write"}])) is Verdict.DENY
     assert verdict("cat < f", policy([{"tool": "bash"}], [{"tool": "read"}])) is Verdict.DENY
     assert verdict("ls 2>&1 > /dev/null", policy([{"tool": "bash"}], [{"tool": "write"}])) is Verdict.ASK
+
+
+def test_a_line_of_thousands_of_commands_is_asked_unread_and_a_deny_holds_all_the_same() -> None:
+    rules = policy([{"tool": "bash"}], commands("rm"))
+    evaluation = judge("ls;" * 6_000, rules)
+    assert (evaluation.verdict, evaluation.reason) == (Verdict.ASK, "the line holds more than 5,000 commands")
+    assert verdict("ls;" * 6_000 + "rm x", rules) is Verdict.DENY
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_rule_that_is_named_is_the_first_that_matches_whatever_it_is_found_by(profile: str) -> None:
+    allow = [*globs("x*"), *commands("git"), *globs("git*"), *commands("git status")]
+    for order in (allow, allow[::-1]):
+        first = next(rule for rule in order if rule != globs("x*")[0])
+        named = judge("ls; git status", policy([*commands("ls"), *order], profile=profile)).parts[1].rules
+        assert [rule.text for rule in named] == [str(first).replace("'", '"')]
 
 
 def test_other_facts_about_files_make_another_policy() -> None:

@@ -54,7 +54,9 @@ def test_no_rule_and_no_grant_widens_the_sandbox(profile: str) -> None:
     rules = policy(allow, profile=profile, sandbox_root=ROOT)
     evaluation = judge("cd /tmp && ls", rules, (grant({"tool": "bash", "command": "cd"}),))
     assert (evaluation.verdict, evaluation.reason) == (Verdict.ASK, "`cd /tmp` may leave the sandbox")
-    assert not any(rules.lifts(grant({"tool": "bash"}), "bash", part) for part in evaluation.parts if part.text == "cd /tmp")
+    assert not any(
+        rules.lifts(grant({"tool": "bash"}), "bash", part) for part in evaluation.parts if part.text == "cd /tmp"
+    )
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -67,6 +69,12 @@ def test_a_call_starts_where_it_says(profile: str) -> None:
     rules = policy(profile=profile, sandbox_root=ROOT, cwd=ROOT + "/a")
     assert verdict("cd ..", rules) is Verdict.ALLOW
     assert verdict("cd ../..", rules) is Verdict.ASK
+
+
+def test_the_hundred_and_first_change_of_directory_is_asked() -> None:
+    rules = policy(profile="faithful", sandbox_root=ROOT)
+    assert verdict("cd a && " * 99 + "cd a", rules) is Verdict.ALLOW
+    assert verdict("cd a && " * 100 + "cd a", rules) is Verdict.ASK
 
 
 FS = {"out": "-> /etc", "deep": "-> a/b/c", "a/b/c": "dir"}

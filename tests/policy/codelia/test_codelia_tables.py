@@ -84,7 +84,9 @@ def test_what_was_remembered_allows_the_next_call_like_it(row: dict[str, str], p
     rules = policy(profile=profile)
     always = [json.loads(rule) for rule in judge(row["remember"], rules).always]
     granted = tuple(grant(rule, f"g{index}") for index, rule in enumerate(always))
-    expected = row["verdict"] if always else "ask"  # hardened stores nothing for `npm exec`, which runs what it is given
+    expected = (
+        row["verdict"] if always else "ask"
+    )  # hardened stores nothing for `npm exec`, which runs what it is given
     assert rules.evaluate(bash(row["then"]), granted).verdict.value == expected
     assert policy(always, profile=profile).evaluate(bash(row["then"])).verdict.value == expected
 
