@@ -14,7 +14,7 @@ from ledger.errors import InputError
 from ledger.events import Actor, ToolRef
 from ledger.ids import check_id, new_request_id
 from ledger.limits import PATTERN_COUNT, PATTERN_LENGTH_BYTES
-from ledger.policy.asked import permission_of
+from ledger.policy.asked import known_tool, permission_of
 from ledger.policy.model import Call, Evaluation, Policy
 from ledger.requests import check_name, make_question
 from ledger.results import Result
@@ -45,7 +45,9 @@ def tool_requests(
     """
     if not isinstance(tool_input, Mapping):
         raise InputError(f"the input of a tool must be an object, not {type(tool_input).__name__}")
-    permission = permission_of(policy.source.dialect, check_name(tool_name, "tool name"))
+    dialect = policy.source.dialect
+    tool_name = known_tool(dialect, check_name(tool_name, "tool name"))
+    permission = permission_of(dialect, tool_name)
     # Checked as `submit` checks it, so that what is judged here and there is the same.
     call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd).call
     evaluation = policy.evaluate(call)

@@ -32,6 +32,9 @@ OPTION_NAMES: Final = frozenset(name for names in OPTIONS.values() for name in n
 _KNOWN: Final = frozenset((*ASKED, *CONFIGURED, *OPTION_NAMES))
 _LAYER_MEMBERS: Final = ("name", "config", "trusted")
 _TOOL_RULES: Final = ("betcode", "claude")
+_LOWER_CASE_TOOLS: Final = EDIT_TOOLS | {
+    "bash", "shell", "read", "glob", "grep", "list", "task", "webfetch", "websearch", "todowrite", "todoread", "skill",
+}  # fmt: skip
 INLINE: Final = "config"
 """The name of the layer that a question's `config` is."""
 
@@ -88,7 +91,7 @@ def call_of(asked: PolicyOptions) -> Call:
     if (tool is None) == (permission is None):
         raise PolicyError("a line asks about a `tool` with `input`, or about a `permission` with `patterns`")
     if tool is not None:
-        name = _name(tool, "tool")
+        name = known_tool(asked.get("dialect"), _name(tool, "tool"))
         given = asked.get("input")
         return Call(permission_of(asked.get("dialect"), name), (), name, {} if given is None else given)
     patterns = asked.get("patterns", [])
@@ -110,6 +113,12 @@ def permission_of(dialect: object, tool: str) -> str:
     if dialect == "codelia":
         return "bash" if tool == "shell" else tool
     return "edit" if tool in EDIT_TOOLS else tool
+
+
+def known_tool(dialect: object, tool: str) -> str:
+    """A tool by the name that its rules know: `Bash` must not slip past the rules for `bash` as a tool of its own."""
+    lower = tool.lower()
+    return lower if dialect not in _TOOL_RULES and lower in _LOWER_CASE_TOOLS else tool
 
 
 def shell_tool(dialect: str) -> str:

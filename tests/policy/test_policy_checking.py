@@ -53,6 +53,12 @@ def test_a_directory_outside_counts_in_the_verdict_and_decides_with_its_own_rule
     assert [part["verdict"] for part in found["parts"]] == ["allow"]
 
 
+def test_a_tool_in_capitals_does_not_slip_past_the_rules_for_its_name() -> None:
+    config = {"permission": {"*": "allow", "bash": {"rm *": "deny"}}}
+    found = answer(dialect="opencode", config=config, tool="Bash", input={"command": "rm x"}, cwd="/r", home="/h")
+    assert found["verdict"] == "deny"
+
+
 def test_a_message_is_for_denials_only() -> None:
     assert (bash("git log")["message"], bash("make")["message"]) == (None, None)
 
