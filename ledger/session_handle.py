@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -92,12 +93,12 @@ class Session:
         for a malformed request; InDoubtError when no answer came from the server (never an allow: ask again with the
         same `request_id`). Cancelling the task leaves the request pending; `cancel` withdraws it.
         """
-        result = await self.submit(
+        again = functools.partial(
+            self.submit,
             permission,
-            patterns,
-            always=always,
+            list(patterns) if isinstance(patterns, Iterator) else patterns,
+            always=list(always) if isinstance(always, Iterator) else always,
             metadata=metadata,
-            request_id=request_id,
             tool=tool,
             tool_name=tool_name,
             tool_input=tool_input,
@@ -105,8 +106,12 @@ class Session:
             parent=parent,
             actor=actor,
         )
-        if result.outcome is None:
+        result = await again(request_id=request_id)
+        while result.outcome is None:
             result = await self.wait(result.request_id)
+            if result.settled is not None and result.settled.cause is not None and result.request.rests_on_project:
+                # Released by a grant of the project: attaching reads whether it still stands.
+                result = await again(request_id=result.request_id)
         error = result.error()
         if error is not None:
             raise error
@@ -222,7 +227,8 @@ class Session:
                 request_id=command.request_id,
             )
         settled = state.settled[command.request_id]
-        if settled.outcome != "allowed" or settled.reply is not None or not request.rests_on_project:
+        answered = settled.reply is not None and settled.cause is None
+        if settled.outcome != "allowed" or answered or not request.rests_on_project:
             return None
         return Recheck(
             actor=command.actor,

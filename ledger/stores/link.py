@@ -65,11 +65,13 @@ class _Group:
             self.future.set_exception(error)
 
 
-def _refusal_in(error: BaseException) -> RedisError | None:
+def refusal_in(error: BaseException) -> RedisError | None:
     """The server's refusal of a connection; redis-py wraps it into an error of the network."""
-    for one in (error, error.__cause__):
+    one: BaseException | None = error
+    while one is not None:
         if isinstance(one, AuthenticationError | NoPermissionError | ResponseError):
             return one
+        one = one.__cause__
     return None
 
 
@@ -92,8 +94,11 @@ class Link:
         self._tasks: list[asyncio.Task[None]] = []
         self._watchdog: asyncio.TimerHandle | None = None
 
-    async def run(self, commands: Sequence[CommandLine]) -> list[Any]:
-        """The answers in order; a refusal of the server is a ResponseError among them. Raises LinkError."""
+    async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
+        """The answers in order; a refusal of the server is a ResponseError among them. Raises LinkError.
+
+        On one connection commands always run in order.
+        """
         if self._connection is None:
             await self._connect()
         loop = asyncio.get_running_loop()
@@ -118,6 +123,10 @@ class Link:
             raise reply
         return reply
 
+    async def everywhere(self) -> list[Link]:
+        """A link to each server that holds keys: here this one."""
+        return [self]
+
     async def close(self) -> None:
         await self._break(LinkError("the connection was closed", sent=True))
 
@@ -133,7 +142,7 @@ class Link:
                 self._connection = connection
             except (RedisError, OSError) as error:
                 why = str(error) or f"no greeting for {self._answer_seconds:g} s"
-                raise LinkError(why, sent=False, refused=_refusal_in(error)) from error
+                raise LinkError(why, sent=False, refused=refusal_in(error)) from error
             finally:
                 if self._connection is None:
                     await connection.disconnect(nowait=True)
