@@ -68,6 +68,9 @@ class Auditor:
                 self._ends(event.request_id)
                 assert event.outcome != "allowed" or self._in_time(event.request_id, ms), "no allow after the deadline"
                 assert (event.outcome == "allowed") == (event.reply != "reject")
+                if event.rests_on_project:
+                    assert event.cause is not None, "what a person answered rests on no grant"
+                    self.status[event.request_id] = "allowed by rules"
             case Expired():
                 self._ends(event.request_id)
                 assert not self._in_time(event.request_id, ms), "no expiry before the deadline"
