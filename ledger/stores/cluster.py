@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import takewhile
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
@@ -88,6 +87,11 @@ def _chunks_of(commands: Sequence[CommandLine]) -> list[_Chunk]:
     return chunks
 
 
+def _leading(addresses: Sequence[Address]) -> int:
+    """How many of the first are the same."""
+    return next((index for index, one in enumerate(addresses) if one != addresses[0]), len(addresses))
+
+
 class ClusterLink:
     """What `Link` is to one server: commands in, answers out in the same order, wherever their keys lie."""
 
@@ -106,7 +110,7 @@ class ClusterLink:
         redirections = 0
         while waiting:
             addresses = await self._addresses_of(waiting)
-            now = len(list(takewhile(lambda one: one == addresses[0], addresses))) if in_order else len(waiting)
+            now = _leading(addresses) if in_order else len(waiting)
             sent, later = waiting[:now], waiting[now:]
             try:
                 await self._send(sent, addresses[:now], replies)
@@ -138,12 +142,12 @@ class ClusterLink:
         lines: list[CommandLine] = []
         places: list[int | None] = []
         for chunk in chunks:
-            for place, command in zip(chunk.places(), chunk.commands, strict=True):
+            for index, command in enumerate(chunk.commands, chunk.first):
                 if chunk.ask is not None and slot_of_command(command) is not None:
                     lines.append(("ASKING",))
                     places.append(None)
                 lines.append(command)
-                places.append(place)
+                places.append(index)
         answers = await self._run_at(address, lines)
         for place, answer in zip(places, answers, strict=True):
             if place is not None:
@@ -190,6 +194,8 @@ class ClusterLink:
                     with suppress(LinkError):
                         await self._topology.refresh()
                     raise LinkError(f"the cluster is down: {down}", sent=False)
+                case _:
+                    pass
         return False
 
     async def one(self, *command: Argument) -> Any:

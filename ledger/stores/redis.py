@@ -28,7 +28,6 @@ from ledger.stores.port import (
     Due,
     Entry,
     FeedItem,
-    Foreign,
     Listener,
     Opening,
     OutsideWindow,
@@ -38,7 +37,6 @@ from ledger.stores.port import (
     ViewWrite,
 )
 from ledger.stores.redis_admin import RedisAdmin
-from ledger.stores.redis_views import RedisViews
 from ledger.stores.redis_replies import (
     beside_of,
     due_arguments,
@@ -49,6 +47,7 @@ from ledger.stores.redis_replies import (
     refused_with,
     score_of,
 )
+from ledger.stores.redis_views import RedisViews
 from ledger.stores.refusals import refusal_of
 from ledger.stores.script import Script
 from ledger.stores.servers import Commands, Revive, Servers, WakeUps
