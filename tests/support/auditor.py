@@ -65,12 +65,7 @@ class Auditor:
                 assert event.verdict is not Verdict.ALLOW
                 self._judged(event, event.verdict, ms)
             case Replied():
-                self._ends(event.request_id)
-                assert event.outcome != "allowed" or self._in_time(event.request_id, ms), "no allow after the deadline"
-                assert (event.outcome == "allowed") == (event.reply != "reject")
-                if event.rests_on_project:
-                    assert event.cause is not None, "what a person answered rests on no grant"
-                    self.status[event.request_id] = "allowed by rules"
+                self._replied(event, ms)
             case Expired():
                 self._ends(event.request_id)
                 assert not self._in_time(event.request_id, ms), "no expiry before the deadline"
@@ -92,6 +87,14 @@ class Auditor:
                 assert not self.closed
             case _:
                 pass
+
+    def _replied(self, event: Replied, ms: int) -> None:
+        self._ends(event.request_id)
+        assert event.outcome != "allowed" or self._in_time(event.request_id, ms), "no allow after the deadline"
+        assert (event.outcome == "allowed") == (event.reply != "reject")
+        if event.rests_on_project:
+            assert event.cause is not None, "what a person answered rests on no grant"
+            self.status[event.request_id] = "allowed by rules"
 
     def _judged(self, event: Asked | Reopened, verdict: Verdict, ms: int) -> None:
         request_id = event.request_id
