@@ -6,6 +6,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ from ledger.project import GrantInProject, ProjectState, RevokeInProject
 from ledger.replies import parse_reply
 from ledger.requests import Question, check_message, check_name, make_question
 from ledger.results import Approved, Pending, Result, pending_of, result_of
+from ledger.safe import AWAY_SECONDS, patiently, safe_result
 from ledger.session.commands import (
     Ask,
     Cancel,
@@ -51,9 +53,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-AWAY_SECONDS = 0.5
-"""How often who waits looks whether the server is back."""
 
 RECHECKS_MAX = 16
 """How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
@@ -146,7 +145,14 @@ class Session:
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
         who = self._ledger.actor(agent if actor is None else actor, "agent")
-        return await self._by_current_rules(lambda: self._ask(request_id, question, who))
+        return await self._safe(await self._by_current_rules(lambda: self._ask(request_id, question, who)))
+
+    async def _safe(self, result: Result) -> Result:
+        """An allow only when it is as safe as the settings demand (`Durability`)."""
+        if not self._ledger.store.confirms:
+            return result
+        project = await self._project_stream(self._stream.state) if result.request.rests_on_project else None
+        return await safe_result(result, self._stream, project)
 
     async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try again when another process has changed the session's rules or clients; by then this one has read them."""
@@ -248,6 +254,8 @@ class Session:
                 await self._streams.watch(self._stream)
                 while True:
                     last = result_of(await self._patient_state(), request_id)
+                    if last.outcome == "allowed":
+                        last = await patiently(partial(self._safe, last))
                     if last.outcome is not None:
                         return last
                     await self._until_changed(request_id, last)
@@ -333,6 +341,8 @@ class Session:
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
         settled = done.state.settled[request_id]
+        if settled.outcome == "allowed":
+            await self._stream.make_safe()
         if done.state.project is not None and settled.granted_to_project:
             await self.write_project_grants(settled)
             if done.state.settings.cascade_always == "project":
@@ -372,6 +382,7 @@ class Session:
             for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=True)
         ]
         await asyncio.gather(*(project.submit(command) for command in commands))
+        await project.make_safe()
 
     async def release(self) -> None:
         """Release what the project's grants now allow (`cascade_always = "project"`)."""
@@ -432,6 +443,7 @@ class Session:
             reason=check_message(reason, "reason"),
         )
         done = await self._stream.submit(command)
+        await self._stream.make_safe()
         return Approved(grant=done.state.grants[command.grant_id], session=self.id, project=done.state.project)
 
     async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
@@ -441,8 +453,10 @@ class Session:
         project = await self._project_stream(state)
         if grant_id not in state.grants and project is not None and grant_id in (await project.refresh()).grants:
             await project.submit(RevokeInProject(actor=who, grant_id=grant_id, reason=check_message(reason)))
+            await project.make_safe()
         else:
             await self._stream.submit(Revoke(actor=who, grant_id=grant_id, reason=check_message(reason)))
+            await self._stream.make_safe()
 
     async def approved(self) -> list[Approved]:
         """The grants in force here: the session's own, then its project's."""
@@ -504,7 +518,7 @@ class Session:
 
     async def result(self, request_id: str) -> Result:
         """Where a request stands now. Raises UnknownRequestError."""
-        return result_of(await self._stream.refresh(), request_id)
+        return await self._safe(result_of(await self._stream.refresh(), request_id))
 
     async def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         """The tools that the rules deny wholly (`opencode.md` "Disabled Tools Detection")."""

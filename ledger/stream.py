@@ -16,11 +16,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from ledger import chain, codec
+from ledger.binding import any_binding
 from ledger.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
 from ledger.events import Actor, Event
 from ledger.grants import Recorded
 from ledger.ids import new_event_id
 from ledger.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
+from ledger.reading import check_info, read_entry
 from ledger.stores.port import (
     START,
     Answer,
@@ -34,7 +36,6 @@ from ledger.stores.port import (
     OutsideWindow,
     Position,
     Store,
-    StreamInfo,
     StreamKey,
     WakeUp,
 )
@@ -174,6 +175,8 @@ class Stream(Generic[S]):
         self.position = START
         self._payload = b""
         self._folded = False
+        self._safe = START
+        """The last entry that is known to be as safe as the settings demand."""
 
     def _forget(self) -> None:
         """Fold anew before the next command. Those who only look keep what they know until then."""
@@ -195,6 +198,27 @@ class Stream(Generic[S]):
     async def refresh(self) -> S:
         """State read from the server after this call began."""
         return (await self.submit(None)).state
+
+    async def confirm(self) -> bool:
+        """Whether all that is folded here is as safe as the settings demand (`Durability`).
+
+        False when the server has lost some of it; what is left is folded then. Raises InDoubtError when it is not safe
+        in time, StoreError. A wake-up leaves before replicas have what it tells of: nobody acts on it without this.
+        """
+        if not self._store.confirms or self.position <= self._safe:
+            return True
+        position, payload = self.position, self._payload
+        entry = await self._store.confirm(self.key, position)
+        if entry is None or entry.payload != payload:
+            await self.refresh()
+            return False
+        self._safe = max(self._safe, position)
+        return True
+
+    async def make_safe(self) -> None:
+        """As `confirm`, of what was just written here. Raises InDoubtError also when it was lost."""
+        if not await self.confirm():
+            raise InDoubtError(f"stream `{self.key.name}`: the server lost what was written; do it again")
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Call `observer` with every event from here on, and with None when the state was folded from nothing."""
@@ -282,10 +306,13 @@ class Stream(Generic[S]):
     async def _handle(self, jobs: list[_Job[S]]) -> list[_Job[S]]:
         """Bring every job to its end but those that did not fit; these are given back."""
         read_for_them = await self._ensure_folded()
+        told_ms: int | None = None
         for _ in range(ROUNDS_MAX):
-            batch, left = await self._plan(jobs)
+            batch, left = await self._plan(jobs, told_ms)
             if batch.events:
                 answer = await self._append(batch, jobs)
+                # Nodes of a cluster have clocks of their own: only that of this stream's node counts.
+                told_ms = answer.now_ms if isinstance(answer, OutsideWindow) else None
                 if await self._learn(batch, answer):
                     self._finish(batch)
                     return left
@@ -301,8 +328,8 @@ class Stream(Generic[S]):
             stream=self.key.name,
         )
 
-    async def _plan(self, jobs: list[_Job[S]]) -> tuple[_Batch[S], list[_Job[S]]]:
-        batch, due, now_ms = await self._settled(reading=all(job.command is None for job in jobs))
+    async def _plan(self, jobs: list[_Job[S]], told_ms: int | None) -> tuple[_Batch[S], list[_Job[S]]]:
+        batch, due, now_ms = await self._settled(told_ms, reading=all(job.command is None for job in jobs))
         if due.events:
             self._speculate(batch, due, now_ms)
         if due.more:
@@ -316,14 +343,14 @@ class Stream(Generic[S]):
             self._decide(batch, job, now_ms)
         return batch, []
 
-    async def _settled(self, *, reading: bool) -> tuple[_Batch[S], Plan, int]:
+    async def _settled(self, told_ms: int | None, *, reading: bool) -> tuple[_Batch[S], Plan, int]:
         """A batch to begin with, and what is due in it. Who only reads causes nothing.
 
         From here to the append nothing may wait. Where `settle` did, wake-ups may have brought entries meanwhile, and
         what is decided on the state before them must not be appended after them.
         """
         while True:
-            now_ms = max(self._store.clock.now_ms(), self.position.ms)
+            now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
             batch = self._begin()
             due = Plan() if reading else await self._fold.settle(batch.state, now_ms)
             if self.position == batch.after:
@@ -358,6 +385,7 @@ class Stream(Generic[S]):
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
             due=self._fold.due_hint(self.state, batch.state, now_ms),
+            binding=any_binding(event for event, _, _ in batch.events),
         )
         companion = next((job.companion for job in jobs if job.companion is not None), None)
         also_read = None if companion is None else (companion.key, companion.position)
@@ -367,6 +395,8 @@ class Stream(Generic[S]):
         if isinstance(answer, Appended):
             batch.written_at = Position(answer.ms, batch.after.version + 1)
             self._take_own(batch, answer.ms)
+            if append.binding:
+                self._safe = Position(answer.ms, batch.after.version + len(batch.events))
         return answer
 
     def _take_own(self, batch: _Batch[S], ms: int) -> None:
@@ -475,6 +505,7 @@ class Stream(Generic[S]):
             state = self._fold.evolve(state, read_entry(self.key, entry, position, payload))
             position, payload = entry.position, entry.payload
         self.state, self.position, self._payload = state, position, payload
+        self._safe = START
         self._folded = True
         self._tell(None)
 
@@ -533,55 +564,6 @@ class Regression(msgspec.Struct, frozen=True):
 
     seen: Position
     found: Position
-
-
-def read_entry(key: StreamKey, entry: Entry, before: Position, before_payload: bytes) -> Recorded:
-    """Decode one entry and check that it follows the one before. Raises DamageError."""
-    if entry.version != before.version + 1:
-        raise DamageError(
-            f"stream `{key.name}` has version {entry.version} after {before.version}; run verify",
-            stream=key.name,
-            version=entry.version,
-        )
-    try:
-        envelope = codec.decode(entry.payload)
-    except DamageError as error:
-        raise DamageError(
-            f"stream `{key.name}` version {entry.version}: {error.text}", stream=key.name, version=entry.version
-        ) from error
-    if before == START:
-        linked = envelope.prev == chain.genesis(key.kind, key.id)
-    else:
-        linked = entry.ms >= before.ms and chain.follows(
-            envelope.prev,
-            ms=entry.ms,
-            before_ms=before.ms,
-            before_version=before.version,
-            before_payload=before_payload,
-        )
-    if not linked:
-        raise DamageError(
-            f"stream `{key.name}` version {entry.version} does not follow the entry before it; run verify",
-            stream=key.name,
-            version=entry.version,
-        )
-    return Recorded(envelope.event, envelope.actor, entry.ms, entry.version, envelope.id)
-
-
-def check_info(key: StreamKey, info: StreamInfo | None) -> None:
-    """What the server says of a stream must fit a log that only grows. Raises DamageError."""
-    if info is None:
-        return
-    if info.length == 0:
-        raise DamageError(f"stream `{key.name}` exists but is empty: its entries were deleted", stream=key.name)
-    if info.max_deleted != START:
-        raise DamageError(f"stream `{key.name}`: entry {info.max_deleted} was deleted", stream=key.name)
-    if not info.length == info.entries_added == info.last.version:
-        raise DamageError(
-            f"stream `{key.name}` has {info.length} entries, {info.entries_added} were added and the last version is "
-            f"{info.last.version}: these must be the same",
-            stream=key.name,
-        )
 
 
 def _log_failure(future: asyncio.Future[Any]) -> None:

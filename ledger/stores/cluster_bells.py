@@ -58,7 +58,8 @@ class ClusterBells:
         await confirmed.wait()
 
     async def close(self) -> None:
-        self._topology.changed.remove(self._look.set)
+        with suppress(ValueError):
+            self._topology.changed.remove(self._look.set)
         for task in [one for one in (self._task, *self._tasks) if one is not None]:
             task.cancel()
             with suppress(asyncio.CancelledError):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from redis.asyncio.cluster import RedisCluster
-from redis.exceptions import MovedError, RedisError
+from redis.exceptions import MovedError, RedisClusterException, RedisError
 
 from ledger.errors import SetupError
 from ledger.stores.link import LinkError, refusal_in
@@ -16,6 +16,9 @@ from ledger.stores.link import LinkError, refusal_in
 log = logging.getLogger(__name__)
 
 Address = tuple[str, int]
+
+_FAILURES = (RedisError, RedisClusterException, OSError)
+"""redis-py's error of a whole cluster is none of its other errors."""
 
 
 class Topology:
@@ -25,6 +28,7 @@ class Topology:
         self._make = make
         self._cluster = make()
         self._known = False
+        self._primaries: list[Address] | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self.changed: list[Callable[[], None]] = []
 
@@ -44,8 +48,11 @@ class Topology:
         """The nodes that hold slots, in a fixed order. Raises LinkError."""
         if not self._known:
             await self.refresh()
-        slots = self._cluster.nodes_manager.slots_cache
-        return sorted({(str(holders[0].host), int(holders[0].port)) for holders in slots.values() if holders})
+        if self._primaries is None:
+            # The slots of one range share one list of holders.
+            holders = {id(nodes): nodes for nodes in self._cluster.nodes_manager.slots_cache.values() if nodes}
+            self._primaries = sorted({(str(nodes[0].host), int(nodes[0].port)) for nodes in holders.values()})
+        return self._primaries
 
     async def refresh(self) -> None:
         """Ask the nodes anew; many who want that at once share one answer. Raises LinkError when none answers."""
@@ -75,7 +82,7 @@ class Topology:
     async def _learn(self) -> None:
         try:
             await self._cluster.nodes_manager.initialize()
-        except (RedisError, OSError) as error:
+        except _FAILURES as error:
             await self._begin_anew(error)
         self._known = True
         self._tell()
@@ -85,7 +92,7 @@ class Topology:
         fresh = self._make()
         try:
             await fresh.nodes_manager.initialize()
-        except (RedisError, OSError) as again:
+        except _FAILURES as again:
             await _close(fresh)
             if "Cluster mode is not enabled" in str(again):
                 raise SetupError("this server is no node of a cluster; write redis:// in the URL") from again
@@ -96,6 +103,7 @@ class Topology:
         await _close(gone)
 
     def _tell(self) -> None:
+        self._primaries = None
         for listener in self.changed:
             listener()
 
@@ -103,7 +111,7 @@ class Topology:
 async def _close(cluster: RedisCluster) -> None:
     # Known nodes and those to begin with may be different objects for the same address.
     for nodes in ("nodes_cache", "startup_nodes"):
-        with suppress(RedisError, OSError):
+        with suppress(*_FAILURES):
             await cluster.nodes_manager.aclose(nodes)
 
 

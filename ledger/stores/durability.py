@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
@@ -67,8 +67,8 @@ def durability_in(url: str) -> tuple[str, Durability]:
     """A URL without the settings in its query, and these. Raises InputError for one that cannot be read."""
     if not any(f"{name}=" in url for name in _NAMES):
         return url, Durability()
-    parts = urlsplit(url)
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    address, _, query = url.partition("?")
+    pairs = parse_qsl(query, keep_blank_values=True)
     given = {name: _number(name, value) for name, value in pairs if name in _NAMES}
     rest = urlencode([pair for pair in pairs if pair[0] not in _NAMES])
     durability = Durability(
@@ -76,7 +76,7 @@ def durability_in(url: str) -> tuple[str, Durability]:
         wait_ms=given.get("wait_ms", WAIT_MS_DEFAULT),
         wait_aof=bool(given.get("wait_aof", 0)),
     )
-    return urlunsplit(parts._replace(query=rest)), durability
+    return f"{address}?{rest}" if rest else address, durability
 
 
 def _number(name: str, value: str) -> int:

@@ -13,7 +13,7 @@ from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 
 from ledger.errors import InputError
 from ledger.stores.clock import Clock
@@ -79,7 +79,7 @@ def _servers(scheme: str, url: str) -> Servers:
         if scheme in _SENTINELS:
             return _sentinels(url)
         return _one_server(url)
-    except (RedisError, ValueError, TypeError) as error:
+    except (RedisError, RedisClusterException, ValueError, TypeError) as error:
         raise _unreadable(url, error) from None
 
 

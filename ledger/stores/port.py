@@ -90,8 +90,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     not_before_ms: int | None = None
     not_after_ms: int | None = None
     due: Due | str | None = None
-    allows: bool = False
-    """Whether somebody may act on it: then it counts only when it is as safe as the settings demand."""
+    binding: bool = False
+    """Whether somebody acts on it: then it counts only when it is as safe as the settings demand."""
 
 
 class Appended(msgspec.Struct, frozen=True):

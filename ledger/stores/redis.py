@@ -247,7 +247,7 @@ class RedisStore:
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
     ) -> tuple[Answer, tuple[Entry, ...]]:
         """Sent again with the same events when the answer was lost: compare-and-append makes that harmless."""
-        waits = self._durability.commands() if append.allows else ()
+        waits = self._durability.commands() if append.binding else ()
         commands = [self._append_command(append), *waits]
         if also_read is not None:
             commands.append(self.range_of(*also_read, PAGE_COUNT))

@@ -17,8 +17,10 @@ from typing import Any, Final
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.exceptions import RedisError, ResponseError
+from redis.retry import Retry
 
 from tests.support.servers import EMBEDDED, binary_named
 from tests.support.waiting import wait_until
@@ -67,13 +69,10 @@ class Node:
     def run(self, *command: str | int | bytes) -> Any:
         """One command's answer, as bytes."""
         with self.client() as client:
-            return client.execute_command(*command)  # type: ignore[no-untyped-call]
+            return client.execute_command(*command)
 
     def client(self) -> redis.Redis:
-        # The names of the commands are given apart, so that redis-py leaves the answers as they are.
-        return redis.Redis(
-            host=HOST, port=self.port, protocol=2, socket_timeout=5, retry=None, single_connection_client=True
-        )
+        return redis.Redis(host=HOST, port=self.port, protocol=2, socket_timeout=5, retry=Retry(NoBackoff(), 0))
 
     def info(self) -> dict[str, str]:
         with self.client() as client:
@@ -271,7 +270,7 @@ class Sentinels:
     @staticmethod
     def _facts(port: int) -> dict[str, str]:
         with redis.Redis(host=HOST, port=port, protocol=2, socket_timeout=5) as client:
-            flat = client.execute_command("SENTINEL", "MASTER", SERVICE)  # type: ignore[no-untyped-call]
+            flat = client.execute_command("SENTINEL", "MASTER", SERVICE)
         if isinstance(flat, dict):
             return {str(name): str(value) for name, value in flat.items()}
         return {flat[i].decode(): flat[i + 1].decode() for i in range(0, len(flat), 2)}
@@ -285,7 +284,7 @@ class Sentinels:
         """As an operator asks for it; returns when the other server is the primary."""
         before = self.primary()
         with redis.Redis(host=HOST, port=self.ports[0], protocol=2, socket_timeout=5) as client:
-            client.execute_command("SENTINEL", "FAILOVER", SERVICE)  # type: ignore[no-untyped-call]
+            client.execute_command("SENTINEL", "FAILOVER", SERVICE)
         wait_until(lambda: self.primary() is not before, "the failover", FAILOVER_S)
 
     def remove(self) -> None:
@@ -323,7 +322,7 @@ def _accepted(replica: Node, primary: Node) -> bool:
 def _text(node: Node, *command: str) -> str:
     with node.client() as client:
         client.response_callbacks.clear()
-        answer: bytes = client.execute_command(*command)  # type: ignore[no-untyped-call]
+        answer: bytes = client.execute_command(*command)
     return answer.decode()
 
 
@@ -345,7 +344,7 @@ def _who_serves(node: Node) -> tuple[tuple[int, int, int], ...]:
     """First slot, last slot and port of each range, by what this node says."""
     with node.client() as client:
         client.response_callbacks.clear()
-        ranges = client.execute_command("CLUSTER", "SLOTS")  # type: ignore[no-untyped-call]
+        ranges = client.execute_command("CLUSTER", "SLOTS")
     return tuple(sorted((int(one[0]), int(one[1]), int(one[2][1])) for one in ranges))
 
 
