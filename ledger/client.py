@@ -286,7 +286,9 @@ class Ledger:
             )
         return await self.attach(known_in[0])
 
-    async def reply(self, /, request_id: str, reply: str, *, session_id: str | None = None, **more: Any) -> Result:
+    async def reply(
+        self, /, request_id: str, reply: str | Mapping[str, Any], *, session_id: str | None = None, **more: Any
+    ) -> Result:
         """Answer a request by its id; see `Session.reply`."""
         return await (await self.session_of(request_id, session_id)).reply(request_id, reply, **more)
 

@@ -22,7 +22,7 @@ from ledger.limits import LEASE_MS
 from ledger.plugins import opinions_of
 from ledger.policy.model import Policy, PolicySource
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
-from ledger.replies import parse_reply
+from ledger.replies import parse_answer
 from ledger.requests import Question, check_message, check_name, make_question
 from ledger.results import Approved, Pending, Result, pending_of, result_of
 from ledger.safe import AWAY_SECONDS, patiently, safe_result
@@ -312,7 +312,7 @@ class Session:
     async def reply(
         self,
         request_id: str,
-        reply: str,
+        reply: str | Mapping[str, Any],
         *,
         actor: Actor | str | None = None,
         message: str | None = None,
@@ -322,10 +322,12 @@ class Session:
     ) -> Result:
         """Answer a request; the same answer again succeeds and writes nothing.
 
+        `reply` is `once`, `session`, `always` or `reject`, a name that BetCode has for one of them, or Codelia's
+        `{ok, remember, reason}`.
         Raises InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
         StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown).
         """
-        kind = parse_reply(reply)
+        kind, message = parse_answer(reply, message)
         state = await self._folded()
         command = Reply(
             actor=self._ledger.actor(actor, "person"),
