@@ -267,6 +267,20 @@ class Sentinels:
             ) and any(node.info().get("connected_slaves") == "1" for node in self.servers)
         return False
 
+    def wait_until_in_step(self) -> None:
+        """The replica has all that the primary has."""
+
+        wait_until(lambda: in_step(*self.servers), "the replica to be in step")
+
+    def mend(self) -> None:
+        """Bring back what a test has killed; it becomes a replica."""
+        for node in self.servers:
+            if node._process is None:
+                # Otherwise it begins as a primary, until the sentinels have looked twice.
+                node.options["replicaof"] = f"{HOST} {self.primary().port}"
+                node.restart()
+        wait_until(self._is_well, "the sentinels to know everybody", FAILOVER_S)
+
     @staticmethod
     def _facts(port: int) -> dict[str, str]:
         with redis.Redis(host=HOST, port=port, protocol=2, socket_timeout=5) as client:
@@ -294,6 +308,16 @@ class Sentinels:
         for node in self.servers:
             node.kill9()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def in_step(*servers: Node) -> bool:
+    """Whether all of them have the same, and are connected."""
+    with suppress(RedisError, OSError):
+        infos = [node.info() for node in servers]
+        replicas = [info for info in infos if info["role"] == "slave"]
+        links = {info["master_link_status"] for info in replicas}
+        return links <= {"up"} and len({info["master_repl_offset"] for info in infos}) == 1
+    return False
 
 
 def free_ports(count: int) -> list[int]:
@@ -346,6 +370,21 @@ def _who_serves(node: Node) -> tuple[tuple[int, int, int], ...]:
         client.response_callbacks.clear()
         ranges = client.execute_command("CLUSTER", "SLOTS")
     return tuple(sorted((int(one[0]), int(one[1]), int(one[2][1])) for one in ranges))
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
+    """A primary and its replica, which nobody watches."""
+    first, second = (Node(tmp_path / f"node-{port}", port, {}) for port in free_ports(2))
+    second.options["replicaof"] = f"{HOST} {first.port}"
+    try:
+        for node in (first, second):
+            node.start()
+        wait_until(lambda: in_step(first, second), "the replica to be in step")
+        yield first, second
+    finally:
+        for node in (first, second):
+            node.kill9()
 
 
 @pytest.fixture(scope="session")
