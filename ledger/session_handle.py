@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -92,25 +91,25 @@ class Session:
         for a malformed request; InDoubtError when no answer came from the server (never an allow: ask again with the
         same `request_id`). Cancelling the task leaves the request pending; `cancel` withdraws it.
         """
-        again = functools.partial(
-            self.submit,
+        question = make_question(
             permission,
-            list(patterns) if isinstance(patterns, Iterator) else patterns,
-            always=list(always) if isinstance(always, Iterator) else always,
+            patterns,
+            always=always,
             metadata=metadata,
             tool=tool,
             tool_name=tool_name,
             tool_input=tool_input,
             agent=agent,
             parent=parent,
-            actor=actor,
         )
-        result = await again(request_id=request_id)
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        who = self._ledger.actor(agent if actor is None else actor, "agent")
+        result = await self._submit(request_id, question, who)
         while result.outcome is None:
-            result = await self.wait(result.request_id)
+            result = await self.wait(request_id)
             if result.settled is not None and result.settled.cause is not None and result.request.rests_on_project:
                 # Released by a grant of the project: attaching reads whether it still stands.
-                result = await again(request_id=result.request_id)
+                result = await self._submit(request_id, question, who)
         error = result.error()
         if error is not None:
             raise error
@@ -145,7 +144,11 @@ class Session:
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
         who = self._ledger.actor(agent if actor is None else actor, "agent")
-        return await self._safe(await self._by_current_rules(lambda: self._ask(request_id, question, who)))
+        return await self._submit(request_id, question, who)
+
+    async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
+        result = await self._by_current_rules(lambda: self._ask(request_id, question, who))
+        return await self._safe(result) if self._ledger.store.confirms else result
 
     async def _safe(self, result: Result) -> Result:
         """An allow only when it is as safe as the settings demand (`Durability`)."""
@@ -164,9 +167,9 @@ class Session:
         raise InDoubtError(f"the rules or clients of session `{self.id}` changed {RECHECKS_MAX} times; try again")
 
     async def _ask(self, request_id: str, question: Question, actor: Actor) -> Result:
-        state = await self._folded()
+        state = self._stream.state if self._stream.folded else await self._stream.refresh()
         policy = self._policy(state)
-        project = await self._project_stream(state)
+        project = None if state.project is None else await self._project_stream(state)
         if project is not None and policy.source.options.get("compat") == "v1":
             # Only here may a grant lift a deny, so only here must even a denial know the newest grants.
             await project.refresh()
@@ -182,7 +185,7 @@ class Session:
             tool=question.tool,
             agent=question.agent,
             parent=question.parent,
-            opinions=await self._opinions(state, project, policy, question),
+            opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
             live=await self._live(state),
             project=project.state if project else None,
         )
@@ -190,15 +193,10 @@ class Session:
         state = done.state if project is None else await self._after_ask(done, command, project)
         return result_of(state, request_id)
 
-    async def _opinions(
-        self, state: SessionState, project: Stream[ProjectState] | None, policy: Policy, question: Question
-    ) -> Any:
-        deciders = self._ledger.deciders
-        if not deciders:
-            return ()
+    async def _opinions(self, policy: Policy, question: Question) -> Any:
         grants = await self.approved()
         evaluation = policy.evaluate(question.call, [one.grant.as_policy_grant() for one in grants])
-        return await opinions_of(deciders, self.id, question, evaluation)
+        return await opinions_of(self._ledger.deciders, self.id, question, evaluation)
 
     async def _after_ask(self, done: Done[SessionState], command: Ask, project: Stream[ProjectState]) -> SessionState:
         """What a project grants may have changed since the request was judged; its stream was read with the append."""

@@ -64,6 +64,9 @@ class Plan(msgspec.Struct, frozen=True):
     more: bool = False
 
 
+NOTHING = Plan()
+
+
 class Done(msgspec.Struct, Generic[S], frozen=True):
     """What came of a command: the state that holds now, and the events that this command itself made."""
 
@@ -92,6 +95,8 @@ class Fold(Protocol[S]):
 class _Job(Generic[S]):
     """A command on its way. Command None only reads."""
 
+    __slots__ = ("command", "companion", "future", "is_alone")
+
     def __init__(self, command: Any, companion: Stream[Any] | None) -> None:
         self.command = command
         self.companion = companion
@@ -118,6 +123,19 @@ class _Batch(Generic[S]):
     `after` is the entry they follow, and `prev` the next link of the chain.
     """
 
+    __slots__ = (
+        "after",
+        "events",
+        "not_after_ms",
+        "not_before_ms",
+        "outcomes",
+        "payloads",
+        "prev",
+        "recorded",
+        "state",
+        "written_at",
+    )
+
     def __init__(self, state: S, after: Position, prev: str) -> None:
         self.state = state
         self.after = after
@@ -129,6 +147,8 @@ class _Batch(Generic[S]):
         self.not_after_ms: int | None = None
         self.written_at: Position | None = None
         """Where the first of the events stands, once they are in the log."""
+        self.recorded: list[Recorded] = []
+        """All of the events as they stand there, once the server has said so."""
 
     def take(self, plan: Plan) -> None:
         """Add a plan's events, all or none. Raises InputError when one is too large: its own command fails, no other."""
@@ -352,7 +372,7 @@ class Stream(Generic[S]):
         while True:
             now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
             batch = self._begin()
-            due = Plan() if reading else await self._fold.settle(batch.state, now_ms)
+            due = NOTHING if reading else await self._fold.settle(batch.state, now_ms)
             if self.position == batch.after:
                 return batch, due, now_ms
 
@@ -401,14 +421,14 @@ class Stream(Generic[S]):
 
     def _take_own(self, batch: _Batch[S], ms: int) -> None:
         """Fold what was just written, as it was decided: nothing has to be decoded for that."""
-        for index, (event, actor, event_id) in enumerate(batch.events):
-            version = batch.after.version + 1 + index
+        batch.recorded = _recorded(batch, Position(ms, batch.after.version + 1))
+        for recorded, payload in zip(batch.recorded, batch.payloads, strict=True):
             # A wake-up may have brought it already; what is known is passed over.
-            if version == self.position.version + 1:
-                self.state = self._fold.evolve(self.state, Recorded(event, actor, ms, version, event_id))
-                self.position = Position(ms, version)
-                self._payload = batch.payloads[index]
-                self._tell(Recorded(event, actor, ms, version, event_id))
+            if recorded.version == self.position.version + 1:
+                self.state = self._fold.evolve(self.state, recorded)
+                self.position = Position(ms, recorded.version)
+                self._payload = payload
+                self._tell(recorded)
 
     async def take_beside(self, entries: Sequence[Entry]) -> None:
         """Entries that another stream's append brought along; when they fill a page, the rest is read."""
@@ -469,16 +489,12 @@ class Stream(Generic[S]):
             await self._catch_up(batch, answer)
 
     def _finish(self, batch: _Batch[S]) -> None:
-        at = batch.written_at or self.position
+        recorded = batch.recorded or _recorded(batch, batch.written_at or self.position)
         for job, error, start, end in batch.outcomes:
-            if error is not None:
+            if error is None:
+                job.succeed(Done(self.state, tuple(recorded[start:end])))
+            else:
                 job.fail(error)
-                continue
-            made = tuple(
-                Recorded(event, actor, at.ms, at.version + start + index, event_id)
-                for index, (event, actor, event_id) in enumerate(batch.events[start:end])
-            )
-            job.succeed(Done(self.state, made))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -557,6 +573,14 @@ def _bears(entry: Entry, event_id: str) -> bool:
         return codec.decode(entry.payload).id == event_id
     except DamageError:
         return False
+
+
+def _recorded(batch: _Batch[Any], first: Position) -> list[Recorded]:
+    """A batch's events as they stand in the log, the first of them here."""
+    return [
+        Recorded(event, actor, first.ms, version, event_id)
+        for version, (event, actor, event_id) in enumerate(batch.events, first.version)
+    ]
 
 
 class Regression(msgspec.Struct, frozen=True):
