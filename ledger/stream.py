@@ -464,6 +464,8 @@ class Stream(Generic[S]):
             own = next((entry for entry in page if _bears(entry, batch.events[0][2])), None)
             if own is not None:
                 batch.written_at = own.position
+            if self._contradicts(page):
+                await self._fold_again()
             self._absorb(page)
             after = page[-1].position
             if after.version >= conflict.head.version:
@@ -530,12 +532,24 @@ class Stream(Generic[S]):
         while True:
             seen, payload = self.position, self._payload
             page = await self._store.read(self.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
-            if seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload)):
+            lost = seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload))
+            if lost or self._contradicts(page):
                 await self._fold_again()
                 return
             self._absorb(page)
             if len(page) < PAGE_COUNT:
                 return
+
+    def _contradicts(self, page: Sequence[Entry]) -> bool:
+        """Whether the server has lost what a wake-up brought while this page was on its way."""
+        return any(
+            (
+                entry.version == self.position.version
+                and (entry.position, entry.payload) != (self.position, self._payload)
+            )
+            or (entry.version < self.position.version and entry.position > self.position)
+            for entry in page
+        )
 
     def _absorb_quietly(self, entries: Sequence[Entry]) -> bool:
         """Take entries that nobody asked for; False when they do not follow on, so that the stream must be read."""
