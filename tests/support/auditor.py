@@ -108,6 +108,8 @@ class Auditor:
 
     def _give(self, request_id: str, tier: str, duration_ms: int | None, ms: int) -> None:
         deadline = None if duration_ms is None else ms + duration_ms
+        # A request that is reopened before people begins anew.
+        self.unattended.discard(request_id)
         if tier == "unattended":
             self.unattended.add(request_id)
             cap_ms = self.asked[request_id].cap_ms
