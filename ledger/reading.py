@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ledger import chain, codec
 from ledger.errors import DamageError
 from ledger.grants import Recorded
@@ -39,6 +41,15 @@ def read_entry(key: StreamKey, entry: Entry, before: Position, before_payload: b
             version=entry.version,
         )
     return Recorded(envelope.event, envelope.actor, entry.ms, entry.version, envelope.id)
+
+
+def contradicts(page: Sequence[Entry], known: Position, known_payload: bytes) -> bool:
+    """Whether a page is of another history than the last entry known: the server has lost what a wake-up had brought."""
+    return any(
+        (entry.version == known.version and (entry.position, entry.payload) != (known, known_payload))
+        or (entry.version < known.version and entry.position > known)
+        for entry in page
+    )
 
 
 def check_info(key: StreamKey, info: StreamInfo | None) -> None:

@@ -22,7 +22,7 @@ from ledger.events import Actor, Event
 from ledger.grants import Recorded
 from ledger.ids import new_event_id
 from ledger.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
-from ledger.reading import check_info, read_entry
+from ledger.reading import check_info, contradicts, read_entry
 from ledger.stores.port import (
     START,
     Answer,
@@ -464,7 +464,7 @@ class Stream(Generic[S]):
             own = next((entry for entry in page if _bears(entry, batch.events[0][2])), None)
             if own is not None:
                 batch.written_at = own.position
-            if self._contradicts(page):
+            if contradicts(page, self.position, self._payload):
                 await self._fold_again()
             self._absorb(page)
             after = page[-1].position
@@ -533,23 +533,12 @@ class Stream(Generic[S]):
             seen, payload = self.position, self._payload
             page = await self._store.read(self.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
             lost = seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload))
-            if lost or self._contradicts(page):
+            if lost or contradicts(page, self.position, self._payload):
                 await self._fold_again()
                 return
             self._absorb(page)
             if len(page) < PAGE_COUNT:
                 return
-
-    def _contradicts(self, page: Sequence[Entry]) -> bool:
-        """Whether the server has lost what a wake-up brought while this page was on its way."""
-        return any(
-            (
-                entry.version == self.position.version
-                and (entry.position, entry.payload) != (self.position, self._payload)
-            )
-            or (entry.version < self.position.version and entry.position > self.position)
-            for entry in page
-        )
 
     def _absorb_quietly(self, entries: Sequence[Entry]) -> bool:
         """Take entries that nobody asked for; False when they do not follow on, so that the stream must be read."""
