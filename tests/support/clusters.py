@@ -32,6 +32,7 @@ SLOT_COUNT: Final = 16_384
 SERVICE: Final = "ledger"
 
 NODE_TIMEOUT_MS: Final = 1000
+PATIENT_NODE_TIMEOUT_MS: Final = 15_000
 FAILOVER_S: Final = 20.0
 """How long a test waits for a failover at most."""
 
@@ -178,8 +179,15 @@ class Cluster:
         self.wait_until_well()
 
     def flush(self) -> None:
-        for node in self.primaries():
-            node.run("FLUSHALL")
+        """Empty it; who is a primary may change just now."""
+
+        def flushed() -> bool:
+            with suppress(RedisError, OSError):
+                primaries = self.primaries()
+                return len(primaries) >= PRIMARY_COUNT and all(node.run("FLUSHALL") for node in primaries)
+            return False
+
+        wait_until(flushed, "the cluster to be empty")
 
     def primaries(self) -> list[Node]:
         return [node for node in self.nodes if node._process is not None and _role(node) == "master"]
@@ -390,7 +398,8 @@ def pair(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
 @pytest.fixture(scope="session")
 def shared_cluster() -> Iterator[Cluster]:
     """One cluster for all tests of a worker that leave it as it is."""
-    cluster = Cluster()
+    # On a machine that is busy with other tests nobody is to be taken for dead.
+    cluster = Cluster({"cluster-node-timeout": str(PATIENT_NODE_TIMEOUT_MS)})
     try:
         cluster.start()
         yield cluster
