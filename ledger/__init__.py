@@ -34,6 +34,7 @@ from ledger.errors import (
 )
 from ledger.results import Approved, Pending, Result
 from ledger.session_handle import Session
+from ledger.stores.durability import Durability
 from ledger.sync import SyncConnection, SyncLedger, SyncSession
 from ledger.timeouts import Timeouts
 
@@ -47,6 +48,7 @@ __all__ = [
     "DeniedError",
     "DifferentRequestError",
     "DigestMismatchError",
+    "Durability",
     "ExpiredError",
     "InDoubtError",
     "InputError",

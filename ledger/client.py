@@ -32,6 +32,7 @@ from ledger.session.commands import Open
 from ledger.session.state import SessionState
 from ledger.session_handle import Session
 from ledger.stores.clock import Clock
+from ledger.stores.durability import Durability
 from ledger.stores.embedded import EmbeddedServer, embedded_server
 from ledger.stores.opening import embedded_folder, open_store
 from ledger.stores.port import Store, StreamKey
@@ -58,9 +59,17 @@ class Ledger:
     """`async with Ledger.connect(url) as ledger:`. One a process is enough; it is safe to use from many tasks."""
 
     def __init__(
-        self, url: str, *, plugins: Sequence[Decider], clock: Clock | None, actor: str | None, partitions: int | None
+        self,
+        url: str,
+        *,
+        plugins: Sequence[Decider],
+        clock: Clock | None,
+        actor: str | None,
+        partitions: int | None,
+        durability: Durability | None = None,
     ) -> None:
         self._url = url
+        self._durability = durability
         self._clock = clock
         self._partitions = partitions
         self._actor_name = check_name(actor or default_actor_name(), "actor")
@@ -81,15 +90,24 @@ class Ledger:
         clock: Clock | None = None,
         actor: str | None = None,
         partitions: int | None = None,
+        durability: Durability | None = None,
     ) -> Ledger:
         """A ledger at a URL (default: `PERMISSION_LEDGER_URL`, else the embedded server of the data folder).
 
         `plugins` are deciders after the rules, before those that installed distributions offer (`entry_points`).
+        `durability` says how safe a grant or an allow must be before it counts (default: what the URL's query says).
         `clock` is for tests (`ledger.testing`). Entering the block raises StoreError, SetupError or InputError.
         """
         deciders = [*plugins, *(from_entry_points() if entry_points else ())]
         named = url or os.environ.get("PERMISSION_LEDGER_URL") or "embedded://"
-        return cls(named, plugins=check_deciders(deciders), clock=clock, actor=actor, partitions=partitions)
+        return cls(
+            named,
+            plugins=check_deciders(deciders),
+            clock=clock,
+            actor=actor,
+            partitions=partitions,
+            durability=durability,
+        )
 
     async def __aenter__(self) -> Self:
         url = self._url
@@ -99,7 +117,13 @@ class Ledger:
             url = self._server.url
         try:
             revive = None if self._server is None else self._revive
-            self._store = open_store(url, clock=self._clock, partition_count=self._partitions, revive=revive)
+            self._store = open_store(
+                url,
+                clock=self._clock,
+                partition_count=self._partitions,
+                revive=revive,
+                durability=self._durability,
+            )
             await self._store.start()
             self._streams = Streams(self._store)
             await self._streams.start()
@@ -264,7 +288,9 @@ class Ledger:
             )
         return await self.attach(known_in[0])
 
-    async def reply(self, /, request_id: str, reply: str, *, session_id: str | None = None, **more: Any) -> Result:
+    async def reply(
+        self, /, request_id: str, reply: str | Mapping[str, Any], *, session_id: str | None = None, **more: Any
+    ) -> Result:
         """Answer a request by its id; see `Session.reply`."""
         return await (await self.session_of(request_id, session_id)).reply(request_id, reply, **more)
 
@@ -305,7 +331,9 @@ class Ledger:
             expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
             reason=check_message(reason, "reason"),
         )
-        done = await self.streams.project(check_id(project, "project id")).submit(command)
+        stream = self.streams.project(check_id(project, "project id"))
+        done = await stream.submit(command)
+        await stream.make_safe()
         await self.release_in_project(project)
         return Approved(grant=done.state.grants[command.grant_id], session=None, project=project)
 
@@ -318,7 +346,9 @@ class Ledger:
             command = RevokeInProject(
                 actor=self.actor(actor, "person"), grant_id=grant_id, reason=check_message(reason, "reason")
             )
-            await self.streams.project(key.id).submit(command)
+            stream = self.streams.project(key.id)
+            await stream.submit(command)
+            await stream.make_safe()
         return key
 
     async def _stream_of_grant(self, grant_id: str) -> StreamKey:

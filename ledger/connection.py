@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from ledger.errors import LedgerError
@@ -41,7 +42,7 @@ class Connection:
             self._renewing = None
         await self.session.disconnect(self.client_id, actor=self._actor)
 
-    async def reply(self, /, request_id: str, reply: str, **more: Any) -> Result:
+    async def reply(self, /, request_id: str, reply: str | Mapping[str, Any], **more: Any) -> Result:
         """Answer as this client."""
         return await self.session.reply(request_id, reply, actor=self._actor, client_id=self.client_id, **more)
 

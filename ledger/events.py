@@ -182,7 +182,8 @@ class RepliedDetail(Value, frozen=True):
 class Replied(Value, tag="replied", kw_only=True, frozen=True):
     """The one answer that counts. `grants` are the ids of the grants it makes, in the order of `detail.patterns`.
 
-    `override` marks an administrator's local reply where only the holder of the input lock may answer.
+    `override` marks an administrator's local reply where only the holder of the input lock may answer. A released
+    request `rests_on_project` when a grant of the project as of `project_version` lifted it.
     """
 
     request_id: str
@@ -193,6 +194,8 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
     grants: tuple[str, ...] = ()
     client_id: str | None = None
     override: bool = False
+    rests_on_project: bool = False
+    project_version: int | None = None
     detail: RepliedDetail | None = None
 
 

@@ -12,7 +12,7 @@ from ledger.session import SessionState, decide, evolve, needs_presence, next_du
 from ledger.session.commands import Ask, Connect, Judging, Live, OutdatedRulesError, Recheck
 from ledger.session.state import in_order
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
-from ledger.stream import SYSTEM, Plan, Regression
+from ledger.stream import NOTHING, SYSTEM, Plan, Regression
 
 
 class SessionFold:
@@ -38,6 +38,9 @@ class SessionFold:
         return Plan(decision.events, command.actor, not_after_ms=decision.not_after_ms)
 
     async def settle(self, state: SessionState, now_ms: int) -> Plan:
+        due_ms = next_due_ms(state)
+        if due_ms is None or due_ms > now_ms:
+            return NOTHING
         live = await self.live(state, now_ms) if needs_presence(state, now_ms) else Live()
         settlement = settle(state, now_ms, live)
         return Plan(settlement.events, SYSTEM, not_before_ms=settlement.not_before_ms, more=settlement.more)
@@ -55,6 +58,8 @@ class SessionFold:
 
     def due_hint(self, before: SessionState, after: SessionState, after_ms: int) -> Due | str | None:
         """What to tell the due index; None when it need not change."""
+        if not (before.pending or after.pending or before.lock_request or after.lock_request):
+            return None
         due = next_due_ms(after)
         if due is None and not after.pending:
             return NOTHING_DUE if before.pending or before.lock_request else None
@@ -91,7 +96,7 @@ class ProjectFold:
         return Plan(events, command.actor, event_ids=(fixed,) if events and fixed else ())
 
     async def settle(self, state: ProjectState, now_ms: int) -> Plan:
-        return Plan()
+        return NOTHING
 
     def next_due_ms(self, state: ProjectState) -> int | None:
         return None

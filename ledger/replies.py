@@ -28,6 +28,16 @@ def parse_reply(value: object) -> ReplyKind:
     return reply
 
 
+def parse_answer(value: object, message: str | None) -> tuple[ReplyKind, str | None]:
+    """An answer in any of its forms, with its feedback: a word, or Codelia's confirm result. Raises InputError."""
+    if not isinstance(value, Mapping):
+        return parse_reply(value), message
+    kind, reason = parse_confirm_result(value)
+    if reason is not None and message is not None:
+        raise InputError("a confirm result brings its own `reason`; give no message beside it")
+    return kind, reason if message is None else message
+
+
 def parse_confirm_result(value: Mapping[str, Any]) -> tuple[ReplyKind, str | None]:
     """Codelia's `{ok, remember, reason}` (`codelia.md` section 8) as a reply and its feedback. Raises InputError."""
     ok, remember, reason = value.get("ok"), value.get("remember", False), value.get("reason")

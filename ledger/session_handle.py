@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -21,9 +22,10 @@ from ledger.limits import LEASE_MS
 from ledger.plugins import opinions_of
 from ledger.policy.model import Policy, PolicySource
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
-from ledger.replies import parse_reply
+from ledger.replies import parse_answer
 from ledger.requests import Question, check_message, check_name, make_question
 from ledger.results import Approved, Pending, Result, pending_of, result_of
+from ledger.safe import AWAY_SECONDS, patiently, safe_result
 from ledger.session.commands import (
     Ask,
     Cancel,
@@ -51,9 +53,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-AWAY_SECONDS = 0.5
-"""How often who waits looks whether the server is back."""
 
 RECHECKS_MAX = 16
 """How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
@@ -93,21 +92,25 @@ class Session(ToolCalls):
         for a malformed request; InDoubtError when no answer came from the server (never an allow: ask again with the
         same `request_id`). Cancelling the task leaves the request pending; `cancel` withdraws it.
         """
-        result = await self.submit(
+        question = make_question(
             permission,
             patterns,
             always=always,
             metadata=metadata,
-            request_id=request_id,
             tool=tool,
             tool_name=tool_name,
             tool_input=tool_input,
             agent=agent,
             parent=parent,
-            actor=actor,
         )
-        if result.outcome is None:
-            result = await self.wait(result.request_id)
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        who = self._ledger.actor(agent if actor is None else actor, "agent")
+        result = await self._submit(request_id, question, who)
+        while result.outcome is None:
+            result = await self.wait(request_id)
+            if result.settled is not None and result.settled.cause is not None and result.request.rests_on_project:
+                # Released by a grant of the project: attaching reads whether it still stands.
+                result = await self._submit(request_id, question, who)
         error = result.error()
         if error is not None:
             raise error
@@ -147,7 +150,18 @@ class Session(ToolCalls):
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
         who = self._ledger.actor(agent if actor is None else actor, "agent")
-        return await self._by_current_rules(lambda: self._ask(request_id, question, who))
+        return await self._submit(request_id, question, who)
+
+    async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
+        result = await self._by_current_rules(lambda: self._ask(request_id, question, who))
+        return await self._safe(result) if self._ledger.store.confirms else result
+
+    async def _safe(self, result: Result) -> Result:
+        """An allow only when it is as safe as the settings demand (`Durability`)."""
+        if not self._ledger.store.confirms:
+            return result
+        project = await self._project_stream(self._stream.state) if result.request.rests_on_project else None
+        return await safe_result(result, self._stream, project)
 
     async def tool_requests(
         self, tool_name: str, tool_input: Mapping[str, Any], *, request_id: str, cwd: str | None = None
@@ -167,9 +181,9 @@ class Session(ToolCalls):
         raise InDoubtError(f"the rules or clients of session `{self.id}` changed {RECHECKS_MAX} times; try again")
 
     async def _ask(self, request_id: str, question: Question, actor: Actor) -> Result:
-        state = await self._folded()
+        state = self._stream.state if self._stream.folded else await self._stream.refresh()
         policy = self._policy(state)
-        project = await self._project_stream(state)
+        project = None if state.project is None else await self._project_stream(state)
         if project is not None and policy.source.options.get("compat") == "v1":
             # Only here may a grant lift a deny, so only here must even a denial know the newest grants.
             await project.refresh()
@@ -185,7 +199,7 @@ class Session(ToolCalls):
             tool=question.tool,
             agent=question.agent,
             parent=question.parent,
-            opinions=await self._opinions(state, project, policy, question),
+            opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
             live=await self._live(state),
             project=project.state if project else None,
         )
@@ -193,15 +207,10 @@ class Session(ToolCalls):
         state = done.state if project is None else await self._after_ask(done, command, project)
         return result_of(state, request_id)
 
-    async def _opinions(
-        self, state: SessionState, project: Stream[ProjectState] | None, policy: Policy, question: Question
-    ) -> Any:
-        deciders = self._ledger.deciders
-        if not deciders:
-            return ()
+    async def _opinions(self, policy: Policy, question: Question) -> Any:
         grants = await self.approved()
         evaluation = policy.evaluate(question.call, [one.grant.as_policy_grant() for one in grants])
-        return await opinions_of(deciders, self.id, question, evaluation)
+        return await opinions_of(self._ledger.deciders, self.id, question, evaluation)
 
     async def _after_ask(self, done: Done[SessionState], command: Ask, project: Stream[ProjectState]) -> SessionState:
         """What a project grants may have changed since the request was judged; its stream was read with the append."""
@@ -236,7 +245,8 @@ class Session(ToolCalls):
                 request_id=command.request_id,
             )
         settled = state.settled[command.request_id]
-        if settled.outcome != "allowed" or settled.reply is not None or not request.rests_on_project:
+        answered = settled.reply is not None and settled.cause is None
+        if settled.outcome != "allowed" or answered or not request.rests_on_project:
             return None
         return Recheck(
             actor=command.actor,
@@ -256,6 +266,8 @@ class Session(ToolCalls):
                 await self._streams.watch(self._stream)
                 while True:
                     last = result_of(await self._patient_state(), request_id)
+                    if last.outcome == "allowed":
+                        last = await patiently(partial(self._safe, last))
                     if last.outcome is not None:
                         return last
                     await self._until_changed(request_id, last)
@@ -312,7 +324,7 @@ class Session(ToolCalls):
     async def reply(
         self,
         request_id: str,
-        reply: str,
+        reply: str | Mapping[str, Any],
         *,
         actor: Actor | str | None = None,
         message: str | None = None,
@@ -322,10 +334,12 @@ class Session(ToolCalls):
     ) -> Result:
         """Answer a request; the same answer again succeeds and writes nothing.
 
+        `reply` is `once`, `session`, `always` or `reject`, a name that BetCode has for one of them, or Codelia's
+        `{ok, remember, reason}`.
         Raises InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
         StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown).
         """
-        kind = parse_reply(reply)
+        kind, message = parse_answer(reply, message)
         state = await self._folded()
         command = Reply(
             actor=self._ledger.actor(actor, "person"),
@@ -341,6 +355,8 @@ class Session(ToolCalls):
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
         settled = done.state.settled[request_id]
+        if settled.outcome == "allowed":
+            await self._stream.make_safe()
         if done.state.project is not None and settled.granted_to_project:
             await self.write_project_grants(settled)
             if done.state.settings.cascade_always == "project":
@@ -380,6 +396,7 @@ class Session(ToolCalls):
             for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=True)
         ]
         await asyncio.gather(*(project.submit(command) for command in commands))
+        await project.make_safe()
 
     async def release(self) -> None:
         """Release what the project's grants now allow (`cascade_always = "project"`)."""
@@ -440,6 +457,7 @@ class Session(ToolCalls):
             reason=check_message(reason, "reason"),
         )
         done = await self._stream.submit(command)
+        await self._stream.make_safe()
         return Approved(grant=done.state.grants[command.grant_id], session=self.id, project=done.state.project)
 
     async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
@@ -449,8 +467,10 @@ class Session(ToolCalls):
         project = await self._project_stream(state)
         if grant_id not in state.grants and project is not None and grant_id in (await project.refresh()).grants:
             await project.submit(RevokeInProject(actor=who, grant_id=grant_id, reason=check_message(reason)))
+            await project.make_safe()
         else:
             await self._stream.submit(Revoke(actor=who, grant_id=grant_id, reason=check_message(reason)))
+            await self._stream.make_safe()
 
     async def approved(self) -> list[Approved]:
         """The grants in force here: the session's own, then its project's."""
@@ -512,7 +532,7 @@ class Session(ToolCalls):
 
     async def result(self, request_id: str) -> Result:
         """Where a request stands now. Raises UnknownRequestError."""
-        return result_of(await self._stream.refresh(), request_id)
+        return await self._safe(result_of(await self._stream.refresh(), request_id))
 
     async def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         """The tools that the rules deny wholly (`opencode.md` "Disabled Tools Detection")."""

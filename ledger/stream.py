@@ -16,11 +16,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from ledger import chain, codec
+from ledger.binding import any_binding
 from ledger.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
 from ledger.events import Actor, Event
 from ledger.grants import Recorded
 from ledger.ids import new_event_id
 from ledger.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
+from ledger.reading import check_info, contradicts, read_entry
 from ledger.stores.port import (
     START,
     Answer,
@@ -34,7 +36,6 @@ from ledger.stores.port import (
     OutsideWindow,
     Position,
     Store,
-    StreamInfo,
     StreamKey,
     WakeUp,
 )
@@ -61,6 +62,9 @@ class Plan(msgspec.Struct, frozen=True):
     not_after_ms: int | None = None
     event_ids: tuple[str, ...] = ()
     more: bool = False
+
+
+NOTHING = Plan()
 
 
 class Done(msgspec.Struct, Generic[S], frozen=True):
@@ -91,6 +95,8 @@ class Fold(Protocol[S]):
 class _Job(Generic[S]):
     """A command on its way. Command None only reads."""
 
+    __slots__ = ("command", "companion", "future", "is_alone")
+
     def __init__(self, command: Any, companion: Stream[Any] | None) -> None:
         self.command = command
         self.companion = companion
@@ -117,6 +123,19 @@ class _Batch(Generic[S]):
     `after` is the entry they follow, and `prev` the next link of the chain.
     """
 
+    __slots__ = (
+        "after",
+        "events",
+        "not_after_ms",
+        "not_before_ms",
+        "outcomes",
+        "payloads",
+        "prev",
+        "recorded",
+        "state",
+        "written_at",
+    )
+
     def __init__(self, state: S, after: Position, prev: str) -> None:
         self.state = state
         self.after = after
@@ -128,6 +147,8 @@ class _Batch(Generic[S]):
         self.not_after_ms: int | None = None
         self.written_at: Position | None = None
         """Where the first of the events stands, once they are in the log."""
+        self.recorded: list[Recorded] = []
+        """All of the events as they stand there, once the server has said so."""
 
     def take(self, plan: Plan) -> None:
         """Add a plan's events, all or none. Raises InputError when one is too large: its own command fails, no other."""
@@ -174,6 +195,8 @@ class Stream(Generic[S]):
         self.position = START
         self._payload = b""
         self._folded = False
+        self._safe = START
+        """The last entry that is known to be as safe as the settings demand."""
 
     def _forget(self) -> None:
         """Fold anew before the next command. Those who only look keep what they know until then."""
@@ -195,6 +218,27 @@ class Stream(Generic[S]):
     async def refresh(self) -> S:
         """State read from the server after this call began."""
         return (await self.submit(None)).state
+
+    async def confirm(self) -> bool:
+        """Whether all that is folded here is as safe as the settings demand (`Durability`).
+
+        False when the server has lost some of it; what is left is folded then. Raises InDoubtError when it is not safe
+        in time, StoreError. A wake-up leaves before replicas have what it tells of: nobody acts on it without this.
+        """
+        if not self._store.confirms or self.position <= self._safe:
+            return True
+        position, payload = self.position, self._payload
+        entry = await self._store.confirm(self.key, position)
+        if entry is None or entry.payload != payload:
+            await self.refresh()
+            return False
+        self._safe = max(self._safe, position)
+        return True
+
+    async def make_safe(self) -> None:
+        """As `confirm`, of what was just written here. Raises InDoubtError also when it was lost."""
+        if not await self.confirm():
+            raise InDoubtError(f"stream `{self.key.name}`: the server lost what was written; do it again")
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Call `observer` with every event from here on, and with None when the state was folded from nothing."""
@@ -282,10 +326,13 @@ class Stream(Generic[S]):
     async def _handle(self, jobs: list[_Job[S]]) -> list[_Job[S]]:
         """Bring every job to its end but those that did not fit; these are given back."""
         read_for_them = await self._ensure_folded()
+        told_ms: int | None = None
         for _ in range(ROUNDS_MAX):
-            batch, left = await self._plan(jobs)
+            batch, left = await self._plan(jobs, told_ms)
             if batch.events:
                 answer = await self._append(batch, jobs)
+                # Nodes of a cluster have clocks of their own: only that of this stream's node counts.
+                told_ms = answer.now_ms if isinstance(answer, OutsideWindow) else None
                 if await self._learn(batch, answer):
                     self._finish(batch)
                     return left
@@ -301,8 +348,8 @@ class Stream(Generic[S]):
             stream=self.key.name,
         )
 
-    async def _plan(self, jobs: list[_Job[S]]) -> tuple[_Batch[S], list[_Job[S]]]:
-        batch, due, now_ms = await self._settled(reading=all(job.command is None for job in jobs))
+    async def _plan(self, jobs: list[_Job[S]], told_ms: int | None) -> tuple[_Batch[S], list[_Job[S]]]:
+        batch, due, now_ms = await self._settled(told_ms, reading=all(job.command is None for job in jobs))
         if due.events:
             self._speculate(batch, due, now_ms)
         if due.more:
@@ -316,16 +363,16 @@ class Stream(Generic[S]):
             self._decide(batch, job, now_ms)
         return batch, []
 
-    async def _settled(self, *, reading: bool) -> tuple[_Batch[S], Plan, int]:
+    async def _settled(self, told_ms: int | None, *, reading: bool) -> tuple[_Batch[S], Plan, int]:
         """A batch to begin with, and what is due in it. Who only reads causes nothing.
 
         From here to the append nothing may wait. Where `settle` did, wake-ups may have brought entries meanwhile, and
         what is decided on the state before them must not be appended after them.
         """
         while True:
-            now_ms = max(self._store.clock.now_ms(), self.position.ms)
+            now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
             batch = self._begin()
-            due = Plan() if reading else await self._fold.settle(batch.state, now_ms)
+            due = NOTHING if reading else await self._fold.settle(batch.state, now_ms)
             if self.position == batch.after:
                 return batch, due, now_ms
 
@@ -358,6 +405,7 @@ class Stream(Generic[S]):
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
             due=self._fold.due_hint(self.state, batch.state, now_ms),
+            binding=any_binding(event for event, _, _ in batch.events),
         )
         companion = next((job.companion for job in jobs if job.companion is not None), None)
         also_read = None if companion is None else (companion.key, companion.position)
@@ -367,18 +415,20 @@ class Stream(Generic[S]):
         if isinstance(answer, Appended):
             batch.written_at = Position(answer.ms, batch.after.version + 1)
             self._take_own(batch, answer.ms)
+            if append.binding:
+                self._safe = Position(answer.ms, batch.after.version + len(batch.events))
         return answer
 
     def _take_own(self, batch: _Batch[S], ms: int) -> None:
         """Fold what was just written, as it was decided: nothing has to be decoded for that."""
-        for index, (event, actor, event_id) in enumerate(batch.events):
-            version = batch.after.version + 1 + index
+        batch.recorded = _recorded(batch, Position(ms, batch.after.version + 1))
+        for recorded, payload in zip(batch.recorded, batch.payloads, strict=True):
             # A wake-up may have brought it already; what is known is passed over.
-            if version == self.position.version + 1:
-                self.state = self._fold.evolve(self.state, Recorded(event, actor, ms, version, event_id))
-                self.position = Position(ms, version)
-                self._payload = batch.payloads[index]
-                self._tell(Recorded(event, actor, ms, version, event_id))
+            if recorded.version == self.position.version + 1:
+                self.state = self._fold.evolve(self.state, recorded)
+                self.position = Position(ms, recorded.version)
+                self._payload = payload
+                self._tell(recorded)
 
     async def take_beside(self, entries: Sequence[Entry]) -> None:
         """Entries that another stream's append brought along; when they fill a page, the rest is read."""
@@ -414,6 +464,8 @@ class Stream(Generic[S]):
             own = next((entry for entry in page if _bears(entry, batch.events[0][2])), None)
             if own is not None:
                 batch.written_at = own.position
+            if contradicts(page, self.position, self._payload):
+                await self._fold_again()
             self._absorb(page)
             after = page[-1].position
             if after.version >= conflict.head.version:
@@ -439,16 +491,12 @@ class Stream(Generic[S]):
             await self._catch_up(batch, answer)
 
     def _finish(self, batch: _Batch[S]) -> None:
-        at = batch.written_at or self.position
+        recorded = batch.recorded or _recorded(batch, batch.written_at or self.position)
         for job, error, start, end in batch.outcomes:
-            if error is not None:
+            if error is None:
+                job.succeed(Done(self.state, tuple(recorded[start:end])))
+            else:
                 job.fail(error)
-                continue
-            made = tuple(
-                Recorded(event, actor, at.ms, at.version + start + index, event_id)
-                for index, (event, actor, event_id) in enumerate(batch.events[start:end])
-            )
-            job.succeed(Done(self.state, made))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -475,6 +523,7 @@ class Stream(Generic[S]):
             state = self._fold.evolve(state, read_entry(self.key, entry, position, payload))
             position, payload = entry.position, entry.payload
         self.state, self.position, self._payload = state, position, payload
+        self._safe = START
         self._folded = True
         self._tell(None)
 
@@ -483,7 +532,8 @@ class Stream(Generic[S]):
         while True:
             seen, payload = self.position, self._payload
             page = await self._store.read(self.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
-            if seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload)):
+            lost = seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload))
+            if lost or contradicts(page, self.position, self._payload):
                 await self._fold_again()
                 return
             self._absorb(page)
@@ -528,60 +578,19 @@ def _bears(entry: Entry, event_id: str) -> bool:
         return False
 
 
+def _recorded(batch: _Batch[Any], first: Position) -> list[Recorded]:
+    """A batch's events as they stand in the log, the first of them here."""
+    return [
+        Recorded(event, actor, first.ms, version, event_id)
+        for version, (event, actor, event_id) in enumerate(batch.events, first.version)
+    ]
+
+
 class Regression(msgspec.Struct, frozen=True):
     """The command with which a stream records that its server has lost entries."""
 
     seen: Position
     found: Position
-
-
-def read_entry(key: StreamKey, entry: Entry, before: Position, before_payload: bytes) -> Recorded:
-    """Decode one entry and check that it follows the one before. Raises DamageError."""
-    if entry.version != before.version + 1:
-        raise DamageError(
-            f"stream `{key.name}` has version {entry.version} after {before.version}; run verify",
-            stream=key.name,
-            version=entry.version,
-        )
-    try:
-        envelope = codec.decode(entry.payload)
-    except DamageError as error:
-        raise DamageError(
-            f"stream `{key.name}` version {entry.version}: {error.text}", stream=key.name, version=entry.version
-        ) from error
-    if before == START:
-        linked = envelope.prev == chain.genesis(key.kind, key.id)
-    else:
-        linked = entry.ms >= before.ms and chain.follows(
-            envelope.prev,
-            ms=entry.ms,
-            before_ms=before.ms,
-            before_version=before.version,
-            before_payload=before_payload,
-        )
-    if not linked:
-        raise DamageError(
-            f"stream `{key.name}` version {entry.version} does not follow the entry before it; run verify",
-            stream=key.name,
-            version=entry.version,
-        )
-    return Recorded(envelope.event, envelope.actor, entry.ms, entry.version, envelope.id)
-
-
-def check_info(key: StreamKey, info: StreamInfo | None) -> None:
-    """What the server says of a stream must fit a log that only grows. Raises DamageError."""
-    if info is None:
-        return
-    if info.length == 0:
-        raise DamageError(f"stream `{key.name}` exists but is empty: its entries were deleted", stream=key.name)
-    if info.max_deleted != START:
-        raise DamageError(f"stream `{key.name}`: entry {info.max_deleted} was deleted", stream=key.name)
-    if not info.length == info.entries_added == info.last.version:
-        raise DamageError(
-            f"stream `{key.name}` has {info.length} entries, {info.entries_added} were added and the last version is "
-            f"{info.last.version}: these must be the same",
-            stream=key.name,
-        )
 
 
 def _log_failure(future: asyncio.Future[Any]) -> None:

@@ -157,6 +157,10 @@ class Streams:
     async def _settle(self, stream: Stream[Any]) -> None:
         try:
             await stream.submit(SETTLE)
+            due_ms = self._session_fold.next_due_ms(stream.state) if stream.key.kind == "session" else None
+            if due_ms is not None and due_ms <= self._store.clock.now_ms():
+                # The clock of the stream's own node is behind the one known here: not due there yet.
+                self.set_alarm(self._store.clock.now_ms() + SETTLE_AGAIN_MS, stream)
         except StoreError as error:
             # Whoever waits here must not wait for ever because the server was away when the deadline came.
             log.warning("settling %s failed, trying again: %s", stream.key.name, error)

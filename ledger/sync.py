@@ -27,6 +27,7 @@ from ledger.plugins import Decider
 from ledger.results import Pending
 from ledger.session_handle import Session
 from ledger.stores.clock import Clock
+from ledger.stores.durability import Durability
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -254,10 +255,17 @@ class SyncLedger(_Face[Ledger]):
         clock: Clock | None = None,
         actor: str | None = None,
         partitions: int | None = None,
+        durability: Durability | None = None,
     ) -> SyncLedger:
         """As `Ledger.connect`. Entering the block raises StoreError, SetupError or InputError."""
         ledger = Ledger.connect(
-            url, plugins=plugins, entry_points=entry_points, clock=clock, actor=actor, partitions=partitions
+            url,
+            plugins=plugins,
+            entry_points=entry_points,
+            clock=clock,
+            actor=actor,
+            partitions=partitions,
+            durability=durability,
         )
         return cls(_Loop(ledger), ledger)
 

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from ledger.errors import DamageError, NewerSchemaError, StoreError
 from ledger.grants import Recorded
+from ledger.reading import check_info
 from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamKey
-from ledger.stream import check_info
 from projections.folding import FoldCache, Folded, nothing
 from projections.projection import State
 from projections.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot, snapshot_of

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from ledger.grants import Recorded
 from ledger.project import ProjectState, evolve_project
+from ledger.reading import read_entry
 from ledger.session import evolve
 from ledger.session.state import SessionState
 from ledger.stores.port import START, Entry, Position, StreamKey
-from ledger.stream import read_entry
 from projections.projection import State
 
 FOLDS_KEPT_COUNT = 1024

@@ -11,14 +11,15 @@ from redis.asyncio import Redis
 from ledger.stores.port import Store
 from ledger.stores.redis import RedisStore
 from ledger.testing import TestClock
-from tests.support.backends import BACKENDS, MEMORY, Backend, Operator, as_redis
+from tests.support.backends import BACKENDS, CLUSTER, MEMORY, SERVER, Backend, Operator, as_redis
+from tests.support.clusters import Cluster, shared_cluster
 from tests.support.servers import RealServer, shared_server, start_server
 
-__all__ = ["shared_server", "start_server"]
+__all__ = ["shared_cluster", "shared_server", "start_server"]
 
 
 def pytest_report_header() -> str:
-    return f"ledger stores: {', '.join(BACKENDS)} (a real process on a unix socket, one a worker)"
+    return f"ledger stores: {MEMORY}, {SERVER}, and a cluster of six such (each started once a worker)"
 
 
 @pytest.fixture
@@ -50,16 +51,26 @@ def backend_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def storage(backend_name: str, request: pytest.FixtureRequest) -> RealServer | None:
-    """The real server, or None for the memory."""
+def cluster(shared_cluster: Cluster) -> Cluster:
+    """A real cluster that holds nothing yet."""
+    shared_cluster.flush()
+    return shared_cluster
+
+
+@pytest.fixture
+def storage(backend_name: str, request: pytest.FixtureRequest) -> RealServer | Cluster | None:
+    """The real server or cluster, or None for the memory."""
     if backend_name == MEMORY:
         return None
+    if backend_name == CLUSTER:
+        cluster: Cluster = request.getfixturevalue("cluster")
+        return cluster
     server: RealServer = request.getfixturevalue("server")
     return server
 
 
 @pytest.fixture
-async def backend(storage: RealServer | None, clock: TestClock) -> AsyncIterator[Backend]:
+async def backend(storage: RealServer | Cluster | None, clock: TestClock) -> AsyncIterator[Backend]:
     """Opens any number of stores that share one storage and the test's clock."""
     backend = Backend(storage, clock)
     yield backend
@@ -67,7 +78,7 @@ async def backend(storage: RealServer | None, clock: TestClock) -> AsyncIterator
 
 
 @pytest.fixture
-async def live_backend(storage: RealServer | None) -> AsyncIterator[Backend]:
+async def live_backend(storage: RealServer | Cluster | None) -> AsyncIterator[Backend]:
     """As `backend`, by the server's own clock."""
     backend = Backend(storage, None)
     yield backend

@@ -15,10 +15,10 @@ from typing import IO, Annotated, Any, Final, NamedTuple
 import msgspec
 
 from ledger.errors import DamageError, InputError
+from ledger.reading import read_entry
 from ledger.session import evolve
 from ledger.session.state import SessionState, next_due_ms
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
-from ledger.stream import read_entry
 from ledger.verify import Problem, head_of, verify_entries
 from workers.checking import check_stream, raw_entries
 

@@ -89,8 +89,8 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
     settled = state.settled.get(command.request_id)
     if settled is None or settled.outcome != "allowed" or not settled.request.rests_on_project:
         return Decision()
-    if settled.reply is not None:
-        return Decision()
+    if settled.reply is not None and settled.cause is None:
+        return Decision()  # a person said so; that does not rest on grants
     standing = standing_grants(state, command.project, now_ms)
     evaluation = command.policy.evaluate(command.call, [grant.as_policy_grant() for grant in standing])
     verdict = with_opinions(evaluation.verdict, settled.request.opinions)

@@ -17,10 +17,12 @@ from ledger.events import (
     GrantedDetail,
     Replied,
     RepliedDetail,
+    ReplyKind,
     Scope,
     Settings,
 )
 from ledger.grants import StandingGrant, derived_grant_id
+from ledger.project import ProjectState
 from ledger.session.commands import (
     Release,
     Reply,
@@ -147,7 +149,8 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
         for grant_id, pattern in zip(ids, patterns, strict=True)
     ]
     granted = [] if in_project else [_granted(state, grant) for grant in made]
-    standing = standing_grants(state, command.project, now_ms) + made
+    # The new grants come first: what they lift does not depend on grants that somebody may just be revoking.
+    standing = made + standing_grants(state, command.project, now_ms)
     released, not_after_ms = _released_by(state, command, request, standing)
     return Decision((replied, *granted, *released), not_after_ms)
 
@@ -197,13 +200,30 @@ def _released_by(
         lifting = grants_that_release(command.policy, other, standing)
         if lifting is not None:
             used += lifting
-            released.append(
-                Replied(request_id=other.request_id, reply=command.reply, outcome="allowed", cause=_cascaded(request))
-            )
+            released.append(_release(other, command.reply, _cascaded(request), lifting, command.project))
     return released, until_expiry(used)
 
 
+def _release(
+    request: Request,
+    reply: ReplyKind,
+    cause: Cause,
+    lifting: Sequence[StandingGrant],
+    project: ProjectState | None,
+) -> Replied:
+    rests = project is not None and any(grant.grant_id in project.grants for grant in lifting)
+    return Replied(
+        request_id=request.request_id,
+        reply=reply,
+        outcome="allowed",
+        cause=cause,
+        rests_on_project=rests,
+        project_version=project.version if project is not None and rests else None,
+    )
+
+
 def decide_release(state: SessionState, command: Release, now_ms: int) -> Decision:
+    """Release what the project's grants allow by now."""
     standing = standing_grants(state, command.project, now_ms)
     released: list[Replied] = []
     used: list[StandingGrant] = []
@@ -214,5 +234,5 @@ def decide_release(state: SessionState, command: Release, now_ms: int) -> Decisi
         if lifting:
             used += lifting
             cause = Cause(kind="grant", grant_id=lifting[0].grant_id)
-            released.append(Replied(request_id=request.request_id, reply="always", outcome="allowed", cause=cause))
+            released.append(_release(request, "always", cause, lifting, command.project))
     return Decision(tuple(released), until_expiry(used))

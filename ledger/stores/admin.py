@@ -97,3 +97,7 @@ class Admin(Protocol):
     async def server_facts(self) -> dict[str, str]:
         """What the server says of itself: the fields of INFO and, where it tells them, its settings."""
         ...
+
+    async def facts_of_each_server(self) -> list[dict[str, str]]:
+        """The same of every primary of a cluster; of one server elsewhere."""
+        ...

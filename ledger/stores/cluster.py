@@ -8,215 +8,238 @@ ASK and TRYAGAIN say that it did not run. CLUSTERDOWN and broken connections are
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, SlotNotCoveredError, TryAgainError
+from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
 
+from ledger.stores.cluster_bells import ClusterBells
+from ledger.stores.cluster_topology import Address, Topology
+from ledger.stores.confirmed_link import ConfirmedLink
+from ledger.stores.keys import Keys
 from ledger.stores.link import Argument, CommandLine, Link, LinkError
-
-log = logging.getLogger(__name__)
+from ledger.stores.servers import Commands, Revive, WakeUps
 
 REDIRECTIONS_MAX = 8
 """Times one command is sent on before the cluster counts as not there."""
 
 TRY_AGAIN_SECONDS = 0.05
 
-Address = tuple[str, int]
+SLOTS_KEPT_COUNT = 8192
+
+ConnectTo = Callable[[Address], Callable[[], AbstractConnection]]
+
+_KEYLESS = frozenset(
+    ("ASKING", "CLUSTER", "CONFIG", "EXEC", "INFO", "MULTI", "PING", "ROLE", "SCRIPT", "TIME", "WAIT", "WAITAOF")
+)
+_KEY_AT = {"EVALSHA": 3, "XINFO": 2, "XGROUP": 2, "MEMORY": 2}
 
 
-def key_of(command: CommandLine) -> str | None:
-    """The key that decides where a command runs; None for one that any node can answer."""
+def slot_of_command(command: CommandLine) -> int | None:
+    """The slot that decides where a command runs; None for one that any node can answer."""
     name = command[0]
-    if name == "EVALSHA":
-        return str(command[3])
-    if name in ("XINFO", "XGROUP", "MEMORY"):
-        return str(command[2])
-    if name == "XREADGROUP":
-        return str(command[command.index("STREAMS") + 1])
-    if name == "SCAN":
-        return str(command[command.index("MATCH") + 1])
-    if name in ("TIME", "INFO", "SCRIPT", "CONFIG", "MULTI", "EXEC", "PING", "CLUSTER"):
+    if name in _KEYLESS:
         return None
-    return str(command[1])
+    if name == "XREADGROUP":
+        return slot_of(command[command.index("STREAMS") + 1])
+    if name == "SCAN":
+        return slot_of(command[command.index("MATCH") + 1])
+    return slot_of(command[_KEY_AT.get(name, 1)])
 
 
-@lru_cache(maxsize=8192)
-def slot_of(key: str) -> int:
-    return int(key_slot(key.encode()))
+@lru_cache(maxsize=SLOTS_KEPT_COUNT)
+def slot_of(key: str | bytes) -> int:
+    return int(key_slot(key.encode() if isinstance(key, str) else key))
 
 
-class Topology:
-    """Which node holds which slot, by redis-py; refreshed when a node says that it is otherwise."""
+class _Chunk:
+    """Neighbouring commands of one slot: they go to the same node, together, and again together."""
 
-    def __init__(self, cluster: RedisCluster) -> None:
-        self._cluster = cluster
-        self._refreshing = asyncio.Lock()
-        self._known = False
-        self.changed: list[Callable[[], None]] = []
+    __slots__ = ("ask", "commands", "first", "slot")
 
-    async def node_of(self, slot: int) -> ClusterNode:
-        if not self._known:
-            await self.refresh()
-        try:
-            return self._cluster.nodes_manager.get_node_from_slot(slot)
-        except SlotNotCoveredError as error:
-            await self.refresh()
-            raise LinkError(f"no node of the cluster holds slot {slot}", sent=False) from error
+    def __init__(self, slot: int | None, first: int) -> None:
+        self.slot = slot
+        self.first = first
+        self.commands: list[CommandLine] = []
+        self.ask: Address | None = None
+        """The node that is taking the slot over and has these keys already."""
 
-    async def primaries(self) -> list[ClusterNode]:
-        if not self._known:
-            await self.refresh()
-        return list(self._cluster.get_primaries())
-
-    async def refresh(self) -> None:
-        """Ask the nodes anew. Raises LinkError when none answers."""
-        async with self._refreshing:
-            try:
-                if self._known:
-                    await self._cluster.nodes_manager.initialize()
-                else:
-                    self._cluster = await self._cluster.initialize()
-            except (RedisError, OSError) as error:
-                raise LinkError(f"no node of the cluster answers: {error}", sent=False) from error
-            self._known = True
-        self._tell()
-
-    async def moved(self, error: MovedError) -> None:
-        """A node said where a slot has gone."""
-        await self._cluster.nodes_manager.move_slot(error)
-        self._tell()
-
-    def _tell(self) -> None:
-        for listener in self.changed:
-            listener()
-
-    async def close(self) -> None:
-        await self._cluster.aclose()
+    def places(self) -> range:
+        return range(self.first, self.first + len(self.commands))
 
 
-def connector_of(node: ClusterNode) -> Callable[[], AbstractConnection]:
-    def connect() -> AbstractConnection:
-        connection: AbstractConnection = node.connection_class(**node.connection_kwargs)
-        return connection
+def _chunks_of(commands: Sequence[CommandLine]) -> list[_Chunk]:
+    """A command without a key goes where the one before it goes (EXEC, WAIT), the first where the next does (MULTI)."""
+    chunks: list[_Chunk] = []
+    for index, command in enumerate(commands):
+        slot = slot_of_command(command)
+        if not chunks:
+            chunks.append(_Chunk(slot, index))
+        elif slot is not None and chunks[-1].slot is None:
+            chunks[-1].slot = slot
+        elif slot is not None and slot != chunks[-1].slot:
+            chunks.append(_Chunk(slot, index))
+        chunks[-1].commands.append(command)
+    return chunks
 
-    return connect
+
+def _leading(addresses: Sequence[Address]) -> int:
+    """How many of the first are the same."""
+    return next((index for index, one in enumerate(addresses) if one != addresses[0]), len(addresses))
 
 
 class ClusterLink:
     """What `Link` is to one server: commands in, answers out in the same order, wherever their keys lie."""
 
-    def __init__(self, topology: Topology, answer_seconds: float) -> None:
+    def __init__(self, topology: Topology, make: Callable[[Address], Commands]) -> None:
         self._topology = topology
-        self._answer_seconds = answer_seconds
-        self._links: dict[Address, Link] = {}
+        self._make = make
+        self._links: dict[Address, Commands] = {}
 
-    async def run(self, commands: Sequence[CommandLine]) -> list[Any]:
-        """The answers in order; a refusal of a server is a ResponseError among them. Raises LinkError."""
+    async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
+        """The answers in order; a refusal of a server is a ResponseError among them. Raises LinkError.
+
+        Several nodes work at the same time, unless `in_order` demands that each waits for the one before.
+        """
         replies: list[Any] = [None] * len(commands)
-        open_indexes = list(range(len(commands)))
-        for _ in range(REDIRECTIONS_MAX):
-            await self._run_where_they_belong(commands, open_indexes, replies)
-            open_indexes = [index for index in open_indexes if await self._is_to_be_sent_again(replies[index])]
-            if not open_indexes:
-                return replies
-        raise LinkError("the cluster sends commands in a circle", sent=False)
+        waiting = _chunks_of(commands)
+        redirections = 0
+        while waiting:
+            addresses = await self._addresses_of(waiting)
+            now = _leading(addresses) if in_order else len(waiting)
+            sent, later = waiting[:now], waiting[now:]
+            try:
+                await self._send(sent, addresses[:now], replies)
+                again = [index for index, chunk in enumerate(sent) if await self._redirected(chunk, replies)]
+            except LinkError as error:
+                # What ran before the failure has run; whether the caller's write is among that, decides its doubt.
+                raise LinkError(str(error), sent=error.sent or _wrote(commands, replies)) from error
+            if again:
+                redirections += 1
+                if redirections > REDIRECTIONS_MAX:
+                    raise LinkError("the cluster does not settle who serves a slot", sent=_wrote(commands, replies))
+            waiting = ([*sent[again[0] :]] if again else []) + later if in_order else [sent[one] for one in again]
+        return replies
 
-    async def _run_where_they_belong(
-        self, commands: Sequence[CommandLine], indexes: Sequence[int], replies: list[Any]
-    ) -> None:
-        groups: dict[Address, list[int]] = {}
-        asking: list[int] = []
-        for index in indexes:
-            if isinstance(replies[index], AskError):
-                asking.append(index)
-            else:
-                groups.setdefault(await self._address_of(commands, index), []).append(index)
-        runs = [self._run_at(address, commands, group, replies) for address, group in groups.items()]
-        asks = [self._ask_at(commands[index], index, replies) for index in asking]
-        outcomes = await asyncio.gather(*runs, *asks, return_exceptions=True)
+    async def _addresses_of(self, chunks: Sequence[_Chunk]) -> list[Address]:
+        return [chunk.ask or await self._topology.address_of(chunk.slot) for chunk in chunks]
+
+    async def _send(self, chunks: Sequence[_Chunk], addresses: Sequence[Address], replies: list[Any]) -> None:
+        groups: dict[Address, list[_Chunk]] = {}
+        for chunk, address in zip(chunks, addresses, strict=True):
+            groups.setdefault(address, []).append(chunk)
+        runs = [self._send_to(address, group, replies) for address, group in groups.items()]
+        outcomes = await asyncio.gather(*runs, return_exceptions=True)
         failures = [one for one in outcomes if isinstance(one, BaseException)]
         if failures:
-            # What other nodes answered is dropped: sending a command again is what the caller is prepared for.
             raise failures[0]
 
-    async def _address_of(self, commands: Sequence[CommandLine], index: int) -> Address:
-        """A command without a key goes where the next one with a key goes (SCRIPT LOAD, MULTI), else anywhere."""
-        later = (key_of(command) for command in [*commands[index:], *reversed(commands[:index])])
-        key = next((one for one in later if one is not None), None)
-        if key is None:
-            return _address((await self._topology.primaries())[0])
-        return _address(await self._topology.node_of(slot_of(key)))
+    async def _send_to(self, address: Address, chunks: Sequence[_Chunk], replies: list[Any]) -> None:
+        lines: list[CommandLine] = []
+        places: list[int | None] = []
+        for chunk in chunks:
+            for index, command in enumerate(chunk.commands, chunk.first):
+                if chunk.ask is not None and slot_of_command(command) is not None:
+                    lines.append(("ASKING",))
+                    places.append(None)
+                lines.append(command)
+                places.append(index)
+        answers = await self._run_at(address, lines)
+        for place, answer in zip(places, answers, strict=True):
+            if place is not None:
+                replies[place] = answer
 
-    async def _run_at(
-        self, address: Address, commands: Sequence[CommandLine], group: Sequence[int], replies: list[Any]
-    ) -> None:
-        answers = await self._run_on(address, [commands[index] for index in group])
-        for index, answer in zip(group, answers, strict=True):
-            replies[index] = answer
-
-    async def _ask_at(self, command: CommandLine, index: int, replies: list[Any]) -> None:
-        redirection = replies[index]
-        answers = await self._run_on((redirection.host, redirection.port), [("ASKING",), command])
-        replies[index] = answers[1]
-
-    async def _run_on(self, address: Address, commands: Sequence[CommandLine]) -> list[Any]:
+    async def _run_at(self, address: Address, commands: Sequence[CommandLine]) -> list[Any]:
         link = self._links.get(address)
         if link is None:
-            node = await self._node_at(address)
-            link = self._links.setdefault(address, Link(connector_of(node), self._answer_seconds))
+            link = self._links[address] = self._make(address)
         try:
-            return await link.run(commands)
+            return await link.run(commands, in_order=True)
         except LinkError:
             # The node may be gone for good: learn who has taken its slots over before anybody tries again.
-            await self._topology.refresh()
+            with suppress(LinkError):
+                await self._topology.refresh()
+                await self._forget(address)
             raise
 
-    async def _node_at(self, address: Address) -> ClusterNode:
-        for node in await self._topology.primaries():
-            if _address(node) == address:
-                return node
-        template = (await self._topology.primaries())[0]
-        options = {**template.connection_kwargs, "host": address[0], "port": address[1]}
-        return ClusterNode(connection_class=template.connection_class, **options)
+    async def _forget(self, address: Address) -> None:
+        """Keep no link to a node that holds nothing any more."""
+        if address not in await self._topology.primaries():
+            link = self._links.pop(address, None)
+            if link is not None:
+                await link.close()
 
-    async def _is_to_be_sent_again(self, reply: Any) -> bool:
-        match reply:
-            case MovedError():
-                await self._topology.moved(reply)
-                return True
-            case AskError():
-                return True
-            case TryAgainError():
-                await asyncio.sleep(TRY_AGAIN_SECONDS)
-                return True
-            case ClusterDownError():
-                await self._topology.refresh()
-                raise LinkError(f"the cluster is down: {reply}", sent=False)
-            case _:
-                return False
+    async def _redirected(self, chunk: _Chunk, replies: Sequence[Any]) -> bool:
+        """Whether a node said that these commands are to be sent again, and where to."""
+        told_by = chunk.ask or await self._topology.address_of(chunk.slot)
+        for place in chunk.places():
+            match replies[place]:
+                case MovedError() as moved:
+                    chunk.ask = None
+                    await self._topology.moved(moved, told_by)
+                    return True
+                case AskError() as ask if ("MULTI",) not in chunk.commands:
+                    chunk.ask = (str(ask.host) or told_by[0], int(ask.port))
+                    return True
+                case AskError() | TryAgainError():
+                    # Some of the keys are on their way to another node. (In a transaction nothing can be asked for.)
+                    chunk.ask = None
+                    await asyncio.sleep(TRY_AGAIN_SECONDS)
+                    return True
+                case ClusterDownError() as down:
+                    with suppress(LinkError):
+                        await self._topology.refresh()
+                    raise LinkError(f"the cluster is down: {down}", sent=False)
+                case _:
+                    pass
+        return False
 
     async def one(self, *command: Argument) -> Any:
-        return (await self.run((command,)))[0]
+        reply = (await self.run((command,)))[0]
+        if isinstance(reply, ResponseError):
+            raise reply
+        return reply
 
-    async def everywhere(self) -> list[Link]:
-        """A link to every primary, for what must be asked of all of them."""
-        links = []
-        for node in await self._topology.primaries():
-            address = _address(node)
-            links.append(self._links.setdefault(address, Link(connector_of(node), self._answer_seconds)))
-        return links
+    async def everywhere(self) -> list[Commands]:
+        """A link to every primary, for what must be asked of all of them. Raises LinkError."""
+        return [
+            self._links.get(address) or self._links.setdefault(address, self._make(address))
+            for address in await self._topology.primaries()
+        ]
 
     async def close(self) -> None:
         for link in self._links.values():
             await link.close()
+        self._links.clear()
+
+
+def _wrote(commands: Sequence[CommandLine], replies: Sequence[Any]) -> bool:
+    return any(
+        command[0] == "EVALSHA" and reply is not None and not isinstance(reply, ResponseError)
+        for command, reply in zip(commands, replies, strict=True)
+    )
+
+
+class Cluster:
+    """`ledger.stores.servers.Servers` over the nodes of a cluster."""
+
+    def __init__(self, topology: Topology, connect_to: ConnectTo) -> None:
+        self._topology = topology
+        self._connect_to = connect_to
+
+    def commands(self, answer_seconds: float, *, confirmed: bool = False) -> Commands:
+        def make(address: Address) -> Commands:
+            link = Link(self._connect_to(address), answer_seconds)
+            return ConfirmedLink(link) if confirmed else link
+
+        return ClusterLink(self._topology, make)
+
+    def wake_ups(self, keys: Keys, revive: Revive | None) -> WakeUps:
+        return ClusterBells(self._topology, self._connect_to, keys)
+
+    async def close(self) -> None:
         await self._topology.close()
-
-
-def _address(node: ClusterNode) -> Address:
-    return (str(node.host), int(node.port))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ledger.errors import SetupError
 from ledger.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
+from ledger.stores.durability import Durability, shortcomings
 from ledger.stores.keys import Keys
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,6 @@ class RunCommand(Protocol):
 
 async def agree_on_partitions(run: RunCommand, wanted: int | None) -> int:
     """The partition count of this deployment; the first process to come fixes it. Raises SetupError."""
-    await check_server(run)
     if wanted is not None and not 0 < wanted <= PARTITION_COUNT_MAX:
         raise SetupError(f"{wanted} partitions cannot be had; from 1 to {PARTITION_COUNT_MAX}")
     config = Keys(1).config()
@@ -36,10 +36,10 @@ async def agree_on_partitions(run: RunCommand, wanted: int | None) -> int:
     return fixed
 
 
-async def check_server(run: RunCommand) -> None:
+async def check_server(run: RunCommand, durability: Durability) -> None:
     """Refuse a server that would lose data quietly or lacks what the ledger needs; warn of what is only risky."""
     facts = await server_facts(run)
-    problems = refusals(facts)
+    problems = refusals(facts) + shortcomings(facts, durability)
     if problems:
         raise SetupError("; ".join(problems))
     for warning in warnings(facts):

@@ -64,6 +64,15 @@ class Keys:
     def bell(self, partition: int) -> str:
         return f"{self.tag(partition)}:bell"
 
+    def partition_of_bell(self, channel: bytes) -> int:
+        """The partition of a wake-up channel."""
+        tag = channel.decode().partition("}")[0]
+        return int(tag.rpartition(":")[2])
+
+    def sure(self, partition: int) -> str:
+        """What is written only so that replicas can be asked whether they have it, and all that came before it."""
+        return f"{self.tag(partition)}:sure"
+
     def lease(self, session: str | None) -> str:
         """Who has a session open; None is the inbox."""
         if session is None:

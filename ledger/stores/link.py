@@ -1,12 +1,14 @@
 """One connection on which many callers' commands leave together and come back in order.
 
-Commands of one turn of the event loop go out in one write; a reader hands the answers to who asked. Nothing is ever
-sent twice from here: when the connection breaks, every command without an answer fails, and the caller decides.
-redis-py does the connecting (TLS, AUTH, HELLO); its own retries are switched off, because they repeat writes.
+The first command goes out at once; while answers are awaited, the commands of one turn of the event loop go out in one
+write. Answers are handed to who asked. Nothing is ever sent twice from here: when the connection breaks, every command
+without an answer fails, and the caller decides. redis-py does the connecting (TLS, AUTH, HELLO); its own retries are
+switched off, because they repeat writes.
 
-Once connected, answers are parsed by a hiredis reader of our own over redis-py's streams: a third of the cost of an
-answer through its `read_response`. The streams are private attributes of its connection; where they are missing, the
-plain way through its public methods is taken instead (`direct=False` takes it always).
+Once connected, its transport is given a protocol of ours, with a hiredis reader of its own: a third of the cost of an
+answer through redis-py's `read_response`, and no turn of the loop between the bytes and who waits for them. The stream
+to write to is a private attribute of its connection; where it is missing, the plain way through its public methods is
+taken instead (`direct=False` takes it always).
 """
 
 from __future__ import annotations
@@ -26,9 +28,6 @@ from redis.exceptions import AuthenticationError, InvalidResponse, NoPermissionE
 Argument = bytes | str | int | float
 CommandLine = tuple[Any, ...]
 """A command and its arguments, each an `Argument`."""
-
-
-READ_BYTES = 64 * 1024
 
 
 class LinkError(Exception):
@@ -65,11 +64,40 @@ class _Group:
             self.future.set_exception(error)
 
 
-def _refusal_in(error: BaseException) -> RedisError | None:
+class _Answers(asyncio.Protocol):
+    """Parses what comes in, and hands on each answer; `lost` is called once, with why there will be no more."""
+
+    def __init__(self, take: Callable[[Any], None], lost: Callable[[BaseException], None]) -> None:
+        self._parser = hiredis.Reader(protocolError=InvalidResponse, replyError=BaseParser.parse_error)
+        self._take = take
+        self._lost: Callable[[BaseException], None] | None = lost
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed(data)
+            while self._lost is not None and (reply := self._parser.gets()) is not False:
+                if isinstance(reply, RedisError) and not isinstance(reply, ResponseError):
+                    raise reply  # the server wants no commands now (it is loading, or wants a password)
+                self._take(reply)
+        except (RedisError, IndexError) as error:
+            self._end(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc or OSError("closed by the server"))
+
+    def _end(self, error: BaseException) -> None:
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            lost(error)
+
+
+def refusal_in(error: BaseException) -> RedisError | None:
     """The server's refusal of a connection; redis-py wraps it into an error of the network."""
-    for one in (error, error.__cause__):
+    one: BaseException | None = error
+    while one is not None:
         if isinstance(one, AuthenticationError | NoPermissionError | ResponseError):
             return one
+        one = one.__cause__
     return None
 
 
@@ -92,17 +120,23 @@ class Link:
         self._tasks: list[asyncio.Task[None]] = []
         self._watchdog: asyncio.TimerHandle | None = None
 
-    async def run(self, commands: Sequence[CommandLine]) -> list[Any]:
-        """The answers in order; a refusal of the server is a ResponseError among them. Raises LinkError."""
+    async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
+        """The answers in order; a refusal of the server is a ResponseError among them. Raises LinkError.
+
+        On one connection commands always run in order.
+        """
         if self._connection is None:
             await self._connect()
         loop = asyncio.get_running_loop()
         group = _Group(len(commands), loop)
+        is_idle = not self._awaited
         for command in commands:
             self._outbox.append(hiredis.pack_command(command))
             self._awaited.append(group)
         if self._writer is None:
             self._writable.set()
+        elif is_idle:
+            self._flush()
         elif not self._flush_due:
             # Whoever else has something to send in this turn of the loop comes along.
             self._flush_due = True
@@ -117,6 +151,10 @@ class Link:
         if isinstance(reply, ResponseError):
             raise reply
         return reply
+
+    async def everywhere(self) -> list[Link]:
+        """A link to each server that holds keys: here this one."""
+        return [self]
 
     async def close(self) -> None:
         await self._break(LinkError("the connection was closed", sent=True))
@@ -133,16 +171,15 @@ class Link:
                 self._connection = connection
             except (RedisError, OSError) as error:
                 why = str(error) or f"no greeting for {self._answer_seconds:g} s"
-                raise LinkError(why, sent=False, refused=_refusal_in(error)) from error
+                raise LinkError(why, sent=False, refused=refusal_in(error)) from error
             finally:
                 if self._connection is None:
                     await connection.disconnect(nowait=True)
-            streams = _streams_of(connection) if self._direct else None
-            if streams is None:
-                work = [self._write(connection), self._read(connection)]
-            else:
-                reader, self._writer = streams
-                work = [self._read_directly(connection, reader)]
+            self._writer = _writer_of(connection) if self._direct else None
+            if self._writer is not None:
+                self._take_over(connection, self._writer)
+                return
+            work = (self._write(connection), self._read(connection))
             self._tasks = [asyncio.create_task(one, name="ledger link") for one in work]
 
     def _flush(self) -> None:
@@ -152,18 +189,14 @@ class Link:
         if self._writer is not None and outbox:
             self._writer.write(b"".join(outbox))
 
-    async def _read_directly(self, connection: AbstractConnection, reader: asyncio.StreamReader) -> None:
-        parser = hiredis.Reader(protocolError=InvalidResponse, replyError=BaseParser.parse_error)
-        try:
-            while data := await reader.read(READ_BYTES):
-                parser.feed(data)
-                while (reply := parser.gets()) is not False:
-                    if isinstance(reply, RedisError) and not isinstance(reply, ResponseError):
-                        raise reply  # the server wants no commands now (it is loading, or wants a password)
-                    self._awaited.popleft().take(reply)
-            self._break_soon(connection, OSError("closed by the server"))
-        except (RedisError, OSError, IndexError) as error:
+    def _take_over(self, connection: AbstractConnection, writer: asyncio.StreamWriter) -> None:
+        def take(reply: Any) -> None:
+            self._awaited.popleft().take(reply)
+
+        def lost(error: BaseException) -> None:
             self._break_soon(connection, error)
+
+        writer.transport.set_protocol(_Answers(take, lost))
 
     async def _write(self, connection: AbstractConnection) -> None:
         try:
@@ -227,8 +260,6 @@ class Link:
                 await connection.disconnect(nowait=True)
 
 
-def _streams_of(connection: AbstractConnection) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-    reader, writer = getattr(connection, "_reader", None), getattr(connection, "_writer", None)
-    if isinstance(reader, asyncio.StreamReader) and isinstance(writer, asyncio.StreamWriter):
-        return reader, writer
-    return None
+def _writer_of(connection: AbstractConnection) -> asyncio.StreamWriter | None:
+    writer = getattr(connection, "_writer", None)
+    return writer if isinstance(writer, asyncio.StreamWriter) else None

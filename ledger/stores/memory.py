@@ -156,6 +156,13 @@ class MemoryStore:
         for listener in list(self._server.listeners[partition]):
             listener.woken(wake_up)
 
+    @property
+    def confirms(self) -> bool:
+        return False
+
+    async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
+        return next((entry for entry in self._server.streams.get(key, ()) if entry.position == at), None)
+
     async def open(self, key: StreamKey) -> Opening:
         return Opening(await self.info(key), self._after(key, START, PAGE_COUNT), self.clock.now_ms())
 

@@ -124,6 +124,9 @@ class MemoryAdmin:
         owed = self._server.unacknowledged[group].values()
         return [line for line in owed if line[0].item_id.startswith(f"{partition}/")]
 
+    async def facts_of_each_server(self) -> list[dict[str, str]]:
+        return [await self.server_facts()]
+
     async def server_facts(self) -> dict[str, str]:
         return {"server_name": "memory"}
 

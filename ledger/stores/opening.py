@@ -4,47 +4,83 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from redis.asyncio.connection import AbstractConnection, Connection, parse_url
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 
 from ledger.errors import InputError
 from ledger.stores.clock import Clock
+from ledger.stores.cluster import Cluster
+from ledger.stores.cluster_topology import Address, Topology
+from ledger.stores.durability import Durability, durability_in
 from ledger.stores.memory import MemoryServer, MemoryStore
+from ledger.stores.one_server import OneServer
 from ledger.stores.port import Store
-from ledger.stores.redis import RedisStore, Revive
+from ledger.stores.redis import RedisStore
+from ledger.stores.sentinel import PrimaryLink, primary_of
+from ledger.stores.servers import Revive, Servers
 
 CONNECT_SECONDS = 5.0
 
-_LATER = ("redis+cluster", "redis+sentinel")
 _SERVERS = ("redis", "rediss", "unix")
-_KNOWN = "redis://, rediss://, unix://, embedded:///folder, memory://"
+_CLUSTERS = ("redis+cluster", "rediss+cluster")
+_SENTINELS = ("redis+sentinel", "rediss+sentinel")
+_KNOWN = "redis://, rediss://, unix://, redis+cluster://, redis+sentinel://, embedded:///folder, memory://"
+
+_CLUSTER_SECONDS = 1.0
+"""How long a node may take to tell who holds which slot; one that is slower is passed over."""
+
+_SENTINEL_PORT = 26379
+_SERVER_PORT = 6379
 
 _shared_memory: dict[str, MemoryServer] = {}
 
 
 def open_store(
-    url: str, *, clock: Clock | None = None, partition_count: int | None = None, revive: Revive | None = None
+    url: str,
+    *,
+    clock: Clock | None = None,
+    partition_count: int | None = None,
+    revive: Revive | None = None,
+    durability: Durability | None = None,
 ) -> Store:
     """The store that a URL names, not yet started. Raises InputError for a URL that names none.
 
     `memory://` is a ledger of its own each time, `memory://name` one that this process shares. `embedded://` is opened
-    by `ledger.client`, which holds the server as long as it is used.
+    by `ledger.client`, which holds the server as long as it is used. `durability` goes before what the URL's query says.
     """
     scheme = url.partition("://")[0]
     if scheme == "memory":
         return MemoryStore(_memory_server(url.partition("://")[2], clock, partition_count))
-    if scheme in _SERVERS:
-        return RedisStore(_connector(url), partition_count=partition_count, clock=clock, revive=revive)
-    if scheme in _LATER:
-        raise InputError(f"`{scheme}://` is not served by this version yet; use one of {_KNOWN}")
-    raise InputError(f"the URL `{redact(url)}` is none the ledger knows; use one of {_KNOWN}")
+    if scheme not in _SERVERS + _CLUSTERS + _SENTINELS:
+        raise InputError(f"the URL `{redact(url)}` is none the ledger knows; use one of {_KNOWN}")
+    address, in_url = durability_in(url)
+    return RedisStore(
+        _servers(scheme, address),
+        partition_count=partition_count,
+        clock=clock,
+        revive=revive,
+        durability=durability or in_url,
+    )
+
+
+def _servers(scheme: str, url: str) -> Servers:
+    try:
+        _check_address(url)
+        if scheme in _CLUSTERS:
+            return _cluster(url)
+        if scheme in _SENTINELS:
+            return _sentinels(url)
+        return _one_server(url)
+    except (RedisError, RedisClusterException, ValueError, TypeError) as error:
+        raise _unreadable(url, error) from None
 
 
 def _memory_server(name: str, clock: Clock | None, partition_count: int | None) -> MemoryServer:
@@ -54,35 +90,103 @@ def _memory_server(name: str, clock: Clock | None, partition_count: int | None) 
     return _shared_memory.setdefault(name, MemoryServer(clock, **counts))
 
 
-def _connector(url: str) -> Callable[[], AbstractConnection]:
-    try:
-        _check_address(url)
-        options: dict[str, Any] = dict(parse_url(url))
-    except (ValueError, TypeError) as error:
-        raise _unreadable(url, error) from None
-    connection_class = options.pop("connection_class", Connection)
-    options.update(
-        protocol=2,
-        decode_responses=False,
-        # Our own link watches for answers; redis-py's default of 5 s breaks a subscriber that hears nothing.
-        socket_timeout=None,
-        socket_connect_timeout=CONNECT_SECONDS,
-        # redis-py repeats a write whose answer was lost, ten times by default.
-        retry=Retry(NoBackoff(), 0),
-        client_name="permission-ledger",
-    )
+def _one_server(url: str) -> OneServer:
+    options = _options(url)
     if url.startswith(("redis://", "rediss://")):
         options["socket_keepalive"] = True
+    connect = _connector(options)
+    connect()
+    return OneServer(connect)
+
+
+def _cluster(url: str) -> Cluster:
+    plain, addresses = _split_addresses(url, _SERVER_PORT)
+    options = _options(plain)
+    if options.pop("db", 0):
+        raise ValueError("a cluster has no databases")
+
+    def connect_to(address: Address) -> Callable[[], AbstractConnection]:
+        return _connector({**options, "host": address[0], "port": address[1], "socket_keepalive": True})
+
+    def client() -> RedisCluster:
+        over_tls = issubclass(options["connection_class"], SSLConnection)
+        known = {name: value for name, value in options.items() if name not in ("connection_class", "host", "port")}
+        return RedisCluster(
+            startup_nodes=[ClusterNode(*address) for address in addresses],
+            ssl=over_tls,
+            require_full_coverage=False,
+            **{**known, "socket_timeout": _CLUSTER_SECONDS, "socket_connect_timeout": _CLUSTER_SECONDS},
+        )
+
+    connect_to(addresses[0])()
+    return Cluster(Topology(client), connect_to)
+
+
+def _sentinels(url: str) -> OneServer:
+    plain, addresses = _split_addresses(url, _SENTINEL_PORT)
+    service, _, database = unquote(urlsplit(plain).path).strip("/").partition("/")
+    if not service:
+        raise ValueError("redis+sentinel:// needs the name of a service: redis+sentinel://host:port/SERVICE")
+    if database and not database.isdecimal():
+        raise ValueError("what follows the service's name is the number of a database")
+    options = _options(plain)
+    for name in ("host", "port"):
+        options.pop(name, None)
+    options.update(socket_keepalive=True, db=int(database or options.get("db", 0)))
+    # Sentinels have passwords of their own.
+    to_sentinels = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    connect, close = primary_of(addresses, service, options, to_sentinels)
+    connect()
+    return OneServer(connect, link=PrimaryLink, close=close)
+
+
+def _options(url: str) -> dict[str, Any]:
+    """How every connection is made, from a URL of a single server."""
+    options: dict[str, Any] = dict(parse_url(url))
+    return {
+        "connection_class": Connection,
+        **options,
+        "protocol": 2,
+        "decode_responses": False,
+        # Our own link watches for answers; redis-py's default of 5 s breaks a subscriber that hears nothing.
+        "socket_timeout": None,
+        "socket_connect_timeout": CONNECT_SECONDS,
+        # redis-py repeats a write whose answer was lost, ten times by default.
+        "retry": Retry(NoBackoff(), 0),
+        "client_name": "permission-ledger",
+    }
+
+
+def _connector(options: Mapping[str, Any]) -> Callable[[], AbstractConnection]:
+    rest = dict(options)
+    connection_class = rest.pop("connection_class")
 
     def connect() -> AbstractConnection:
-        connection: AbstractConnection = connection_class(**options)
+        connection: AbstractConnection = connection_class(**rest)
         return connection
 
-    try:
-        connect()
-    except (RedisError, ValueError, TypeError) as error:
-        raise _unreadable(url, error) from None
     return connect
+
+
+def _split_addresses(url: str, default_port: int) -> tuple[str, list[Address]]:
+    """A URL of several servers as that of the first, and the addresses of all."""
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    if not slash:
+        authority, mark, query = rest.partition("?")
+        slash, path = mark, query
+    credentials, at, hosts = authority.rpartition("@")
+    addresses = [_address(one, default_port) for one in hosts.split(",")]
+    host, port = addresses[0]
+    first = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{scheme.partition('+')[0]}://{credentials}{at}{first}{slash}{path}", addresses
+
+
+def _address(text: str, default_port: int) -> Address:
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname:
+        raise ValueError("a host is missing: write host:port, several with commas between them")
+    return parts.hostname, parts.port or default_port
 
 
 def _check_address(url: str) -> None:

@@ -90,6 +90,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     not_before_ms: int | None = None
     not_after_ms: int | None = None
     due: Due | str | None = None
+    binding: bool = False
+    """Whether somebody acts on it: then it counts only when it is as safe as the settings demand."""
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -208,6 +210,18 @@ class Store(Protocol):
         """Compare and append; `also_read` reads another stream in the same flush, after the append was sent."""
         ...
 
+    @property
+    def confirms(self) -> bool:
+        """Whether the settings demand more of what counts than that the server has it (`Durability`)."""
+        ...
+
+    async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
+        """The entry there (None: it is gone), when it and all before it are as safe as the settings demand.
+
+        Raises InDoubtError when they are not in time.
+        """
+        ...
+
     async def open(self, key: StreamKey) -> Opening:
         """The first page of a stream with what the server says of it, and the server's time."""
         ...
@@ -219,7 +233,7 @@ class Store(Protocol):
     async def info(self, key: StreamKey) -> StreamInfo | None: ...
 
     def streams(self) -> AsyncIterator[StreamKey]:
-        """Every stream there is, in no order; one that appears meanwhile may be missed."""
+        """Every stream there is, in no order; one that appears meanwhile may be missed, and one may come twice."""
         ...
 
     async def now_ms(self) -> int: ...

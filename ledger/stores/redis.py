@@ -1,4 +1,4 @@
-"""The ledger on a Redis or Valkey server: `redis://`, `rediss://`, `unix://`."""
+"""The ledger on Redis or Valkey: one server, the primary that sentinels name, or a cluster."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
-from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from ledger.errors import DamageError, InDoubtError, SetupError, StoreError
+from ledger.errors import InDoubtError, SetupError, StoreError
 from ledger.events import Presence
 from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, GIVE_UP_SECONDS, INLINE_WAKE_UP_BYTES, PAGE_COUNT
-from ledger.stores.bells import Bells
 from ledger.stores.clock import Clock, EstimatedClock
-from ledger.stores.deployment import agree_on_partitions
+from ledger.stores.deployment import agree_on_partitions, check_server
+from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
-from ledger.stores.link import Argument, CommandLine, Link, LinkError
+from ledger.stores.link import Argument, CommandLine, LinkError
 from ledger.stores.port import (
     Answer,
     Append,
@@ -28,7 +28,6 @@ from ledger.stores.port import (
     Due,
     Entry,
     FeedItem,
-    Foreign,
     Listener,
     Opening,
     OutsideWindow,
@@ -38,22 +37,36 @@ from ledger.stores.port import (
     ViewWrite,
 )
 from ledger.stores.redis_admin import RedisAdmin
+from ledger.stores.redis_replies import (
+    beside_of,
+    due_arguments,
+    entries_of,
+    feed_item_of,
+    info_of,
+    leases_of,
+    refused_with,
+    score_of,
+)
 from ledger.stores.redis_views import RedisViews
-from ledger.stores.refusals import refusal_code, refusal_of
+from ledger.stores.refusals import refusal_of
 from ledger.stores.script import Script
+from ledger.stores.servers import Commands, Revive, Servers, WakeUps
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-Revive = Callable[[], Awaitable[None]]
-"""Starts a server again that died while this process held it (the embedded one); never raises."""
-
 ANSWER_SECONDS = 5.0
 """How long one answer may take before the connection counts as broken."""
 
+SCAN_COUNT = 1000
+"""Keys that one step of a scan looks at."""
+
 RETRY_SECONDS_FIRST = 0.02
 RETRY_SECONDS_MAX = 0.5
+
+SURE_MS = 60_000
+"""How long a key stays that was written only to be waited for."""
 
 _SERVER_CLOCK = """local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -72,19 +85,27 @@ def append_script(*, test_clock: bool) -> Script:
 
 
 class RedisStore:
-    """The store over one server; several stores and processes may share it."""
+    """The store over its servers; several stores and processes may share them."""
 
     def __init__(
         self,
-        connect: Callable[[], AbstractConnection],
+        servers: Servers,
         *,
         partition_count: int | None = None,
         clock: Clock | None = None,
         revive: Revive | None = None,
+        durability: Durability | None = None,
     ) -> None:
+        self._servers = servers
         self._revive = revive
-        self._link = Link(connect, ANSWER_SECONDS)
-        self._connect = connect
+        self._durability = durability or Durability()
+        self._link = servers.commands(ANSWER_SECONDS)
+        # WAIT holds up whatever comes behind it on its connection.
+        self._sure_link = (
+            servers.commands(ANSWER_SECONDS + self._durability.wait_ms / 1000, confirmed=True)
+            if self._durability.is_demanding
+            else self._link
+        )
         self._wanted_partitions = partition_count
         self._test_clock = clock
         self._clock = clock or EstimatedClock()
@@ -92,20 +113,24 @@ class RedisStore:
         self._project_script = Script.named("project.lua")
         self._correct_due_script = Script.named("correct_due.lua")
         self._keys: Keys | None = None
-        self._bells: Bells | None = None
+        self._bells: WakeUps | None = None
 
     # --- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
+        for server in await self.everywhere():
+            await check_server(partial(self._command_at, server), self._durability)
         count = await agree_on_partitions(self.command, self._wanted_partitions)
         self._keys = Keys(count)
-        self._bells = Bells(self._connect, self._keys, self._revive)
+        self._bells = self._servers.wake_ups(self._keys, self._revive)
         await self.now_ms()
 
     async def close(self) -> None:
         if self._bells is not None:
             await self._bells.close()
         await self._link.close()
+        await self._sure_link.close()
+        await self._servers.close()
 
     @property
     def clock(self) -> Clock:
@@ -149,6 +174,34 @@ class RedisStore:
         """As `ask`, but each refusal (a ResponseError) stands among the answers, for the caller to judge."""
         return await self._patiently(lambda: self._link.run(commands)) if commands else []
 
+    async def everywhere(self) -> Sequence[Commands]:
+        """One for each server that holds keys. Raises StoreError."""
+        return await self._patiently(self._link.everywhere)
+
+    async def _command_at(self, server: Commands, *command: Argument) -> Any:
+        return (await self.ask_at(server, (command,)))[0]
+
+    async def ask_at(self, server: Commands, commands: Sequence[CommandLine]) -> list[Any]:
+        """As `ask`, of one of the servers."""
+        replies = await self._patiently(lambda: server.run(commands))
+        for reply in replies:
+            if isinstance(reply, ResponseError):
+                raise refusal_of(reply) from reply
+        return replies
+
+    async def scan(self, pattern: str, *words: Argument) -> AsyncIterator[str]:
+        """Keys of this pattern on every server, in no order; one may come twice."""
+        for server in await self.everywhere():
+            cursor = b"0"
+            while True:
+                cursor, names = await self._command_at(
+                    server, "SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT, *words
+                )
+                for name in names:
+                    yield name.decode()
+                if cursor == b"0":
+                    break
+
     async def _patiently(self, attempt: Callable[[], Awaitable[T]], writes: Attempts | None = None) -> T:
         """Try again while there is no connection, for as long as GIVE_UP_SECONDS.
 
@@ -175,16 +228,17 @@ class RedisStore:
 
     async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """Run a script that may safely be run twice."""
-        reply = (await self._patiently(lambda: self._run_loaded((script.call(keys, arguments),), script)))[0]
+        call = script.call(keys, arguments)
+        reply = (await self._patiently(lambda: self._run_loaded((call,), script, self._link)))[0]
         if isinstance(reply, ResponseError):
             raise refusal_of(reply) from reply
         return reply
 
-    async def _run_loaded(self, commands: Sequence[CommandLine], script: Script) -> list[Any]:
-        """Run commands, the first of which is a script; load it when the server does not know it (any more)."""
-        replies = await self._link.run(commands)
-        if _refused_with(replies[0], "NOSCRIPT"):
-            replies = (await self._link.run((("SCRIPT", "LOAD", script.text), *commands)))[1:]
+    async def _run_loaded(self, commands: Sequence[CommandLine], script: Script, link: Commands) -> list[Any]:
+        """Run commands, the first of which is a script; load it when its server does not know it (any more)."""
+        replies = await link.run(commands, in_order=True)
+        if refused_with(replies[0], "NOSCRIPT"):
+            replies = (await link.run((("SCRIPT", "LOAD", script.text), *commands), in_order=True))[1:]
         return replies
 
     # --- streams ----------------------------------------------------------------------------------------------------
@@ -193,28 +247,60 @@ class RedisStore:
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
     ) -> tuple[Answer, tuple[Entry, ...]]:
         """Sent again with the same events when the answer was lost: compare-and-append makes that harmless."""
-        commands = [self._append_command(append)]
+        waits = self._durability.commands() if append.binding else ()
+        commands = [self._append_command(append), *waits]
         if also_read is not None:
             commands.append(self.range_of(*also_read, PAGE_COUNT))
         attempts = Attempts()
-        replies = await self._patiently_append(commands, attempts)
+        replies = await self._patiently_append(commands, attempts, self._sure_link if waits else self._link)
         if isinstance(replies[0], ResponseError):
             # A refusal now says nothing of an attempt whose answer was lost before.
             raise _in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
         answer = self._answer(replies[0])
-        return answer, () if also_read is None else _beside(also_read[0], replies[1])
+        if waits and isinstance(answer, Appended):
+            self._check_sure(replies[1 : 1 + len(waits)])
+        return answer, () if also_read is None else beside_of(also_read[0], replies[-1])
 
-    async def _patiently_append(self, commands: Sequence[CommandLine], attempts: Attempts) -> list[Any]:
+    async def _patiently_append(self, commands: Sequence[CommandLine], attempts: Attempts, link: Commands) -> list[Any]:
+        script = self._append_script
         if self._test_clock is None:
-            return await self._patiently(lambda: self._run_loaded(commands, self._append_script), attempts)
+            return await self._patiently(lambda: self._run_loaded(commands, script, link), attempts)
         first, *rest = commands
         return await self._patiently(
-            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script), attempts
+            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], script, link), attempts
         )
+
+    @property
+    def confirms(self) -> bool:
+        return self._durability.is_demanding
+
+    async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
+        """What replicas have of this write they have of all that came before it on the same server."""
+        waits = self._durability.commands()
+        sure = self.keys.sure(self.partition_of(key))
+        commands: list[CommandLine] = [
+            ("XRANGE", self.keys.stream(key), str(at), str(at)),
+            ("SET", sure, str(at), "PX", SURE_MS),
+            *waits,
+        ]
+        replies = await self._patiently(lambda: self._sure_link.run(commands, in_order=True))
+        for reply in replies[:2]:
+            if isinstance(reply, ResponseError):
+                raise refusal_of(reply) from reply
+        self._check_sure(replies[2:])
+        found = entries_of(replies[0])
+        return found[0] if found else None
+
+    def _check_sure(self, replies: Sequence[Any]) -> None:
+        shortfall = self._durability.shortfall(replies)
+        if shortfall is not None:
+            raise InDoubtError(
+                f"it is in the log, but not safe yet: {shortfall}; ask again with the same request id",
+            )
 
     def _append_command(self, append: Append) -> CommandLine:
         key, keys = append.key, self.keys.of_append(append.key)
-        due_mode, due_value = _due_arguments(append.due)
+        due_mode, due_value = due_arguments(append.due)
         return (
             "EVALSHA",
             self._append_script.sha,
@@ -243,7 +329,7 @@ class RedisStore:
         if kind == 1:
             return Appended(int(reply[2]), now_ms)
         if kind == 0:
-            return Conflict(_entries(reply[3]), Position.parse(reply[2].decode()), now_ms)
+            return Conflict(entries_of(reply[3]), Position.parse(reply[2].decode()), now_ms)
         if kind == -1:
             return Behind(Position.parse(reply[2].decode()), now_ms)
         return OutsideWindow(int(reply[2]), now_ms)
@@ -261,16 +347,16 @@ class RedisStore:
         info, entries, time = replies
         if isinstance(entries, ResponseError):
             raise refusal_of(entries) from entries
-        return Opening(_info(info), _entries(entries), self._observe_time(time))
+        return Opening(info_of(info), entries_of(entries), self._observe_time(time))
 
     async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
-        return _entries((await self.ask((self.range_of(key, after, count),)))[0])
+        return entries_of((await self.ask((self.range_of(key, after, count),)))[0])
 
     async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
         if not wanted:
             return []
         replies = await self.ask([self.range_of(key, after, PAGE_COUNT) for key, after in wanted])
-        return [_entries(reply) for reply in replies]
+        return [entries_of(reply) for reply in replies]
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
         stream = self.keys.stream(key)
@@ -278,20 +364,13 @@ class RedisStore:
             lambda: self._link.run((("XINFO", "STREAM", stream), ("MEMORY", "USAGE", stream)))
         )
         size = replies[1] if isinstance(replies[1], int) else None
-        return _info(replies[0], size)
+        return info_of(replies[0], size)
 
     async def streams(self) -> AsyncIterator[StreamKey]:
-        cursor = b"0"
-        while True:
-            cursor, names = await self.command(
-                "SCAN", cursor, "MATCH", self.keys.stream_glob(), "COUNT", 1000, "TYPE", "stream"
-            )
-            for name in names:
-                key = self.keys.parse_stream(name.decode())
-                if key is not None:
-                    yield key
-            if cursor == b"0":
-                return
+        async for name in self.scan(self.keys.stream_glob(), "TYPE", "stream"):
+            key = self.keys.parse_stream(name)
+            if key is not None:
+                yield key
 
     async def now_ms(self) -> int:
         if self._test_clock is not None:
@@ -317,7 +396,7 @@ class RedisStore:
                 for partition in (range(self.partition_count) if partitions is None else partitions)
             ]
         )
-        found = [(_score(reply[i + 1]), reply[i].decode()) for reply in replies for i in range(0, len(reply), 2)]
+        found = [(score_of(reply[i + 1]), reply[i].decode()) for reply in replies for i in range(0, len(reply), 2)]
         found.sort()
         return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
 
@@ -325,7 +404,7 @@ class RedisStore:
         replies = await self.ask(
             [("ZRANGE", self.keys.due(partition), 0, 0, "WITHSCORES") for partition in range(self.partition_count)]
         )
-        earliest = min((_score(reply[1]) for reply in replies if reply), default=math.inf)
+        earliest = min((score_of(reply[1]) for reply in replies if reply), default=math.inf)
         return None if earliest == math.inf else int(earliest)
 
     async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
@@ -354,7 +433,7 @@ class RedisStore:
         member = f"{client.client_id}\n{client.name}".encode()
         time, members = await self.ask((("TIME",), ("ZRANGE", key, 0, -1)))
         now_ms = self._observe_time(time)
-        renamed = [one for one in _leases_of(client.client_id, members) if one != member]
+        renamed = [one for one in leases_of(client.client_id, members) if one != member]
         await self.ask(
             (
                 ("ZADD", key, now_ms + lease_ms, member),
@@ -368,7 +447,7 @@ class RedisStore:
 
     async def drop_lease(self, session: str | None, client_id: str) -> None:
         key = self.keys.lease(session)
-        gone = _leases_of(client_id, await self.command("ZRANGE", key, 0, -1))
+        gone = leases_of(client_id, await self.command("ZRANGE", key, 0, -1))
         if gone:
             await self.command("ZREM", key, *gone)
 
@@ -388,9 +467,9 @@ class RedisStore:
                 ]
             )
         )
-        without = [one for one, reply in zip(partitions, replies, strict=True) if _refused_with(reply, "NOGROUP")]
+        without = [one for one, reply in zip(partitions, replies, strict=True) if refused_with(reply, "NOGROUP")]
         items = [
-            _feed_item(one, line)
+            feed_item_of(one, line)
             for one, reply in zip(partitions, replies, strict=True)
             if reply and not isinstance(reply, ResponseError)
             for line in reply[0][1]
@@ -408,7 +487,7 @@ class RedisStore:
         return [
             one
             for one, reply in zip(partitions, replies, strict=True)
-            if not isinstance(reply, ResponseError) or _refused_with(reply, "BUSYGROUP")
+            if not isinstance(reply, ResponseError) or refused_with(reply, "BUSYGROUP")
         ]
 
     async def claim_feed(
@@ -423,7 +502,7 @@ class RedisStore:
             )
         )
         return [
-            _feed_item(one, line)
+            feed_item_of(one, line)
             for one, reply in zip(partitions, replies, strict=True)
             if not isinstance(reply, ResponseError)
             for line in reply[1]
@@ -464,20 +543,14 @@ class RedisStore:
     async def _of_either_type(self, of_hash: CommandLine, of_sorted: CommandLine) -> Any:
         """The answer of that one of two reads which fits what a view's key holds."""
         replies = await self._patiently(lambda: self._link.run((of_hash, of_sorted)))
-        reply = replies[1] if _refused_with(replies[0], "WRONGTYPE") else replies[0]
+        reply = replies[1] if refused_with(replies[0], "WRONGTYPE") else replies[0]
         if isinstance(reply, ResponseError):
             raise refusal_of(reply) from reply
         return reply
 
     async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
-        keys = {self.keys.checkpoints(partition).encode()}
-        keys.update(self.keys.view(name, partition).encode() for name in names)
-        cursor = b"0"
-        while True:
-            cursor, found = await self.command("SCAN", cursor, "MATCH", self.keys.view_glob(partition), "COUNT", 1000)
-            keys.update(found)
-            if cursor == b"0":
-                break
+        keys = {self.keys.checkpoints(partition), *(self.keys.view(name, partition) for name in names)}
+        keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
         # One command, hence one step: a projector that begins anew meanwhile finds all of it gone or none.
         await self.command("UNLINK", *sorted(keys))
 
@@ -497,74 +570,6 @@ def _in_doubt(why: str) -> InDoubtError:
 
 def _unreachable(error: LinkError) -> StoreError:
     return StoreError(f"the ledger's server cannot be reached ({error}); is it running, and is --url right?")
-
-
-def _beside(key: StreamKey, reply: Any) -> tuple[Entry, ...]:
-    """Entries of the stream that was read with an append. Without them the append's own command is in doubt."""
-    if isinstance(reply, ResponseError):
-        raise InDoubtError(
-            f"{key.kind} `{key.id}` could not be read with the append ({reply}): ask again with the same request id"
-        ) from reply
-    try:
-        return _entries(reply)
-    except Foreign as error:
-        raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
-
-
-def _due_arguments(due: Due | str | None) -> tuple[str, Argument]:
-    if due is None:
-        return "", ""
-    if isinstance(due, str):
-        return "no", ""
-    if due.ms is None:
-        return "at", "inf"
-    return ("in" if due.relative else "at"), due.ms
-
-
-def _entries(reply: Any) -> tuple[Entry, ...]:
-    return tuple(_entry(line) for line in reply or ())
-
-
-def _entry(line: Any) -> Entry:
-    entry_id, fields = line
-    if len(fields) != 2 or fields[0] != b"d":
-        raise Foreign(f"entry {entry_id.decode()} has other fields than `d`: something else writes to this key")
-    ms, _, version = entry_id.partition(b"-")
-    return Entry(int(ms), int(version), fields[1])
-
-
-def _info(reply: Any, size: int | None = None) -> StreamInfo | None:
-    if isinstance(reply, ResponseError):
-        if "no such key" in str(reply):
-            return None
-        raise refusal_of(reply) from reply
-    facts = {reply[i].decode(): reply[i + 1] for i in range(0, len(reply), 2)}
-    return StreamInfo(
-        length=int(facts["length"]),
-        entries_added=int(facts["entries-added"]),
-        last=Position.parse(facts["last-generated-id"].decode()),
-        max_deleted=Position.parse(facts["max-deleted-entry-id"].decode()),
-        size_bytes=size,
-    )
-
-
-def _leases_of(client_id: str, members: Sequence[bytes]) -> list[bytes]:
-    """The lease of a client, under whatever name it goes."""
-    return [member for member in members if member.partition(b"\n")[0] == client_id.encode()]
-
-
-def _score(reply: bytes) -> float:
-    return float(reply)
-
-
-def _refused_with(reply: Any, code: str) -> bool:
-    return isinstance(reply, ResponseError) and refusal_code(reply) == code
-
-
-def _feed_item(partition: int, line: Any) -> FeedItem:
-    entry_id, fields = line
-    values = {fields[i]: fields[i + 1] for i in range(0, len(fields), 2)}
-    return FeedItem(f"{partition}/{entry_id.decode()}", StreamKey.parse(values[b"s"].decode()), int(values[b"v"]))
 
 
 __all__ = ["RedisStore", "SetupError", "append_script"]

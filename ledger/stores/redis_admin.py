@@ -14,6 +14,7 @@ from ledger.stores.link import Argument, CommandLine
 from ledger.stores.port import START, Due, Entry, Position, StreamKey
 from ledger.stores.refusals import refusal_of
 from ledger.stores.script import Script
+from ledger.stores.servers import Commands
 
 if TYPE_CHECKING:
     from ledger.stores.redis import RedisStore
@@ -127,8 +128,17 @@ class RedisAdmin:
         return [len(reply) for reply in replies]
 
     async def server_facts(self) -> dict[str, str]:
-        facts = await server_facts(self._store.command)
-        (reply,) = await self._store.ask_each([("CONFIG", "GET", *_SETTINGS)])
+        return (await self.facts_of_each_server())[0]
+
+    async def facts_of_each_server(self) -> list[dict[str, str]]:
+        return [await self._facts_of(server) for server in await self._store.everywhere()]
+
+    async def _facts_of(self, server: Commands) -> dict[str, str]:
+        async def run(*command: Argument) -> Any:
+            return (await self._store.ask_at(server, (command,)))[0]
+
+        facts = await server_facts(run)
+        (reply,) = await server.run([("CONFIG", "GET", *_SETTINGS)])
         # Many hosted servers do not tell their settings; then INFO has to do.
         if not isinstance(reply, ResponseError):
             facts.update({f"config_{name}": value.decode() for name, value in _pairs(reply).items()})

@@ -62,17 +62,10 @@ class RedisViews:
         return sorted(field.decode() for reply in replies for field in reply)
 
     async def names(self) -> AsyncIterator[tuple[int, str]]:
-        cursor = b"0"
-        while True:
-            cursor, keys = await self._store.command(
-                "SCAN", cursor, "MATCH", self._store.keys.any_view_glob(), "COUNT", 1000
-            )
-            for key in keys:
-                parsed = self._store.keys.parse_view(key.decode())
-                if parsed is not None:
-                    yield parsed
-            if cursor == b"0":
-                return
+        async for key in self._store.scan(self._store.keys.any_view_glob()):
+            parsed = self._store.keys.parse_view(key)
+            if parsed is not None:
+                yield parsed
 
 
 def _fitting(of_hash: Any, of_sorted: Any) -> Any:

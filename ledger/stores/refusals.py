@@ -13,6 +13,7 @@ _SETUP = {
     "OOM": "the server has no memory left; raise maxmemory (nothing that was accepted is lost)",
     "MISCONF": "the server cannot write to its disk and takes no more writes; free space there",
     "READONLY": "this server is a read-only replica; give the URL of the primary",
+    "MOVED": "this server is one node of a cluster; write redis+cluster:// in the URL",
     "NOREPLICAS": "the server has fewer replicas than min-replicas-to-write demands",
 }
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from ledger import codec
 from ledger.events import ReplyKind, Settings
+from ledger.reading import read_entry
 from ledger.session import SessionState, evolve, next_due_ms, settle
 from ledger.session.commands import Ask, Command, NoteNotification, NoteToolFinished
 from ledger.stores.port import START
-from ledger.stream import read_entry
 from ledger.verify import head_of, verify_entries
 from tests.support.auditor import Auditor
 from tests.support.commands import (

@@ -97,10 +97,29 @@ def test_a_release_ends_what_the_projects_grants_now_allow(scenario: Scenario, p
             reply="always",
             outcome="allowed",
             cause=Cause(kind="grant", grant_id=GRANT),
+            rests_on_project=True,
+            project_version=1,
         )
     )
     assert other.waiting() == ["per_3"]
     other.when(releases()).then_nothing_happens()
+
+
+def test_a_release_is_taken_back_when_the_grant_was_revoked_before_the_agent_was_told(
+    scenario: Scenario, project: Project
+) -> None:
+    other = second(project).given(asks("per_2", "git push"))
+    scenario.given(asks("per_1", "git push", always=("git *",)), replies("per_1", "always"))
+    other.given(releases())
+    scenario.given(revokes_in_project(GRANT))
+    other.given(rechecks(asks("per_2", "git push")))
+    assert other.waiting() == ["per_2"]
+
+
+def test_what_a_person_allowed_is_not_taken_back_with_a_grant(scenario: Scenario, project: Project) -> None:
+    scenario.given(asks("per_1", "git push", always=("git *",)), replies("per_1", "always"))
+    scenario.given(revokes_in_project(GRANT))
+    scenario.when(rechecks(asks("per_1", "git push", always=("git *",)))).then_nothing_happens()
 
 
 def test_a_release_may_be_for_one_request_alone(scenario: Scenario) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledger.errors import InputError
+from ledger.stores.durability import Durability, durability_in
 from ledger.stores.memory import MemoryStore
 from ledger.stores.opening import default_home, embedded_folder, open_store, redact
 from ledger.stores.redis import RedisStore
@@ -23,6 +24,12 @@ from ledger.stores.redis import RedisStore
         "unix:///run/redis.sock",
         "unix:///run/redis.sock?db=2",
         "unix://user:pass@/run/re@dis.sock",
+        "redis+cluster://localhost",
+        "redis+cluster://me:pass@localhost:7000,127.0.0.1:7001,[::1]:7002?wait_replicas=1&wait_ms=200",
+        "rediss+cluster://localhost:7000?ssl_ca_certs=/etc/ssl/ca.pem",
+        "redis+sentinel://localhost/ledger",
+        "redis+sentinel://me:pass@localhost:26379,127.0.0.1/ledger/2?sentinel_password=other&wait_aof=1",
+        "rediss+sentinel://localhost/ledger",
     ],
 )
 def test_urls_of_servers_open_a_store_without_connecting(url: str) -> None:
@@ -42,14 +49,8 @@ def test_a_memory_without_a_name_is_new_each_time_and_one_with_a_name_is_shared(
 
 @pytest.mark.parametrize("url", ["", "localhost:6379", "http://localhost", "redis:/localhost", "REDIS//x", "mysql://x"])
 def test_other_urls_are_refused_with_those_that_are_known(url: str) -> None:
-    with pytest.raises(InputError, match="use one of redis://, rediss://, unix://, embedded:///folder, memory://"):
+    with pytest.raises(InputError, match="use one of redis://, rediss://, unix://, redis"):
         open_store(url)
-
-
-@pytest.mark.parametrize("scheme", ["redis+cluster", "redis+sentinel"])
-def test_what_a_later_version_serves_is_named_so(scheme: str) -> None:
-    with pytest.raises(InputError, match="is not served by this version yet"):
-        open_store(f"{scheme}://localhost")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,12 @@ def test_what_a_later_version_serves_is_named_so(scheme: str) -> None:
         "unix://",
         "redis://localhost?no_such_option=1",
         "redis://localhost?socket_keepalive=perhaps&health_check_interval=soon",
+        "redis+cluster://",
+        "redis+cluster://localhost:7000,,localhost:7001",
+        "redis+cluster://localhost:port",
+        "redis+cluster://localhost/2",
+        "redis+sentinel://localhost",
+        "redis+sentinel://localhost/ledger/two",
     ],
 )
 def test_a_url_that_cannot_be_read_is_refused_before_anything_connects(url: str) -> None:
@@ -85,6 +92,27 @@ def test_a_url_is_shown_without_its_secrets(url: str, shown: str) -> None:
     assert redact(url) == shown
 
 
+@pytest.mark.parametrize(
+    ("url", "plain", "durability"),
+    [
+        ("redis://h", "redis://h", Durability()),
+        ("redis://h?wait_replicas=2&db=1", "redis://h?db=1", Durability(wait_replicas=2)),
+        ("unix:///s?wait_aof=1&wait_ms=50", "unix:///s", Durability(wait_aof=True, wait_ms=50)),
+        ("redis://h/1?wait_aof=0", "redis://h/1", Durability()),
+    ],
+)
+def test_a_urls_query_says_how_safe_a_grant_must_be(url: str, plain: str, durability: Durability) -> None:
+    assert durability_in(url) == (plain, durability)
+
+
+@pytest.mark.parametrize(
+    "query", ["wait_replicas=-1", "wait_replicas=x", "wait_replicas=99", "wait_ms=0", "wait_ms=9999999", "wait_aof=yes"]
+)
+def test_a_demand_that_cannot_be_had_is_refused(query: str) -> None:
+    with pytest.raises(InputError, match=query.partition("=")[0]):
+        open_store(f"redis://localhost?{query}")
+
+
 SLOPPY = [
     "redis://:s3cret/more@localhost:6379",
     "redis://me:s3cret#more@localhost",
@@ -97,6 +125,9 @@ SLOPPY = [
     "mysql://me:s3/s3cret@localhost",
     "redis://localhost:x?password=s3cret",
     "unix://:s3cret@",
+    "redis+cluster://:s3cret@localhost:x,localhost",
+    "redis+cluster://:s3cret/x@localhost,localhost",
+    "redis+sentinel://:s3cret@localhost",
 ]
 
 

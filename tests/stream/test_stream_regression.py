@@ -10,7 +10,7 @@ from ledger.stores.redis import RedisStore
 from ledger.stream import Stream
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, Operator, as_redis, log_of
-from tests.support.tally import Claim, Tally, add, tally
+from tests.support.tally import Claim, Tally, Watched, add, tally
 from tests.support.waiting import wait_until_async
 
 
@@ -108,3 +108,30 @@ async def test_a_wake_up_of_another_history_makes_the_stream_read(
     log = await log_of(store)
     stream.woken(WakeUp(SESSION, log[-1].position, log[-1:]))
     await wait_until_async(lambda: stream.state.names == ("a", "b", "C"), "the new history")
+
+
+@pytest.mark.parametrize("call", ["append", "read"])
+@pytest.mark.parametrize("written", [1, 2])
+async def test_what_a_wake_up_brought_and_the_server_lost_before_it_answered_is_no_damage(
+    store: RedisStore, server_backend: Backend, admin: Operator, clock: TestClock, call: str, *, written: int
+) -> None:
+    watched = Watched(store)
+    ours, other = tally(watched.as_store), await server_backend.open()
+    await ours.submit(add("a"))
+    kept = await admin.run("DUMP", store.keys.stream(SESSION))
+    seen: list[str] = []
+
+    async def written_told_and_lost() -> None:
+        await tally(other).submit(add(*["lost"] * written))
+        log = await log_of(store)
+        ours.woken(WakeUp(SESSION, log[-1].position, log[1:]))
+        seen.append(str(log[-1].position))
+        clock.advance(1)
+        await admin.run("RESTORE", store.keys.stream(SESSION), 0, kept, "REPLACE")
+        await tally(other).submit(add("b"))
+
+    watched.before[call] = written_told_and_lost
+    state = (await ours.submit(add("c"))).state if call == "append" else await ours.refresh()
+    assert state.names == (("a", "b", "c") if call == "append" else ("a", "b"))
+    assert state.regressions == (seen[0],)
+    assert await tally(other).refresh() == state

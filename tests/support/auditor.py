@@ -65,9 +65,7 @@ class Auditor:
                 assert event.verdict is not Verdict.ALLOW
                 self._judged(event, event.verdict, ms)
             case Replied():
-                self._ends(event.request_id)
-                assert event.outcome != "allowed" or self._in_time(event.request_id, ms), "no allow after the deadline"
-                assert (event.outcome == "allowed") == (event.reply != "reject")
+                self._replied(event, ms)
             case Expired():
                 self._ends(event.request_id)
                 assert not self._in_time(event.request_id, ms), "no expiry before the deadline"
@@ -90,6 +88,14 @@ class Auditor:
             case _:
                 pass
 
+    def _replied(self, event: Replied, ms: int) -> None:
+        self._ends(event.request_id)
+        assert event.outcome != "allowed" or self._in_time(event.request_id, ms), "no allow after the deadline"
+        assert (event.outcome == "allowed") == (event.reply != "reject")
+        if event.rests_on_project:
+            assert event.cause is not None, "what a person answered rests on no grant"
+            self.status[event.request_id] = "allowed by rules"
+
     def _judged(self, event: Asked | Reopened, verdict: Verdict, ms: int) -> None:
         request_id = event.request_id
         self.asked[request_id], self.asked_ms[request_id] = event, ms
@@ -102,6 +108,8 @@ class Auditor:
 
     def _give(self, request_id: str, tier: str, duration_ms: int | None, ms: int) -> None:
         deadline = None if duration_ms is None else ms + duration_ms
+        # A request that is reopened before people begins anew.
+        self.unattended.discard(request_id)
         if tier == "unattended":
             self.unattended.add(request_id)
             cap_ms = self.asked[request_id].cap_ms

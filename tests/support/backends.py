@@ -1,10 +1,11 @@
-"""What a store test runs on: the memory, or a real server; several stores may share one, as processes do."""
+"""What a store test runs on: the memory, a real server, or a cluster; several stores may share one, as processes do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
+import pytest
 from redis.asyncio import Redis
 
 from ledger.stores.clock import Clock
@@ -12,6 +13,7 @@ from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.opening import open_store
 from ledger.stores.port import START, Answer, Append, Appended, Due, Entry, Position, Store, StreamKey
 from ledger.stores.redis import RedisStore
+from tests.support.clusters import Cluster
 from tests.support.servers import EMBEDDED, RealServer, binary_named
 
 PARTITION_COUNT: Final = 8
@@ -19,7 +21,8 @@ PARTITION_COUNT: Final = 8
 
 MEMORY: Final = "memory"
 SERVER: Final = str(binary_named(EMBEDDED)).replace(" ", "-")
-BACKENDS: Final = (MEMORY, SERVER)
+CLUSTER: Final = "cluster"
+BACKENDS: Final = (MEMORY, SERVER, pytest.param(CLUSTER, marks=pytest.mark.cluster))
 
 SESSION: Final = StreamKey("session", "ses_1")
 PROJECT: Final = StreamKey("project", "shop")
@@ -28,7 +31,7 @@ PROJECT: Final = StreamKey("project", "shop")
 class Backend:
     """Opens stores on one server; `clock` None is the server's own clock."""
 
-    def __init__(self, server: RealServer | None, clock: Clock | None) -> None:
+    def __init__(self, server: RealServer | Cluster | None, clock: Clock | None) -> None:
         self._server = server
         self._clock = clock
         self._memory = MemoryServer(clock, PARTITION_COUNT)

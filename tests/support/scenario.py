@@ -24,11 +24,12 @@ from ledger.events import Actor, Event, Presence, Replied, Value
 from ledger.grants import Recorded, derived_event_id
 from ledger.policy import Policy, PolicySource, compile_policy
 from ledger.project import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
+from ledger.reading import read_entry
 from ledger.results import Result, result_of
 from ledger.session import Decision, SessionState, decide, evolve, settle
 from ledger.session.commands import AnyCommand, Command, Live
 from ledger.stores.port import START, Entry, Position, StreamKey
-from ledger.stream import SYSTEM, read_entry
+from ledger.stream import SYSTEM
 
 T0: Final = 1_800_000_000_000
 """When a scenario begins (server ms)."""

@@ -43,6 +43,11 @@ async def wait_until_async(predicate: Callable[[], object], what: str, timeout_s
     return seen
 
 
+async def pause() -> None:
+    """For a program that a test plays, between two tries; never to wait for something."""
+    await asyncio.sleep(0.05)
+
+
 async def _value(predicate: Callable[[], object]) -> object:
     seen = predicate()
     return await seen if inspect.isawaitable(seen) else seen

@@ -173,10 +173,10 @@ async def test_the_lines_of_a_dead_one_are_taken_over(ledger: Ledger, store: Red
     await as_of(ledger, SES_1, 1)
     living.send_signal(signal.SIGSTOP)
     await session.submit("bash", ["x"])
-    (taken,) = await store.read_feed(range(PARTITION_COUNT), GROUP, "dead", 100)
-    assert (taken.key, taken.version) == (SES_1, 2)
+    taken = await store.read_feed(range(PARTITION_COUNT), GROUP, "dead", 100)
+    assert (SES_1, 2) in [(line.key, line.version) for line in taken]
     living.send_signal(signal.SIGCONT)
-    line_with(living, "took over 1 lines")
+    line_with(living, f"took over {len(taken)} lines")
     await as_of(ledger, SES_1, 2)
 
     async def nothing_owed() -> bool:

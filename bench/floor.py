@@ -1,0 +1,103 @@
+"""The two floors: a bare command, and our own append script, through the least client that pipelines.
+
+Nothing slower than this is the server's fault. The client does no more than it must: it writes once a turn of the
+loop, and hands answers to futures in order. It never reconnects, and any refusal ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Self, cast
+from urllib.parse import unquote, urlsplit
+
+import hiredis
+
+from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, INLINE_WAKE_UP_BYTES, PAGE_COUNT
+from ledger.stores.keys import Keys
+from ledger.stores.port import StreamKey
+from ledger.stores.script import Script
+
+Argument = bytes | str | int
+
+
+class FloorClient(asyncio.Protocol):
+    """One pipelining connection to a unix socket."""
+
+    def __init__(self) -> None:
+        self._reader = hiredis.Reader()
+        self._awaited: deque[asyncio.Future[Any]] = deque()
+        self._outbox: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+
+    @classmethod
+    async def connect(cls, url: str) -> Self:
+        """A client of `unix:///path`."""
+        _, client = await asyncio.get_running_loop().create_unix_connection(cls, unquote(urlsplit(url).path))
+        return client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        while (reply := self._reader.gets()) is not False:
+            future = self._awaited.popleft()
+            if future.done():
+                continue
+            if isinstance(reply, hiredis.ReplyError):
+                future.set_exception(reply)
+            else:
+                future.set_result(reply)
+
+    def send(self, *command: Argument) -> asyncio.Future[Any]:
+        """The answer to come. Raises hiredis.ReplyError when it is awaited."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._awaited.append(future)
+        if not self._outbox:
+            self._loop.call_soon(self._flush)
+        self._outbox.append(hiredis.pack_command(cast("Any", command)))
+        return future
+
+    def _flush(self) -> None:
+        outbox, self._outbox = self._outbox, []
+        if self._transport is not None:
+            self._transport.write(b"".join(outbox))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    async def pages(self, key: str) -> int:
+        """Read a stream to its end, page by page, and do nothing with it; gives how many entries there were."""
+        count, after = 0, "-"
+        while page := await self.send("XRANGE", key, after, "+", "COUNT", PAGE_COUNT):
+            count += len(page)
+            after = "(" + page[-1][0].decode()
+        return count
+
+
+class ScriptStream:
+    """A stream that only this client appends to: what our script costs without anybody deciding anything."""
+
+    def __init__(self, client: FloorClient, keys: Keys, session: str) -> None:
+        self._client = client
+        self._key = StreamKey("session", session)
+        self._names = keys.of_append(self._key)
+        self._script = Script.named("append.lua")
+        self._ms = self._version = 0
+
+    async def append(self, payload: bytes) -> None:
+        """One event, its deadline hint unchanged, as an ask that a rule allows is written."""
+        names = self._names
+        kind, _, ms = await self._client.send(
+            "EVALSHA",
+            self._script.sha,
+            *(3, names.stream, names.due, names.feed),
+            *(self._ms, self._version, "", "", CONFLICT_TAIL_COUNT, "", ""),
+            *(self._key.name, self._key.id, names.bell, FEED_LENGTH_COUNT, INLINE_WAKE_UP_BYTES),
+            payload,
+        )
+        assert kind == 1, "somebody else writes to the floor's stream"
+        self._ms, self._version = ms, self._version + 1

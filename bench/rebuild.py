@@ -1,0 +1,48 @@
+"""Building state anew with every link of the chain checked, against only reading the entries."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from bench.place import ALLOW, Place
+from bench.report import Fsync, Rounds, Row
+from ledger.stores.port import StreamKey
+from ledger.stream import Stream
+
+EVENTS_COUNT = 1000
+
+
+class Rebuild:
+    """Sessions of a thousand events each, read one after the other by one process."""
+
+    name = "rebuild"
+    fsyncs: tuple[Fsync, ...] = ("everysec",)
+
+    def __init__(self) -> None:
+        self._rounds = Rounds(self.name)
+
+    async def start(self, place: Place) -> None:
+        self._place = place
+        self._keys: list[StreamKey] = []
+        for i in range(place.size(10, 3)):
+            session = await place.ledger.session(f"rebuild-{i}", rules=ALLOW)
+            await asyncio.gather(*(session.ask("bash", [f"git show {n}"]) for n in range(EVENTS_COUNT)))
+            self._keys.append(StreamKey("session", session.id))
+
+    async def round(self, fsync: Fsync) -> None:
+        began = time.perf_counter()
+        read = sum([await self._place.floor.pages(self._place.keys.stream(key)) for key in self._keys])
+        self._rounds.add(fsync, "floor", read / (time.perf_counter() - began))
+        began = time.perf_counter()
+        folded = sum([await self._fold(key) for key in self._keys])
+        self._rounds.add(fsync, "ledger", folded / (time.perf_counter() - began))
+        assert folded == read, "not every event was folded"
+
+    async def _fold(self, key: StreamKey) -> int:
+        stream = Stream(self._place.ledger.store, key, self._place.ledger.streams.session_fold)
+        return (await stream.refresh()).version
+
+    def rows(self) -> list[Row]:
+        what = "rebuild of sessions, chain verified"
+        return [self._rounds.compared(what, "everysec", "ledger", "events/s", "floor", at_least=1 / 5)]

@@ -1,0 +1,128 @@
+"""Ask, reply in another process, resume: against XADD and XREAD each way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from statistics import median
+from typing import Any
+
+from bench.floor import FloorClient
+from bench.place import ASK, PAYLOAD, Child, Place, child
+from bench.replier import REPLIES, REQUESTS, read_on
+from bench.report import FSYNCS, Fsync, Rounds, Row, percentile
+from ledger import Session
+
+WARM_COUNT = 10
+MANY_COUNT = 64
+
+Trip = Callable[[int], Awaitable[object]]
+
+
+class FloorTrips:
+    """Requests go into one stream, replies come out of another; one reader hands them to who asked."""
+
+    def __init__(self, client: FloorClient, reader: FloorClient) -> None:
+        self._client = client
+        self._reader = reader
+        self._waiting: dict[bytes, asyncio.Future[None]] = {}
+        self._count = 0
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(read_on(self._reader, REPLIES, self._woken))
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def _woken(self, number: bytes) -> None:
+        future = self._waiting.pop(number, None)
+        if future is not None:
+            future.set_result(None)
+
+    async def trip(self, _: int) -> None:
+        self._count += 1
+        number = b"%d" % self._count
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        await self._client.send("XADD", REQUESTS, "*", "n", number, "d", PAYLOAD)
+        await future
+
+
+class Trips:
+    """With one, 64 and a thousand waiting, each in a session of its own."""
+
+    name = "trips"
+    fsyncs = FSYNCS
+
+    def __init__(self) -> None:
+        self._rounds = Rounds(self.name)
+
+    async def start(self, place: Place) -> None:
+        self._place = place
+        self._crowd = place.size(1000, 200)
+        self._sessions: list[Session] = [await place.ledger.session(f"trip-{i}", rules=ASK) for i in range(self._crowd)]
+        replier: Child = await place.stack.enter_async_context(child("bench.replier", place.url, self._crowd))
+        assert await replier.line() == "ready"
+        floor = FloorTrips(place.floor, await place.another_floor())
+        await floor.start()
+        place.stack.push_async_callback(floor.stop)
+        self._trips: dict[str, Trip] = {"floor": floor.trip, "ledger": self._ask}
+
+    async def _ask(self, i: int) -> Any:
+        return await self._sessions[i].ask("bash", ["git push"])
+
+    async def round(self, fsync: Fsync) -> None:
+        await self._alone(fsync)
+        for figure, trip in self._trips.items():
+            rate, _ = await _together(trip, MANY_COUNT, self._place.size(10, 5))
+            self._rounds.add(fsync, f"{figure} 64", rate)
+        for figure, trip in self._trips.items():
+            _, seconds = await _together(trip, self._crowd, 2)
+            self._rounds.add(fsync, f"{figure} crowd", percentile(seconds, 99) * 1e3)
+
+    async def _alone(self, fsync: Fsync) -> None:
+        seconds: dict[str, list[float]] = {figure: [] for figure in self._trips}
+        for turn in range(WARM_COUNT + self._place.size(150, 50)):
+            for figure, trip in self._trips.items():
+                taken = await _timed(trip, 0)
+                if turn >= WARM_COUNT:
+                    seconds[figure].append(taken)
+        for figure, taken_all in seconds.items():
+            self._rounds.add(fsync, f"{figure} 1", median(taken_all) * 1e6)
+
+    def rows(self) -> list[Row]:
+        what = "ask, reply elsewhere, resume"
+        limits: tuple[tuple[Fsync, float, float], ...] = (("everysec", 2.3, 1 / 6), ("always", 1.7, 1 / 4))
+        rows = []
+        for fsync, lone, many in limits:
+            compared = self._rounds.compared
+            rows += [
+                compared(f"{what}: 1 waiting, p50", fsync, "ledger 1", "us", "floor 1", at_most=lone),
+                compared(f"{what}: {MANY_COUNT} waiting", fsync, "ledger 64", "/s", "floor 64", at_least=many),
+                compared(f"{what}: {self._crowd} waiting, p99", fsync, "ledger crowd", "ms", "floor crowd", at_most=6),
+            ]
+        return rows
+
+
+async def _timed(trip: Trip, i: int) -> float:
+    began = time.perf_counter()
+    await trip(i)
+    return time.perf_counter() - began
+
+
+async def _together(trip: Trip, count: int, each: int) -> tuple[float, list[float]]:
+    """Trips a second, and the seconds of every one."""
+    seconds: list[float] = []
+
+    async def one(i: int) -> None:
+        seconds.extend([await _timed(trip, i) for _ in range(each)])
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one(i) for i in range(count)))
+    return count * each / (time.perf_counter() - began), seconds

@@ -1,0 +1,121 @@
+"""Which node of a cluster holds which slot: redis-py asks and remembers, refreshed when a node says otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from redis.asyncio.cluster import RedisCluster
+from redis.exceptions import MovedError, RedisClusterException, RedisError
+
+from ledger.errors import SetupError
+from ledger.stores.link import LinkError, refusal_in
+
+log = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+
+_FAILURES = (RedisError, RedisClusterException, OSError)
+"""redis-py's error of a whole cluster is none of its other errors."""
+
+
+class Topology:
+    """The nodes as far as they are known. `make` gives a client that knows only the URL's nodes."""
+
+    def __init__(self, make: Callable[[], RedisCluster]) -> None:
+        self._make = make
+        self._cluster = make()
+        self._known = False
+        self._primaries: list[Address] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self.changed: list[Callable[[], None]] = []
+
+    async def address_of(self, slot: int | None) -> Address:
+        """The node that holds a slot, or for None any that holds some. Raises LinkError."""
+        if slot is None:
+            return (await self.primaries())[0]
+        if not self._known:
+            await self.refresh()
+        holders = self._cluster.nodes_manager.slots_cache.get(slot)
+        if not holders:
+            await self.refresh()
+            raise LinkError(f"no node of the cluster holds slot {slot}", sent=False)
+        return (str(holders[0].host), int(holders[0].port))
+
+    async def primaries(self) -> list[Address]:
+        """The nodes that hold slots, in a fixed order. Raises LinkError."""
+        if not self._known:
+            await self.refresh()
+        if self._primaries is None:
+            # The slots of one range share one list of holders.
+            holders = {id(nodes): nodes for nodes in self._cluster.nodes_manager.slots_cache.values() if nodes}
+            self._primaries = sorted({(str(nodes[0].host), int(nodes[0].port)) for nodes in holders.values()})
+        return self._primaries
+
+    async def refresh(self) -> None:
+        """Ask the nodes anew; many who want that at once share one answer. Raises LinkError when none answers."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._learn(), name="ledger topology")
+            self._refreshing.add_done_callback(_retrieve)
+        await asyncio.shield(self._refreshing)
+
+    async def moved(self, error: MovedError, told_by: Address) -> None:
+        """A node said where a slot has gone."""
+        manager = self._cluster.nodes_manager
+        if not error.host or error.slot_id not in manager.slots_cache:
+            # A node that does not know its own name tells a port only.
+            log.info("node %s:%s says that slot %s has moved; looking where to", *told_by, error.slot_id)
+            await self.refresh()
+            return
+        await manager.move_slot(error)
+        self._tell()
+
+    async def close(self) -> None:
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            with suppress(asyncio.CancelledError, LinkError, SetupError):
+                await self._refreshing
+        await _close(self._cluster)
+
+    async def _learn(self) -> None:
+        try:
+            await self._cluster.nodes_manager.initialize()
+        except _FAILURES as error:
+            await self._begin_anew(error)
+        self._known = True
+        self._tell()
+
+    async def _begin_anew(self, error: Exception) -> None:
+        """None of the nodes that were found once is there any more: perhaps the URL's names lead to others now."""
+        fresh = self._make()
+        try:
+            await fresh.nodes_manager.initialize()
+        except _FAILURES as again:
+            await _close(fresh)
+            if "Cluster mode is not enabled" in str(again):
+                raise SetupError("this server is no node of a cluster; write redis:// in the URL") from again
+            raise LinkError(
+                f"no node of the cluster answers: {again}", sent=False, refused=refusal_in(again)
+            ) from error
+        gone, self._cluster = self._cluster, fresh
+        await _close(gone)
+
+    def _tell(self) -> None:
+        self._primaries = None
+        for listener in self.changed:
+            listener()
+
+
+async def _close(cluster: RedisCluster) -> None:
+    # Known nodes and those to begin with may be different objects for the same address.
+    for nodes in ("nodes_cache", "startup_nodes"):
+        with suppress(*_FAILURES):
+            await cluster.nodes_manager.aclose(nodes)
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Whoever waited may be gone; asyncio complains of an error that nobody looked at."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,127 @@
+"""How safe a grant or an allow must be before it counts, and what a server's settings make of that (`WAIT`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from ledger.errors import InputError
+
+WAIT_MS_DEFAULT: Final = 1000
+WAIT_MS_MAX: Final = 60_000
+WAIT_REPLICAS_MAX: Final = 16
+
+_NAMES: Final = ("wait_replicas", "wait_ms", "wait_aof")
+
+
+class Durability(msgspec.Struct, frozen=True, kw_only=True):
+    """What must have a grant or an allow before it counts; by default only the primary, as its own settings have it.
+
+    `wait_replicas` replicas within `wait_ms`, and with `wait_aof` the primary's disk: fewer, or later, is in doubt and
+    never an allow. The write itself is not taken back.
+    """
+
+    wait_replicas: int = 0
+    wait_ms: int = WAIT_MS_DEFAULT
+    wait_aof: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.wait_replicas <= WAIT_REPLICAS_MAX:
+            raise InputError(f"`wait_replicas={self.wait_replicas}` cannot be had; from 0 to {WAIT_REPLICAS_MAX}")
+        if not 0 < self.wait_ms <= WAIT_MS_MAX:
+            raise InputError(f"`wait_ms={self.wait_ms}` cannot be had; from 1 to {WAIT_MS_MAX}")
+
+    @property
+    def is_demanding(self) -> bool:
+        """Whether anything has to be waited for."""
+        return self.wait_replicas > 0 or self.wait_aof
+
+    def commands(self) -> tuple[tuple[str | int, ...], ...]:
+        """What is sent right behind a write, on the same connection."""
+        waits: list[tuple[str | int, ...]] = []
+        if self.wait_replicas:
+            waits.append(("WAIT", self.wait_replicas, self.wait_ms))
+        if self.wait_aof:
+            waits.append(("WAITAOF", 1, 0, self.wait_ms))
+        return tuple(waits)
+
+    def shortfall(self, replies: Sequence[Any]) -> str | None:
+        """What the answers to `commands` lack; None when the write is as safe as it has to be."""
+        left = list(replies)
+        if self.wait_replicas:
+            reached = left.pop(0)
+            if not isinstance(reached, int) or reached < self.wait_replicas:
+                what = f"{reached} of" if isinstance(reached, int) else f"{reached}: fewer than"
+                return f"{what} {self.wait_replicas} replicas have it after {self.wait_ms} ms"
+        if self.wait_aof:
+            synced = left.pop(0)
+            if not isinstance(synced, list) or int(synced[0]) < 1:
+                return f"the server's disk does not have it after {self.wait_ms} ms"
+        return None
+
+
+def durability_in(url: str) -> tuple[str, Durability]:
+    """A URL without the settings in its query, and these. Raises InputError for one that cannot be read."""
+    if not any(f"{name}=" in url for name in _NAMES):
+        return url, Durability()
+    address, _, query = url.partition("?")
+    pairs = parse_qsl(query, keep_blank_values=True)
+    given = {name: _number(name, value) for name, value in pairs if name in _NAMES}
+    rest = urlencode([pair for pair in pairs if pair[0] not in _NAMES])
+    durability = Durability(
+        wait_replicas=given.get("wait_replicas", 0),
+        wait_ms=given.get("wait_ms", WAIT_MS_DEFAULT),
+        wait_aof=bool(given.get("wait_aof", 0)),
+    )
+    return f"{address}?{rest}" if rest else address, durability
+
+
+def _number(name: str, value: str) -> int:
+    if not value.isdecimal():
+        raise InputError(f"`{name}={value}` in the URL is not a whole number")
+    return int(value)
+
+
+def shortcomings(facts: Mapping[str, str], durability: Durability) -> list[str]:
+    """Why this server cannot give what is demanded of it. `facts` are those of INFO."""
+    if not durability.wait_aof:
+        return []
+    if facts.get("aof_enabled") == "0":
+        return ["wait_aof is demanded, and the server keeps no append-only file; set appendonly yes"]
+    if "valkey_version" not in facts and _version(facts.get("redis_version", "0")) < (7, 2):
+        return ["wait_aof needs Redis 7.2 or newer, or a Valkey"]
+    return []
+
+
+def advice(facts: Mapping[str, str], durability: Durability) -> list[str]:
+    """What a failover, or a crash of a machine, can lose on this server, each with the setting that ends it.
+
+    `facts` are those of INFO, and of CONFIG GET as `config_<name>`, where the server tells them.
+    """
+    found = []
+    replicas = int(facts.get("connected_slaves", "0"))
+    if facts.get("role", "master") == "master":
+        if replicas < durability.wait_replicas:
+            found.append(
+                f"{replicas} replicas are connected and grants wait for {durability.wait_replicas}: "
+                "each is in doubt until there are more; start them"
+            )
+        if replicas and not durability.wait_replicas:
+            found.append("a failover may lose a grant that was acknowledged; put wait_replicas=1 into the URL")
+        if replicas and facts.get("config_min-replicas-to-write") == "0":
+            found.append(
+                "a primary that is cut off goes on taking writes that will be lost; set min-replicas-to-write 1"
+            )
+    policy = facts.get("config_appendfsync")
+    if policy not in (None, "always") and not durability.wait_aof:
+        found.append(
+            f"appendfsync is {policy}: a crash of the machine loses what is not synced; set appendfsync always"
+        )
+    return found
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())

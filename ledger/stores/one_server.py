@@ -1,0 +1,37 @@
+"""One server, or the primary that sentinels name: one address at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from redis.asyncio.connection import AbstractConnection
+
+from ledger.stores.bells import Bells
+from ledger.stores.confirmed_link import ConfirmedLink
+from ledger.stores.keys import Keys
+from ledger.stores.link import Link
+from ledger.stores.servers import Commands, Revive, WakeUps
+
+Connect = Callable[[], AbstractConnection]
+
+
+class OneServer:
+    """`ledger.stores.servers.Servers` over connections that are all made in the same way."""
+
+    def __init__(
+        self, connect: Connect, *, link: type[Link] = Link, close: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._connect = connect
+        self._link = link
+        self._close = close
+
+    def commands(self, answer_seconds: float, *, confirmed: bool = False) -> Commands:
+        link = self._link(self._connect, answer_seconds)
+        return ConfirmedLink(link) if confirmed else link
+
+    def wake_ups(self, keys: Keys, revive: Revive | None) -> WakeUps:
+        return Bells(self._connect, keys, revive)
+
+    async def close(self) -> None:
+        if self._close is not None:
+            await self._close()

@@ -1,0 +1,127 @@
+"""One subscriber connection to one server, made again after it broke, for any number of channels."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import RedisError, ResponseError
+
+log = logging.getLogger(__name__)
+
+RECONNECT_SECONDS_FIRST = 0.05
+RECONNECT_SECONDS_MAX = 2.0
+GREETING_SECONDS = 5.0
+PING_SECONDS = 10.0
+"""A subscriber that hears nothing asks whether the server is still there; no answer until the next ask: reconnect."""
+
+Heard = Callable[[list[Any]], None]
+Refused = Callable[[ResponseError], bool]
+Broken = Callable[[], Awaitable[None]]
+
+
+class Subscriber:
+    """Subscribes to its channels whenever it connects; every message and confirmation goes to `heard`.
+
+    `refused` judges a refusal (of a subscription): False means that the connection is of no use any more. `broken` is
+    called between two connections.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], AbstractConnection],
+        heard: Heard,
+        *,
+        refused: Refused | None = None,
+        broken: Broken | None = None,
+    ) -> None:
+        self._make = connect
+        self._tell = heard
+        self._refused = refused
+        self._broken = broken
+        self._connection: AbstractConnection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._heard = False
+        self.channels: dict[str, None] = {}
+
+    async def add(self, channel: str) -> None:
+        """Subscribe, now or as soon as there is a connection."""
+        self.channels[channel] = None
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="ledger bells")
+        else:
+            await self._send("SSUBSCRIBE", channel)
+
+    async def drop(self, channel: str) -> None:
+        """End a subscription; its confirmation is heard too."""
+        if channel in self.channels:
+            del self.channels[channel]
+            await self._send("SUNSUBSCRIBE", channel)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _send(self, *command: str) -> None:
+        if self._connection is not None:
+            with suppress(RedisError, OSError):
+                await self._connection.send_command(*command, check_health=False)
+
+    async def _run(self) -> None:
+        pause = RECONNECT_SECONDS_FIRST
+        while True:
+            connection = self._make()
+            try:
+                # A server that hangs takes connections and never greets.
+                async with asyncio.timeout(GREETING_SECONDS):
+                    await connection.connect()  # type: ignore[no-untyped-call]
+                self._connection = connection
+                for channel in list(self.channels):
+                    await connection.send_command("SSUBSCRIBE", channel, check_health=False)
+                pause = RECONNECT_SECONDS_FIRST
+                await self._hear(connection)
+            except (RedisError, OSError) as error:
+                log.info("wake-ups are interrupted (%s); connecting again", error)
+            finally:
+                self._connection = None
+                with suppress(RedisError, OSError):
+                    await connection.disconnect(nowait=True)
+            if self._broken is not None:
+                await self._broken()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RECONNECT_SECONDS_MAX)
+
+    async def _hear(self, connection: AbstractConnection) -> None:
+        pinger = asyncio.create_task(self._ping(connection), name="ledger bells ping")
+        try:
+            while True:
+                try:
+                    message = await connection.read_response(disable_decoding=True, timeout=math.inf)
+                except ResponseError as refusal:
+                    if self._refused is None or not self._refused(refusal):
+                        raise
+                    continue
+                self._heard = True
+                if isinstance(message, list) and len(message) >= 3:
+                    self._tell(message)
+        finally:
+            pinger.cancel()
+
+    async def _ping(self, connection: AbstractConnection) -> None:
+        while True:
+            self._heard = False
+            with suppress(RedisError, OSError):
+                await connection.send_command("PING", check_health=False)
+            await asyncio.sleep(PING_SECONDS)
+            if not self._heard:
+                # Closing the socket makes the reader fail, which leads to a new connection.
+                await connection.disconnect(nowait=True)
+                return

@@ -1,0 +1,97 @@
+"""Who counts as there, and what that costs the log."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger import Ledger
+from ledger.connection import RENEW_SECONDS
+from ledger.limits import LEASE_MS
+from ledger.policy import dialects
+from ledger.policy.opencode import OpenCodePolicy
+from ledger.testing import TestClock
+from tests.api.actors import ANN, OpenLedger, events_of, pend, pending_ids
+
+
+async def test_who_only_follows_the_log_is_no_client(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    events = session.events()
+    assert (await anext(events)).type == "session_opened"
+    following = asyncio.ensure_future(anext(events))
+    asked = await pend(session, "call_1")
+    assert (asked.request.tier, asked.request.present) == ("unattended", ())
+    assert (await following).type == "asked"
+
+
+def test_a_lease_lasts_thirty_seconds_and_is_renewed_every_ten() -> None:
+    assert (LEASE_MS, RENEW_SECONDS) == (30_000, 10)
+
+
+async def test_renewing_a_lease_keeps_a_client_there_and_writes_nothing(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1")
+    connection = await session.connect("phone", actor=ANN)
+    before = (await session.state()).version
+    for _ in range(5):
+        clock.advance("29s")
+        await connection.renew()
+    assert (await session.state()).version == before
+    assert (await pend(session, "call_1")).request.tier == "attended"
+
+
+async def test_opening_the_inbox_is_written_only_to_sessions_where_something_waits(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    waiting, quiet = await ledger.session("ses_1"), await ledger.session("ses_2")
+    await pend(waiting, "call_1")
+    await ledger.connect_inbox("laptop", actor=ANN)
+    assert await events_of(waiting) == ["session_opened", "asked", "client_connected", "lock_taken"]
+    assert await events_of(quiet) == ["session_opened"]
+
+
+async def test_opening_the_inbox_gives_what_waits_unattended_its_time_again(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1")
+    await pend(session, "call_1")
+    clock.advance("6d")
+    await ledger.connect_inbox("laptop", actor=ANN)
+    [pending] = await session.pending()
+    assert pending.request.deadline_ms == clock.now_ms() + 7 * 86_400_000
+
+
+async def test_the_inbox_is_shown_what_waits_in_order_of_asking_whichever_the_session(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    order = ["ses_2", "ses_3", "ses_1", "ses_2"]
+    for number, session_id in enumerate(order):
+        await pend(await ledger.session(session_id), f"call_{number}", f"ls {number}")
+        clock.advance("1s")
+    replayed = await ledger.connect_inbox("laptop", actor=ANN)
+    assert [(one.session, one.request.request_id, one.is_replay) for one in replayed] == [
+        (session_id, f"call_{number}", True) for number, session_id in enumerate(order)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "left"), [("opencode", []), ("brutus", []), ("betcode", ["call_2"]), ("codelia", ["call_2"])]
+)
+async def test_a_reject_takes_along_what_its_dialects_source_takes_along(
+    open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch, dialect: str, left: list[str]
+) -> None:
+    # Dialects that are still to come are judged as the one that is there: their cascades are settled already.
+    monkeypatch.setattr(dialects, "DIALECTS", {dialect: OpenCodePolicy})
+    session = await (await open_ledger()).session("ses_1", dialect=dialect)
+    for request_id in ("call_1", "call_2"):
+        await pend(session, request_id, f"ls {request_id}")
+    await session.reply("call_1", "reject")
+    assert await pending_ids(session) == left
+
+
+async def test_who_attaches_in_another_dialect_changes_no_cascade_of_the_session(
+    open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialects, "DIALECTS", {"opencode": OpenCodePolicy, "betcode": OpenCodePolicy})
+    ledger = await open_ledger()
+    await ledger.session("ses_1", rules=[])
+    session = await ledger.session("ses_1", dialect="betcode")
+    assert (await session.state()).settings.cascade_reject == "session"

@@ -1,0 +1,63 @@
+"""The bench runs, and writes the figures that its documentation names. How large they are is not a test's business."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.report import Rounds, percentile
+from tests.support.processes import ROOT
+
+ROW_KEYS = {
+    "name",
+    "what",
+    "fsync",
+    "value",
+    "unit",
+    "base",
+    "base_value",
+    "ratio",
+    "relation",
+    "target",
+    "holds",
+}
+
+
+def test_a_quick_run_of_one_part_prints_its_table_and_writes_the_documented_keys(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "bench", "--quick", "--only", "lone", "--json", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    heading, *lines = done.stdout.splitlines()
+    assert heading.split() == ["name", "what", "fsync", "measured", "compared", "with", "ratio", "target", "holds"]
+    assert [line.split()[0] for line in lines] == ["lone"] * 4
+
+    run: dict[str, Any] = json.loads(file.read_text())
+    assert set(run) == {"version", "quick", "rounds", "server", "python", "processors", "rows"}
+    assert (run["version"], run["quick"], run["rounds"]) == (1, True, 2)
+    assert [set(row) for row in run["rows"]] == [ROW_KEYS] * 4
+    assert [(row["fsync"], row["base"], row["target"]) for row in run["rows"]] == [
+        ("everysec", "script floor", 1.25),
+        ("everysec", "floor", 2.5),
+        ("always", "script floor", 1.25),
+        ("always", "floor", 1.6),
+    ]
+
+
+def test_ratios_are_taken_within_a_round_so_that_a_slow_moment_slows_both() -> None:
+    rounds = Rounds("lone")
+    for ours, floor in ((20.0, 10.0), (400.0, 100.0), (30.0, 10.0)):
+        rounds.add("always", "ledger", ours)
+        rounds.add("always", "floor", floor)
+    row = rounds.compared("an ask", "always", "ledger", "us", "floor", at_most=2.5)
+    assert (row.value, row.base_value, row.ratio, row.relation, row.holds) == (30.0, 10.0, 3.0, "at most", False)
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(0, 1), (50, 51), (99, 100), (100, 100)])
+def test_a_percentile_is_a_value_that_was_measured(percent: float, expected: float) -> None:
+    assert percentile([float(i) for i in range(100, 0, -1)], percent) == expected

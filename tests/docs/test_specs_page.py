@@ -1,0 +1,159 @@
+"""The pages that say where each section of the specifications, and each rule, is kept: nothing missing, nothing stale.
+
+The specifications are not part of the project; their headings are, in `tests/data/spec-headings.json`.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.support.command_line import ROOT
+
+SPECS_PAGE: Final = (ROOT / "docs/reference/specs.md").read_text(encoding="utf-8")
+RULES_PAGE: Final = (ROOT / "docs/reference/rules-of-the-ledger.md").read_text(encoding="utf-8")
+HEADINGS: Final = json.loads((ROOT / "tests/data/spec-headings.json").read_text(encoding="utf-8"))
+DEVIATIONS_LINK: Final = "[deviations](../decisions/deviations.md)"
+
+NOTHING: Final = "nothing to implement"
+NONE: Final = "–"  # noqa: RUF001 - the dash of an empty cell
+
+
+class Row(NamedTuple):
+    """One line of a table: of which page and section, what it is called, and its other cells."""
+
+    page: str
+    section: str
+    name: str
+    cells: tuple[str, ...]
+
+    @property
+    def modules(self) -> list[str]:
+        return [item for item in self._items(-3) if item.startswith("`")]
+
+    @property
+    def planned(self) -> list[str]:
+        return [item for item in self._items(-3) if item.startswith("planned: ")]
+
+    @property
+    def tests(self) -> list[str]:
+        return [item.strip("`") for item in self._items(-2) if item != NONE]
+
+    def _items(self, index: int) -> list[str]:
+        return self.cells[index].split("<br>")
+
+
+def rows(page: str, text: str) -> Iterator[Row]:
+    """All lines of all tables that have the columns `module` and `held by`."""
+    section = ""
+    counts = False
+    for line in text.splitlines():
+        if line.startswith("## "):
+            section, counts = line.removeprefix("## "), False
+        elif not line.startswith("|"):
+            counts = False
+        else:
+            name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            if "held by" in cells:
+                counts = True
+            elif counts and not set(name) <= set("-"):
+                yield Row(page, section, name, tuple(cells))
+
+
+SPECS: Final = list(rows("specs.md", SPECS_PAGE))
+RULES: Final = [row._replace(cells=(*row.cells, NONE)) for row in rows("rules-of-the-ledger.md", RULES_PAGE)]
+EVERY: Final = [*SPECS, *RULES]
+
+
+def named(row: Row) -> str:
+    return f"{row.section}: {row.name}"
+
+
+@cache
+def functions_of(path: Path) -> frozenset[str]:
+    """The tests of a file as pytest names them, without parameters."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    in_classes = {
+        f"{node.name}::{name}" for node in body if isinstance(node, ast.ClassDef) for name in _functions(node.body)
+    }
+    return frozenset(in_classes.union(_functions(body)))
+
+
+def _functions(body: list[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield node.name
+
+
+@cache
+def parameter_texts() -> str:
+    """Where the parameters of the tests that read tables are spelt."""
+    return "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/data").rglob("*.json")))
+
+
+def exists(test: str) -> bool:
+    path, _, name = test.partition("::")
+    name, _, parameter = name.partition("[")
+    # A scenario's own name comes last, after the store that it runs on.
+    own = parameter.removesuffix("]").removeprefix("memory-")
+    return (ROOT / path).is_file() and name in functions_of(ROOT / path) and own in parameter_texts()
+
+
+@pytest.mark.parametrize("spec", HEADINGS)
+def test_every_heading_of_a_specification_is_listed_once_in_its_order(spec: str) -> None:
+    assert [row.name for row in SPECS if row.section == spec] == HEADINGS[spec]["headings"]
+    assert f"*{HEADINGS[spec]['title']}*" in SPECS_PAGE
+
+
+def test_no_table_is_of_anything_but_the_five_specifications() -> None:
+    assert list(dict.fromkeys(row.section for row in SPECS)) == list(HEADINGS)
+    assert len(HEADINGS) == 5
+
+
+def test_both_pages_have_rows() -> None:
+    assert len(SPECS) == sum(len(spec["headings"]) for spec in HEADINGS.values())
+    assert len(RULES) > 50
+
+
+@pytest.mark.parametrize("row", EVERY, ids=named)
+def test_a_row_says_where_it_is_kept_and_by_what(row: Row) -> None:
+    assert len(row.cells) == (4 if row.page == "specs.md" else 3)
+    assert all(row.cells)
+    where = row.cells[-3]
+    assert [item for item in where.split("<br>") if item not in [*row.modules, *row.planned, NOTHING]] == []
+    assert (where == NOTHING) == (not row.modules and not row.planned)
+    assert bool(row.tests) == bool(row.modules), "what is implemented is held by a test, and nothing else is"
+
+
+def test_every_named_module_exists() -> None:
+    modules = {module.strip("`") for row in EVERY for module in row.modules}
+    assert sorted(module for module in modules if not (ROOT / module).is_file()) == []
+
+
+def test_every_named_test_exists() -> None:
+    tests = {test for row in EVERY for test in row.tests}
+    assert sorted(test for test in tests if not exists(test)) == []
+
+
+def test_planned_work_is_explained_and_awaited() -> None:
+    explained = set(re.findall(r"^\| (planned: [^|]+) \|", SPECS_PAGE, flags=re.MULTILINE))
+    assert {planned for row in EVERY for planned in row.planned} == explained
+
+
+def test_a_difference_leads_to_the_page_of_deviations() -> None:
+    differing = [row.cells[-1] for row in SPECS if row.cells[-1] != NONE]
+    assert [cell for cell in differing if not cell.startswith(f"{DEVIATIONS_LINK}: ")] == []
+
+
+@pytest.mark.parametrize("spec", HEADINGS)
+def test_every_specification_that_we_differ_from_has_a_row_that_says_so(spec: str) -> None:
+    deviations = (ROOT / "docs/decisions/deviations.md").read_text(encoding="utf-8")
+    differing = [row for row in SPECS if row.section == spec and row.cells[-1] != NONE]
+    assert bool(differing) == (f"| `{spec}`" in deviations)
