@@ -20,7 +20,9 @@ from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
 from ledger.limits import LEASE_MS, POLICY_BYTES
 from ledger.plugins import Decider, check_deciders, from_entry_points
+from ledger.policy.checking import with_facts
 from ledger.policy.dialects import compile_policy, digest
+from ledger.policy.disk import DiskFacts
 from ledger.policy.model import Layer, Policy, PolicySource, Rule
 from ledger.policy.rules import merge
 from ledger.project import GrantInProject, RevokeInProject
@@ -241,10 +243,10 @@ class Ledger:
         return policy_digest
 
     def compiled(self, source: PolicySource, policy_digest: str) -> Policy:
-        """The compiled form of a policy; made once for each digest."""
+        """The compiled form of a policy, with this machine's files as its facts; made once for each digest."""
         policy = self._policies.get(policy_digest)
         if policy is None:
-            policy = self._policies[policy_digest] = compile_policy(source)
+            policy = self._policies[policy_digest] = with_facts(compile_policy(source), DiskFacts())
         return policy
 
     # --- requests anywhere ------------------------------------------------------------------------------------------

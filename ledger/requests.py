@@ -58,7 +58,7 @@ def make_question(
         patterns=_check_patterns(patterns, "pattern"),
         tool_name=None if tool_name is None else check_name(tool_name, "tool name"),
         input=_check_json(tool_input, "tool input"),
-        cwd=cwd,
+        cwd=_check_cwd(cwd),
     )
     question = Question(
         call=call,
@@ -83,6 +83,9 @@ def request_digest(question: Question) -> str:
         "tool_name": call.tool_name,
         "input": call.input,
     }
+    if call.cwd is not None:
+        # Left out otherwise, so that requests without it keep the digest that they have in logs.
+        asked["cwd"] = call.cwd
     return sha256(canonical_json(asked)).hexdigest()
 
 
@@ -94,6 +97,16 @@ def check_name(value: object, what: str) -> str:
         raise InputError(f"the {what} has {len(value)} characters; 1 to {NAME_LENGTH_CHARS} are taken")
     if not value.isprintable():
         raise InputError(f"the {what} {value!a} holds characters that cannot be shown")
+    return value
+
+
+def _check_cwd(value: str | None) -> str | None:
+    if value is None:
+        return None
+    if not value.startswith("/") or "\0" in value:
+        raise InputError(f"the working directory {value!a} must be an absolute path")
+    if len(_utf8(value, "working directory")) > PATTERN_LENGTH_BYTES:
+        raise InputError(f"the working directory takes more than {PATTERN_LENGTH_BYTES} bytes")
     return value
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from ledger.asking_tools import ToolCalls, ToolRequest, tool_requests
 from ledger.connection import Connection
 from ledger.durations import check_duration_ms
 from ledger.errors import InDoubtError, StoreError
@@ -57,7 +58,7 @@ RECHECKS_MAX = 16
 """How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
 
 
-class Session:
+class Session(ToolCalls):
     """One session of a ledger. Made by `Ledger.session`; safe to use from many tasks at once."""
 
     def __init__(self, ledger: Ledger, session_id: str) -> None:
@@ -128,9 +129,13 @@ class Session:
         tool_input: Any = None,
         agent: str | None = None,
         parent: str | None = None,
+        cwd: str | None = None,
         actor: Actor | str | None = None,
     ) -> Result:
-        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError."""
+        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.
+
+        `cwd` is where the call would run, an absolute path; without it that is the session's.
+        """
         question = make_question(
             permission,
             patterns,
@@ -141,6 +146,7 @@ class Session:
             tool_input=tool_input,
             agent=agent,
             parent=parent,
+            cwd=cwd,
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
         who = self._ledger.actor(agent if actor is None else actor, "agent")
@@ -156,6 +162,14 @@ class Session:
             return result
         project = await self._project_stream(self._stream.state) if result.request.rests_on_project else None
         return await safe_result(result, self._stream, project)
+
+    async def tool_requests(
+        self, tool_name: str, tool_input: Mapping[str, Any], *, request_id: str, cwd: str | None = None
+    ) -> tuple[ToolRequest, ...]:
+        """What a call of a tool asks, in order; the last request is the call itself. Raises InputError."""
+        state = await self._folded()
+        where = state.cwd if cwd is None else cwd
+        return tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
 
     async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try again when another process has changed the session's rules or clients; by then this one has read them."""

@@ -211,6 +211,9 @@ class SyncSession(_Face[Session]):
 
     ask = _blocking(Session.ask)
     submit = _blocking(Session.submit)
+    ask_tool = _blocking(Session.ask_tool)
+    submit_tool = _blocking(Session.submit_tool)
+    tool_requests = _blocking(Session.tool_requests)
     wait = _blocking(Session.wait)
     reply = _blocking(Session.reply)
     cancel = _blocking(Session.cancel)

@@ -9,3 +9,6 @@ RULE_COUNT: Final = 10_000
 
 LAYER_COUNT: Final = 64
 """Layers of one policy."""
+
+QUESTION_BYTES: Final = 16 * 1024 * 1024
+"""One line of `policy check`; a command line in it that is longer than the analysis reads is asked, not refused."""

@@ -15,6 +15,7 @@ from ledger.policy.jsonc import Document, JsonSyntaxError, parse
 from ledger.policy.model import Layer
 
 _SECTIONS: Final = ("tools", "permission")
+_AGENT_KEYS: Final = ("agent", "mode")
 
 
 def load_rules(path: str | os.PathLike[str], *, name: str = "rules") -> Layer:
@@ -24,17 +25,26 @@ def load_rules(path: str | os.PathLike[str], *, name: str = "rules") -> Layer:
     `name` is the layer's name. Raises PolicyError with the file and, where it is known, the line.
     """
     file = os.fspath(path)
-    document = _parse(file, _read(file))
+    document = parse_document(file, read_text(file), comments=file.endswith(".jsonc"))
     if isinstance(document.value, list):
         rules = as_rules(document.value, Origin(name, file, document.lines))
         return Layer(name, rules=rules, file=file)
+    layer = config_layer(document, file, name)
+    if not layer.config:
+        raise PolicyError(f"{shown(file)} has neither `permission` nor `tools`, so it sets no rule", file=file)
+    return layer
+
+
+def config_layer(document: Document, file: str, name: str, *, trusted: bool = True) -> Layer:
+    """The layer of a configuration; one without rules has an empty configuration. Raises PolicyError."""
     config = _permission_parts(document.value, file)
     lines = {where: line for where, line in document.lines.items() if _concerns_permissions(where)}
     _check(config, Origin(name, file, lines))
-    return Layer(name, config=config, file=file, lines=lines)
+    return Layer(name, config=config, file=file, trusted=trusted, lines=lines)
 
 
-def _read(file: str) -> str:
+def read_text(file: str) -> str:
+    """The whole of a file. Raises PolicyError for one that is missing, unreadable, too large or not UTF-8."""
     try:
         with Path(file).open("rb") as stream:
             content = stream.read(POLICY_BYTES + 1)
@@ -50,9 +60,10 @@ def _read(file: str) -> str:
         raise PolicyError(f"{shown(file)} line {line}: the file is not UTF-8", file=file, line=line) from None
 
 
-def _parse(file: str, text: str) -> Document:
+def parse_document(file: str, text: str, *, comments: bool) -> Document:
+    """The value of a file, with lines. Raises PolicyError with file and line."""
     try:
-        return parse(text, comments=file.endswith(".jsonc"))
+        return parse(text, comments=comments)
     except JsonSyntaxError as problem:
         text = f"{shown(file)} line {problem.line}: {problem.text}"
         raise PolicyError(text, file=file, line=problem.line) from None
@@ -62,11 +73,10 @@ def _permission_parts(config: Any, file: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise PolicyError(f"{shown(file)} must hold an object with `permission`, or a list of rules", file=file)
     kept = {key: config[key] for key in _SECTIONS if key in config}
-    if isinstance(agents := config.get("agent"), dict):
-        sections = {agent: _permission_members(section) for agent, section in agents.items()}
-        kept |= {"agent": sections} if any(sections.values()) else {}
-    if not kept:
-        raise PolicyError(f"{shown(file)} has neither `permission` nor `tools`, so it sets no rule", file=file)
+    for key in _AGENT_KEYS:
+        if isinstance(agents := config.get(key), dict):
+            sections = {agent: _permission_members(section) for agent, section in agents.items()}
+            kept |= {key: sections} if any(sections.values()) else {}
     return kept
 
 
@@ -76,7 +86,7 @@ def _permission_members(section: Any) -> Any:
 
 def _concerns_permissions(where: str) -> bool:
     keys = where.split("/")[1:]
-    if keys[:1] == ["agent"]:
+    if keys[:1] in (["agent"], ["mode"]):
         keys = keys[2:]
     return keys[:1] in (["permission"], ["tools"])
 
@@ -87,7 +97,8 @@ def _check(config: Mapping[str, Any], origin: Origin, keys: tuple[str, ...] = ()
         read_section(config["permission"], origin, (*keys, "permission"))
     if "tools" in config:
         read_tools(config["tools"], origin, (*keys, "tools"))
-    for agent, section in config.get("agent", {}).items():
-        if not isinstance(section, Mapping):
-            raise origin.problem(f"the section of the agent {shown(agent)} must be an object", ("agent", agent))
-        _check(section, origin, (*keys, "agent", agent))
+    for key in _AGENT_KEYS:
+        for agent, section in config.get(key, {}).items():
+            if not isinstance(section, Mapping):
+                raise origin.problem(f"the section of the agent {shown(agent)} must be an object", (key, agent))
+            _check(section, origin, (*keys, key, agent))

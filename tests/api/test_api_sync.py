@@ -70,7 +70,7 @@ def until_pending(session: SyncSession, *request_ids: str) -> None:
 
 
 def public(cls: type) -> set[str]:
-    return {name for name in vars(cls) if not name.startswith("_")}
+    return {name for name in dir(cls) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ orders, compats = st.sampled_from(["insertion", "key-length"]), st.sampled_from(
 
 
 def source(ruleset: list[Rule], **options: str) -> PolicySource:
+    # What hardened adds to a `bash` pattern is compared in tests/policy/opencode.
+    options = {"profile": "faithful", "compat": "v2", **options}
     return PolicySource(layers=(Layer("rules", rules=tuple(ruleset)),), options=options)
 
 

@@ -153,7 +153,7 @@ def test_a_call_without_patterns_is_allowed() -> None:
 
 def test_a_tool_whose_input_nobody_turned_into_patterns_is_asked_and_no_grant_lifts_it() -> None:
     judge, grant = policy(config("allow")), Grant("g", "*", "*")
-    judged = judge.evaluate(Call("bash", tool_name="bash", input={"command": "rm -rf /"}), [grant])
+    judged = judge.evaluate(Call("bash", tool_name="bash", input={"script": "rm -rf /"}), [grant])
     assert (judged.verdict, judged.parts) == (ASK, (Part("bash", ASK, liftable=False),))
     assert not judge.lifts(grant, "bash", judged.parts[0])
 
@@ -237,7 +237,15 @@ def test_the_disabled_tools_are_those_of_all_layers() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"profil": "x"}, "the opencode dialect has no option `profil`; it has edition, order, compat, agent, home"),
+        (
+            {"profil": "x"},
+            "the opencode dialect has no option `profil`; it has profile, edition, order, compat, agent, home, defaults, "
+            "cwd, worktree, sandbox_root, data, tmp, fs",
+        ),
+        ({"profile": "strict"}, "the option `profile` must be `hardened` or `faithful`, not `strict`"),
+        ({"defaults": 1}, "the option `defaults` must be true or false, not `1`"),
+        ({"cwd": "here"}, "the option `cwd` must be an absolute path, not `here`"),
+        ({"fs": []}, "the option `fs` must be an object from path to fact, not `[]`"),
         ({"edition": "2"}, "the option `edition` must be `current` or `opencode.md`, not `2`"),
         ({"order": True}, "the option `order` must be `insertion` or `key-length`, not `True`"),
         ({"compat": "v3"}, "the option `compat` must be `v1` or `v2`, not `v3`"),

@@ -7,6 +7,7 @@ from workers.cli.lazy import LazyGroup, Listed
 ASKING = "Ask and answer"
 LOOKING = "Look back"
 CHECKING = "Check and keep"
+RULES = "Rules"
 RUNNING = "Run"
 
 COMMANDS = {
@@ -28,6 +29,7 @@ COMMANDS = {
     "rebuild": Listed("workers.cli.rebuild:rebuild", "Build all views anew from the streams.", CHECKING),
     "streams": Listed("workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING),
     "doctor": Listed("workers.cli.doctor:doctor", "Check the server, and say what would lose data.", CHECKING),
+    "policy": Listed("workers.cli.policy:policy", "What rules say, why, and what is wrong with them.", RULES),
     "demo": Listed("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
     "up": Listed("workers.cli.run:up", "Run server, expiry worker and projector until Ctrl-C.", RUNNING),
     "worker": Listed("workers.cli.run:worker", "Run one worker: expiry or projector.", RUNNING),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,8 +13,10 @@ import click
 from ledger import Ledger, Result, Session, Timeouts
 from ledger.durations import SECOND_MS
 from ledger.errors import InputError
-from ledger.ids import check_id
-from ledger.policy import PolicySource, load_rules
+from ledger.ids import check_id, new_request_id
+from ledger.policy import PolicySource
+from ledger.policy.asked import OPTIONS
+from ledger.policy.files import load_layer
 from ledger.session.state import SessionState
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.exits import OF_OUTCOME
@@ -80,6 +83,10 @@ def _question(asking: Asking) -> dict[str, Any]:
         raise click.UsageError("--input needs --tool NAME")
     if asking.permission is None and (asking.tool is None or tool_input is None):
         raise click.UsageError("say PERMISSION and PATTERN, or --tool NAME with --input JSON")
+    if asking.permission is None and asking.always:
+        raise click.UsageError(
+            "--always needs PERMISSION and PATTERN; for a tool the rules say what an `always` grants"
+        )
     # No pattern is nothing to judge, which rules allow: whoever types none has forgotten it.
     if asking.permission is not None and not asking.patterns:
         raise click.UsageError(f"say at least one PATTERN after `{asking.permission}` (`*` is any use of it)")
@@ -132,11 +139,34 @@ async def ask(
     question = _question(asking)
     waiting = _Waiting.read(no_wait, timeout)
     session = await _open(ledger, asking.session, opening)
-    result = await session.submit(**question, request_id=request_id, actor=local_actor())
-    if result.outcome is None and waiting.wants:
-        result = await _wait(session, result, asking, waiting.seconds, quiet=output.as_json)
+    request_id = new_request_id() if request_id is None else request_id
+    submit = _submitting(session, asking, question, request_id)
+    result = await submit()
+    while result.outcome is None and waiting.wants:
+        result = await _wait(session, result, asking, waiting.seconds, request_id, quiet=output.as_json)
+        if not result.allowed or result.request_id == request_id:
+            break
+        # What had to be allowed first is: now the call itself.
+        result = await submit()
     _print(output, result)
     return OF_OUTCOME[result.outcome]
+
+
+def _submitting(
+    session: Session, asking: Asking, question: dict[str, Any], request_id: str
+) -> Callable[[], Awaitable[Result]]:
+    """Asking, or going on with it: a tool alone is asked as its dialect does, what must be allowed first included."""
+    if asking.permission is not None or asking.tool is None:
+        return lambda: session.submit(**question, request_id=request_id, actor=local_actor())
+    shared = {name: question[name] for name in ("metadata", "agent")}
+    return lambda: session.submit_tool(
+        question["tool_name"],
+        question["tool_input"],
+        request_id=request_id,
+        cwd=str(Path.cwd()),
+        actor=local_actor(),
+        **shared,
+    )
 
 
 async def _open(ledger: Ledger, session_id: str, opening: Opening) -> Session:
@@ -161,12 +191,10 @@ def _policy(opening: Opening) -> PolicySource | None:
     if opening.rules is None:
         return None
     dialect = opening.dialect or "opencode"
-    options: dict[str, Any] = {}
-    if dialect == "opencode":
-        options["home"] = str(Path.home())
-        if opening.agent is not None:
-            options["agent"] = opening.agent
-    return PolicySource(dialect=dialect, layers=(load_rules(opening.rules),), options=options)
+    known = OPTIONS.get(dialect, ())
+    said = {"home": str(Path.home()), "cwd": str(Path.cwd()), "agent": opening.agent}
+    options = {name: value for name, value in said.items() if name in known and value is not None}
+    return PolicySource(dialect=dialect, layers=(load_layer(dialect, opening.rules),), options=options)
 
 
 def _timeouts(state: SessionState, opening: Opening) -> Timeouts | None:
@@ -189,16 +217,18 @@ def _in_seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / SECOND_MS
 
 
-async def _wait(session: Session, asked: Result, asking: Asking, timeout: float | None, *, quiet: bool) -> Result:
+async def _wait(
+    session: Session, asked: Result, asking: Asking, timeout: float | None, request_id: str, *, quiet: bool
+) -> Result:
     if not quiet:
         talk(f"waiting for an answer to {asked.request_id}, e.g. `permission-ledger reply {asked.request_id} once`")
     try:
         result = await session.wait(asked.request_id, timeout)
     except asyncio.CancelledError:
-        talk(f"the request stays pending; wait for it again with: {_again(asking, asked.request_id)}")
+        talk(f"the request stays pending; wait for it again with: {_again(asking, request_id)}")
         raise
     if result.outcome is None and not quiet:
-        talk(f"hint: wait for it again with: {_again(asking, asked.request_id)}")
+        talk(f"hint: wait for it again with: {_again(asking, request_id)}")
     return result
 
 

@@ -31,7 +31,11 @@ def commands() -> Iterator[tuple[str, click.Command]]:
             waiting.append((name, command))
     for name, command in waiting:
         if isinstance(command, click.Group):
-            waiting += [(f"{name} {inner}", found) for inner, found in command.commands.items()]
+            inside = click.Context(command)
+            for inner in command.list_commands(inside):
+                found = command.get_command(inside, inner)
+                assert found is not None, f"{name} {inner}"
+                waiting.append((f"{name} {inner}", found))
         else:
             yield name, command
 

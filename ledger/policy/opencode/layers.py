@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -12,23 +11,43 @@ from ledger.policy.config import Section, drop_allows, merge_sections, read_sect
 from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 from ledger.policy.model import Layer, Rule
+from ledger.policy.opencode.builtin import agent_rules, default_rules, tool_output_rules
+from ledger.policy.opencode.names import ACTION_ONLY
+from ledger.policy.opencode.options import Options
 
-Order = Literal["insertion", "key-length"]
 Keys = tuple[str, ...]
+_AGENT_KEYS = ("agent", "mode")
+"""Where sections of agents stand; `mode` is the older name, and what it says comes last."""
 
 
-def configured_rules(
-    layers: tuple[Layer, ...], *, agent: str | None, home: str | None, order: Order
-) -> tuple[Rule, ...]:
+def configured_rules(layers: tuple[Layer, ...], options: Options) -> tuple[Rule, ...]:
     """All rules of all layers, lowest first.
 
-    Configurations that follow one another are merged key by key, then comes the `agent`'s section of them; rules
+    Configurations that follow one another are merged key by key, then comes the agent's section of them; rules
     stand where their layer stands. A layer that is not trusted is never merged, because merging could replace a
-    deny below it. `key-length` sorts the rules of all layers together, as opencode.md's "Last match wins" says.
-    Raises PolicyError.
+    deny below it. With `defaults` the built-in rules come first, and the one for the program's own output after the
+    last configuration, so that rules of a session still come after it. `key-length` sorts the rules of all layers
+    together, as opencode.md's "Last match wins" says. Raises PolicyError.
     """
     if len(layers) > LAYER_COUNT:
         raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+    rules: list[Rule] = []
+    session = 0
+    if options.defaults:
+        folders = options.folders()
+        rules += default_rules(folders) + agent_rules(options.agent or "", folders)
+        session = next((index for index, layer in enumerate(reversed(layers)) if layer.config is not None), len(layers))
+    files = layers[: len(layers) - session]
+    rules += _layer_rules(files, agent=options.agent, home=options.home)
+    if options.defaults:
+        rules += tool_output_rules(folders, rules)
+    rules += _layer_rules(layers[len(files) :], agent=options.agent, home=options.home)
+    if len(rules) > RULE_COUNT:
+        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are taken")
+    return tuple(sorted(rules, key=_key_length) if options.order == "key-length" else rules)
+
+
+def _layer_rules(layers: Sequence[Layer], *, agent: str | None, home: str | None) -> list[Rule]:
     rules: list[Rule] = []
     run: list[Layer] = []
     for layer in layers:
@@ -39,9 +58,7 @@ def configured_rules(
         run.clear()
         rules += _single_rules(_checked(layer), agent=agent, home=home)
     rules += _run_rules(run, agent=agent, home=home)
-    if len(rules) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are taken")
-    return tuple(sorted(rules, key=_key_length) if order == "key-length" else rules)
+    return rules
 
 
 def _key_length(rule: Rule) -> tuple[int, str, int, str]:
@@ -74,7 +91,9 @@ def _run_rules(run: list[Layer], *, agent: str | None, home: str | None) -> tupl
     rules = _merged_rules([(config, origin, ()) for config, origin in files], home)
     if agent is None:
         return rules
-    sections = [(_agent_of(config, agent, origin), origin, ("agent", agent)) for config, origin in files]
+    sections = [
+        (_agent_of(config, key, agent, origin), origin, (key, agent)) for key in _AGENT_KEYS for config, origin in files
+    ]
     return rules + _merged_rules(sections, home)
 
 
@@ -90,8 +109,17 @@ def _merged_rules(parts: Iterable[tuple[Mapping[str, object], Origin, Keys]], ho
             tools = merge_sections(tools, read_tools(config["tools"], origin, (*keys, "tools")))
         if "permission" in config:
             section = read_section(config["permission"], origin, (*keys, "permission"))
+            _refuse_patterns(section, origin, (*keys, "permission"))
             permissions = merge_sections(permissions, section)
     return section_rules(merge_sections(tools, permissions), home=home)
+
+
+def _refuse_patterns(section: Section, origin: Origin, keys: Keys) -> None:
+    """The program does not load a file that gives patterns to these; `*` alone says no more than an action."""
+    for name, value in section.items():
+        if name in ACTION_ONLY and isinstance(value, dict) and value.keys() - {"*"}:
+            text = f"`{name}` takes an action and no patterns; write `allow`, `ask` or `deny`"
+            raise origin.problem(text, (*keys, name))
 
 
 def _config_of(layer: Layer) -> Mapping[str, object]:
@@ -101,11 +129,11 @@ def _config_of(layer: Layer) -> Mapping[str, object]:
     return layer.config
 
 
-def _agent_of(config: Mapping[str, object], agent: str, origin: Origin) -> Mapping[str, object]:
-    agents = config.get("agent", {})
+def _agent_of(config: Mapping[str, object], key: str, agent: str, origin: Origin) -> Mapping[str, object]:
+    agents = config.get(key, {})
     if not isinstance(agents, Mapping):
-        raise origin.problem("`agent` must be an object", ("agent",))
+        raise origin.problem(f"`{key}` must be an object", (key,))
     section = agents.get(agent, {})
     if not isinstance(section, Mapping):
-        raise origin.problem(f"the section of the agent {shown(agent)} must be an object", ("agent", agent))
+        raise origin.problem(f"the section of the agent {shown(agent)} must be an object", (key, agent))
     return section

@@ -1,0 +1,178 @@
+"""A tool call as requests: what its dialect wants allowed first, each asked by itself, then the call.
+
+OpenCode and BRUTUS ask about directories outside the project before the command that touches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from ledger.errors import InputError
+from ledger.events import Actor, ToolRef
+from ledger.ids import check_id, new_request_id
+from ledger.limits import PATTERN_COUNT, PATTERN_LENGTH_BYTES
+from ledger.policy.asked import known_tool, permission_of
+from ledger.policy.model import Call, Evaluation, Policy
+from ledger.requests import check_name, make_question
+from ledger.results import Result
+
+
+class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of a tool call; the fields are arguments of `Session.submit`."""
+
+    permission: str
+    patterns: tuple[str, ...]
+    always: tuple[str, ...]
+    request_id: str
+    cwd: str | None
+    tool_name: str | None = None
+    tool_input: Any = None
+
+    def arguments(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self)
+
+
+def tool_requests(
+    policy: Policy, tool_name: str, tool_input: Any, *, request_id: str, cwd: str | None = None
+) -> tuple[ToolRequest, ...]:
+    """The requests of a tool call in the order in which they are asked; the last one is the call itself.
+
+    Those before it have ids made of `request_id`, so that asking again with it attaches to them too. Raises
+    InputError.
+    """
+    if not isinstance(tool_input, Mapping):
+        raise InputError(f"the input of a tool must be an object, not {type(tool_input).__name__}")
+    dialect = policy.source.dialect
+    tool_name = known_tool(dialect, check_name(tool_name, "tool name"))
+    permission = permission_of(dialect, tool_name)
+    # Checked as `submit` checks it, so that what is judged here and there is the same.
+    call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd).call
+    evaluation = policy.evaluate(call)
+    first = tuple(_first_requests(policy, evaluation, request_id))
+    own = ToolRequest(
+        permission=call.permission,
+        patterns=_shown_patterns(policy, call, evaluation),
+        always=_grantable(evaluation.always),
+        request_id=request_id,
+        cwd=cwd,
+        tool_name=tool_name,
+        tool_input=call.input,
+    )
+    return (*first, own)
+
+
+def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str) -> Iterator[ToolRequest]:
+    for number, call in enumerate(evaluation.ask_first, 1):
+        more = f".{number}" if number > 1 else ""
+        yield ToolRequest(
+            permission=call.permission,
+            patterns=call.patterns,
+            always=_grantable(policy.evaluate(call).always or call.patterns),
+            request_id=check_id(f"{request_id}.{call.permission}{more}", "request id"),
+            cwd=call.cwd,
+        )
+
+
+def _grantable(entries: tuple[str, ...]) -> tuple[str, ...]:
+    """What fits into a grant; what does not is not offered, and an `always` remembers less."""
+    return tuple(entry for entry in entries if _fits(entry))[:PATTERN_COUNT]
+
+
+def _shown_patterns(policy: Policy, call: Call, evaluation: Evaluation) -> tuple[str, ...]:
+    """The texts of the parts, for whoever is asked; none where they do not fit or would be judged as something else."""
+    texts = tuple(dict.fromkeys(part.text for part in evaluation.parts if part.text))
+    if len(texts) > PATTERN_COUNT or not all(map(_fits, texts)):
+        return ()
+    same = policy.evaluate(msgspec.structs.replace(call, patterns=texts)) == evaluation
+    return texts if same else ()
+
+
+def _fits(text: str) -> bool:
+    return len(text.encode("utf-8", "surrogatepass")) <= PATTERN_LENGTH_BYTES
+
+
+class Asks(Protocol):
+    """What asking about a tool needs of a session."""
+
+    async def submit(self, *args: Any, **more: Any) -> Result: ...
+
+    async def wait(self, request_id: str, timeout: float | None = None) -> Result: ...
+
+    async def tool_requests(
+        self, tool_name: str, tool_input: Mapping[str, Any], *, request_id: str, cwd: str | None = None
+    ) -> tuple[ToolRequest, ...]: ...
+
+    async def submit_tool(self, *args: Any, **more: Any) -> Result: ...
+
+
+class ToolCalls:
+    """The part of `Session` that asks about calls of tools."""
+
+    async def ask_tool(
+        self: Asks,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """Ask about a call of a tool as its dialect does, and wait; returns when the call may run.
+
+        What must be allowed first (directories outside the project) is a request of its own, with an id made of
+        `request_id`, and is asked first; the result is that of the call itself. `always` is what the dialect would
+        remember. Raises what `ask` raises.
+        """
+        request_id = new_request_id() if request_id is None else request_id
+        while True:
+            result = await self.submit_tool(
+                tool_name,
+                tool_input,
+                metadata=metadata,
+                request_id=request_id,
+                tool=tool,
+                agent=agent,
+                parent=parent,
+                cwd=cwd,
+                actor=actor,
+            )
+            if result.outcome is None:
+                result = await self.wait(result.request_id)
+            error = result.error()
+            if error is not None:
+                raise error
+            if result.request_id == request_id:
+                return result
+
+    async def submit_tool(
+        self: Asks,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """As `ask_tool` without waiting: the first request that is not allowed yet, or that of the call itself.
+
+        Once somebody has allowed the one that was pending, submitting again with the same `request_id` goes on.
+        """
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        for request in await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd):
+            result = await self.submit(
+                **request.arguments(), metadata=metadata, tool=tool, agent=agent, parent=parent, actor=actor
+            )
+            if not result.allowed:
+                break
+        return result

@@ -1,0 +1,61 @@
+"""How betcode's rules look at one command for the hardened profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.policy.betcode.judge import Judge
+from ledger.policy.betcode.tiers import Matches, decide
+from ledger.policy.model import Verdict
+from ledger.policy.shell import Access, Command, CommandRules, Ruling, Spelling
+from ledger.policy.toolrules.calls import BASH
+from ledger.policy.toolrules.commands import has_wildcard, specifier_words
+from ledger.policy.toolrules.rule import ToolRule
+
+
+class BetCodeCommands(CommandRules):
+    """Rules and grants of one call. Whole-tool denies and asks are the faithful profile's affair, which sees them all."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+
+    def allow(self, command: Command) -> Ruling | None:
+        return self._allowing(command, lambda rule: rule.action is Verdict.ALLOW)
+
+    def allow_exactly(self, command: Command) -> Ruling | None:
+        return self._allowing(command, lambda rule: rule.specifier is not None and not has_wildcard(rule.specifier))
+
+    def _allowing(self, command: Command, wanted: Matches) -> Ruling | None:
+        judge = self.judge
+
+        def matches(rule: ToolRule) -> bool:
+            return rule.action is Verdict.ALLOW and wanted(rule) and judge.allows(rule, command, command)
+
+        decision = decide(judge.rules, matches)
+        if decision is not None:
+            return Ruling(Verdict.ALLOW, decision.refs)
+        ids = tuple(grant_id for grant_id, rule in judge.grants if matches(rule))
+        return Ruling(Verdict.ALLOW, (), ids) if ids else None
+
+    def restrict(self, spelling: Spelling) -> Ruling | None:
+        return self._restricting(lambda rule: self.judge.matching.restricts_words(rule, spelling.words))
+
+    def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        matching = self.judge.matching
+        return self._restricting(
+            lambda rule: rule.specifier is not None and matching.restricts_redirect(rule, (access,), path, directory)
+        )
+
+    def _restricting(self, matches: Matches) -> Ruling | None:
+        decision = decide(self.judge.rules, lambda rule: rule.action is not Verdict.ALLOW and matches(rule))
+        return Ruling(decision.verdict, decision.refs) if decision else None
+
+    def restricted_words(self) -> Sequence[tuple[str, ...]]:
+        return [
+            specifier_words(rule.specifier)
+            for rule in self.judge.rules
+            if rule.tool == BASH and rule.specifier is not None and rule.action is not Verdict.ALLOW
+        ]
+
+    def guards_cd(self) -> bool:
+        return False

@@ -1,0 +1,121 @@
+"""Units judged by tiers, then grants, then ask (betcode.md, "Permission Rule Matching")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ledger.policy.betcode.match import Matching
+from ledger.policy.betcode.tiers import TOP_TIER, Decision, Matches, decide, tier
+from ledger.policy.betcode.units import CommandUnit, FileUnit, Unit
+from ledger.policy.model import Part, RuleRef, Verdict
+from ledger.policy.shell import Command
+from ledger.policy.shell.hardened import peeled, spellings
+from ledger.policy.shell.words import loosen
+from ledger.policy.toolrules.calls import BASH
+from ledger.policy.toolrules.commands import has_wildcard, specifier_words
+from ledger.policy.toolrules.pathrules import governs, is_path_tool
+from ledger.policy.toolrules.rule import ToolRule
+
+Granted = Sequence[tuple[str, ToolRule]]
+
+
+class Judge:
+    """Compiled rules with one call's grants."""
+
+    def __init__(self, rules: Sequence[ToolRule], matching: Matching, grants: Granted = ()) -> None:
+        self.rules, self.matching, self.grants = rules, matching, grants
+
+    def unit(self, unit: Unit) -> tuple[Part, Decision | None]:
+        if isinstance(unit, FileUnit):
+            return self._redirect(unit)
+        return self._command(unit)
+
+    def _command(self, unit: CommandUnit) -> tuple[Part, Decision | None]:
+        forms = {spelling.words for command in (unit.command, *unit.wrapped) for spelling in spellings(command)}
+        inner = peeled(unit.command)
+
+        def matches(rule: ToolRule) -> bool:
+            if rule.action is Verdict.ALLOW:
+                return self.allows(rule, unit.command, inner)
+            whole = rule.specifier is None and self.matching.allows_command(rule, unit.command)
+            return whole or any(self.matching.restricts_words(rule, words) for words in forms)
+
+        decision = decide(self.rules, matches)
+        if decision is not None and decision.verdict is Verdict.ALLOW and all(map(_wild, decision.rules)):
+            near = self._near_miss(unit.command)
+            if near is not None:
+                return Part(unit.text, Verdict.ASK, (near,), liftable=False), None
+        return self._part(unit.text, decision, lambda rule: self.allows(rule, unit.command, inner))
+
+    def allows(self, rule: ToolRule, command: Command, inner: Command) -> bool:
+        if command.assignments or not command.words:
+            return False
+        return self.matching.allows_command(rule, command) or (
+            inner is not command and self.matching.allows_command(rule, inner)
+        )
+
+    def _near_miss(self, command: Command) -> RuleRef | None:
+        """A deny or ask whose words are all there, in another order, makes a wildcard allow ask."""
+        words = {form for word in command.words for form in (word.raw, loosen(word))}
+        for rule in self.rules:
+            if rule.tool == BASH and rule.specifier is not None and rule.action is not Verdict.ALLOW:
+                wanted = specifier_words(rule.specifier)
+                if wanted and all(word in words for word in wanted):
+                    return rule.ref
+        return None
+
+    def _redirect(self, unit: FileUnit) -> tuple[Part, Decision | None]:
+        """A file that a line reads or writes is never allowed by a rule, so the best is ask."""
+
+        def matches(rule: ToolRule) -> bool:
+            return rule.action is not Verdict.ALLOW and self.matching.restricts_redirect(
+                rule, unit.accesses, unit.path, self.matching.cwd
+            )
+
+        decision = decide(self.rules, matches)
+        verdict = decision.verdict if decision else Verdict.ASK
+        return Part(unit.text, verdict, decision.refs if decision else (), liftable=False), decision
+
+    def tool(self, tool: str, value: Any, path: str | None) -> tuple[Part, Decision | None]:
+        """A call of any other tool: one unit."""
+        is_file = is_path_tool(tool)
+
+        def matches(rule: ToolRule) -> bool:
+            if is_file:
+                return self.matching.file_tool(rule, tool, path)
+            return self.matching.other_tool(rule, tool, value)
+
+        decision = decide(self.rules, matches)
+        part, decision = self._part(path or tool, decision, matches)
+        if part.verdict is Verdict.ALLOW and path is None and is_file and self._needs_path(tool):
+            return Part(part.text, Verdict.ASK, liftable=False), None
+        return part, decision
+
+    def _needs_path(self, tool: str) -> bool:
+        """Whether a rule about paths could not be looked at; what cannot be judged is not allowed."""
+        return any(
+            rule.specifier is not None and rule.action is not Verdict.ALLOW and governs(rule.tool, tool)
+            for rule in self.rules
+        )
+
+    def _part(self, text: str, decision: Decision | None, covered: Matches) -> tuple[Part, Decision | None]:
+        if decision is not None:
+            return Part(text, decision.verdict, decision.refs, liftable=False), decision
+        granted = [(grant_id, rule) for grant_id, rule in self.grants if covered(rule)]
+        for action in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):
+            chosen = [(grant_id, rule) for grant_id, rule in granted if rule.action is action]
+            if chosen:
+                ids = tuple(grant_id for grant_id, _ in chosen)
+                rules = () if action is Verdict.ALLOW else tuple(rule.ref for _, rule in chosen)
+                found = None if action is Verdict.ALLOW else Decision(action, tuple(rule for _, rule in chosen))
+                return Part(text, action, rules, liftable=False, grants=ids), found
+        return Part(text, Verdict.ASK), None
+
+
+def _wild(rule: ToolRule) -> bool:
+    return rule.specifier is None or has_wildcard(rule.specifier)
+
+
+def top_rules(rules: Iterable[ToolRule]) -> tuple[ToolRule, ...]:
+    return tuple(rule for rule in rules if tier(rule) == TOP_TIER)

@@ -1,0 +1,125 @@
+"""Whether a rule of betcode reaches a unit: deny and ask reach wide, allow covers narrowly (betcode.md, "Rule format")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ledger.policy.betcode.tiers import names
+from ledger.policy.model import Verdict
+from ledger.policy.shell import Access, Command
+from ledger.policy.toolrules.calls import BASH, WEB_FETCH
+from ledger.policy.toolrules.commands import covers, reaches
+from ledger.policy.toolrules.domains import host_of, matches_domain
+from ledger.policy.toolrules.filecommands import touched
+from ledger.policy.toolrules.globs import exact_glob, ignore_glob, name_matches
+from ledger.policy.toolrules.options import Options
+from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, split_root
+from ledger.policy.toolrules.paths import EDITORS, absolute, both_forms, relative
+from ledger.policy.toolrules.rule import ToolRule
+
+_SUBAGENTS = frozenset({"Agent", "Task"})
+
+
+class Matching:
+    """Rules against units, for one working directory and home."""
+
+    def __init__(self, options: Options) -> None:
+        self.cwd, self.home, self.facts = options.cwd, options.home, options.facts
+
+    # --- files
+
+    def denies_path(self, rule: ToolRule, path: str) -> bool:
+        """Wide: either form of the path, at any depth for a relative pattern, without case, in every reading of `/`."""
+        assert rule.specifier is not None
+        forms = both_forms(path, self.facts)
+        return any(
+            inner is not None and ignore_glob(pattern)(inner)
+            for root, pattern in self._readings(rule.specifier)
+            for form in forms
+            for inner in (relative(form, root),)
+        )
+
+    def allows_path(self, rule: ToolRule, path: str) -> bool:
+        """Narrow: both forms of the path, with case, from the pattern's root."""
+        assert rule.specifier is not None
+        spelt, rest = split_root(rule.specifier)
+        root = {"": self.cwd, "//": "/", "~/": self.home}.get(spelt)
+        if root is None:  # `/x` may mean two places, and nothing can be in both; `~` needs a home
+            return False
+        resolved = self.facts.resolve(root)
+        lexical, real = relative(path, root), relative(self.facts.resolve(path), resolved)
+        matches = exact_glob(rest)
+        return lexical is not None and real is not None and matches(lexical) and matches(real)
+
+    def _readings(self, specifier: str) -> list[tuple[str, str]]:
+        """Every root that a pattern may have, with the pattern from there."""
+        spelt, rest = split_root(specifier)
+        if spelt == "~/":
+            return [(self.home, rest)] if self.home is not None else []
+        if spelt == "//":
+            return [("/", rest)]
+        readings = [(self.cwd, rest), (self.facts.resolve(self.cwd), rest)]
+        if spelt == "/":
+            readings.append(("/", rest))
+        elif rest.startswith("../"):
+            readings.append(("/", absolute(rest, self.cwd, self.home)))
+        return readings
+
+    def file_tool(self, rule: ToolRule, tool: str, path: str | None) -> bool:
+        allows = rule.action is Verdict.ALLOW
+        if rule.specifier is None:
+            return names(rule, tool) or (not allows and rule.tool == "Edit" and tool in EDITORS)
+        if path is None or not governs(rule.tool, tool):
+            return False
+        return self.allows_path(rule, path) if allows else self.denies_path(rule, path)
+
+    # --- commands
+
+    def restricts_words(self, rule: ToolRule, words: Sequence[str]) -> bool:
+        """Whether a deny or ask rule with a specifier reaches a command in one spelling, or a file that it names."""
+        if rule.specifier is None or not words:
+            return False
+        if rule.tool == BASH:
+            return reaches(rule.specifier, words)
+        return any(
+            rule.tool == ACCESS_RULE[access] and self.denies_path(rule, self.place(word, self.cwd))
+            for access, word in touched(words)
+        )
+
+    def restricts_redirect(self, rule: ToolRule, accesses: Sequence[Access], path: str, directory: str) -> bool:
+        if rule.specifier is None:
+            return names(rule, BASH)
+        governed = any(rule.tool == ACCESS_RULE[access] for access in accesses)
+        return governed and self.denies_path(rule, self.place(path, directory))
+
+    def place(self, word: str, directory: str) -> str:
+        return absolute(word, directory, self.home)
+
+    def allows_command(self, rule: ToolRule, command: Command) -> bool:
+        if rule.specifier is None:
+            return names(rule, BASH)
+        return rule.tool == BASH and covers(rule.specifier, command)
+
+    # --- everything else
+
+    def other_tool(self, rule: ToolRule, tool: str, value: Any) -> bool:
+        """A specifier of another tool: a domain, the kind of sub-agent, or `member:glob` of the input (deny and ask)."""
+        if rule.specifier is None:
+            return names(rule, tool)
+        if rule.tool != tool and not {rule.tool, tool} <= _SUBAGENTS:
+            return False
+        if tool == WEB_FETCH:
+            host = host_of(value)
+            return host is not None and matches_domain(rule.specifier, host)
+        if not isinstance(value, Mapping):
+            return False
+        if tool in _SUBAGENTS and value.get("subagent_type") == rule.specifier:
+            return True
+        member, _, wanted = rule.specifier.partition(":")
+        return rule.action is not Verdict.ALLOW and member in value and _has(value[member], wanted)
+
+
+def _has(value: Any, wanted: str) -> bool:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return name_matches(wanted, text)

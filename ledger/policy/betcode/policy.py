@@ -1,0 +1,178 @@
+"""The policy of the dialect `betcode`: a call split into units, each judged by itself, the strictest counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ledger.policy.betcode.hard import BetCodeCommands
+from ledger.policy.betcode.judge import Judge
+from ledger.policy.betcode.match import Matching
+from ledger.policy.betcode.tiers import Decision, decide, names
+from ledger.policy.betcode.units import CommandUnit, units_of
+from ledger.policy.facts import FileFacts
+from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.hardened import hardened
+from ledger.policy.shell.lexer import lex
+from ledger.policy.shell.model import Analysis
+from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
+from ledger.policy.toolrules.grants import as_rules, grant_rule
+from ledger.policy.toolrules.options import read_options
+from ledger.policy.toolrules.pathrules import is_path_tool
+from ledger.policy.toolrules.paths import absolute, path_of
+from ledger.policy.toolrules.rule import ToolRule, read_rules
+
+_OPTIONS = ("profile", "cwd", "home", "fs")
+_NO_RULE = "no rule matches, and the default is ask"
+_GRANTED = "allowed by a grant in force"
+
+
+class BetCodePolicy:
+    """Rules of BetCode, compiled.
+
+    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the session's working directory, where relative
+    patterns begin; a call's own `cwd` comes first), `home`, and `fs` (facts about files, see `MappedFacts`). Raises
+    PolicyError for any other option and for anything misshapen.
+    """
+
+    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
+        self._source = source
+        self._options = read_options("betcode", source.options, facts, _OPTIONS)
+        self._rules = read_rules(source.layers)
+
+    @property
+    def source(self) -> PolicySource:
+        return self._source
+
+    @property
+    def rules(self) -> tuple[ToolRule, ...]:
+        """The rules in force, lowest layer first."""
+        return self._rules
+
+    def with_facts(self, facts: FileFacts) -> BetCodePolicy:
+        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        return BetCodePolicy(self._source, facts)
+
+    def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        """Judge every unit of a call: rules by tier, then grants, then ask."""
+        tool, inputs = inputs_of(call)
+        if not inputs:
+            return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
+        judge = Judge(self._rules, Matching(self._at(call)), as_rules(grants))
+        found = [self._evaluate(judge, tool, value) for value in inputs]
+        return found[0] if len(found) == 1 else _joined(found)
+
+    def _at(self, call: Call) -> Any:
+        return replace(self._options, cwd=call.cwd.rstrip("/") or "/") if call.cwd else self._options
+
+    def _evaluate(self, judge: Judge, tool: str, value: Any) -> Evaluation:
+        command = command_of(value) if tool == BASH else None
+        if command is not None:
+            return self._line(judge, command)
+        written = path_of(tool, value, judge.matching.cwd) if is_path_tool(tool) else None
+        path = None if written is None else absolute(written, judge.matching.cwd, judge.matching.home)
+        part, decision = judge.tool(tool, value, path)
+        always = (tool,) if not self._options.hardened or path is None else (_exact_path(tool, path),)
+        return _evaluation([(part, decision)], always)
+
+    def _line(self, judge: Judge, command: str) -> Evaluation:
+        analysis = analyse(command)
+        units = units_of(analysis)
+        known = {unit: judge.unit(unit) for unit in dict.fromkeys(units)}  # the same unit is judged once
+        found = [known[unit] for unit in units]
+        if not analysis.plain:
+            found = [(_capped(part), decision) for part, decision in found]
+        if not found:
+            found = [_empty(judge, command, analysis)]
+        always: tuple[str, ...] = (BASH,)
+        if self._options.hardened:
+            texts = [unit.text for unit in units if isinstance(unit, CommandUnit)] if analysis.plain else []
+            always = tuple(dict.fromkeys(f"{BASH}({text})" for text in texts if "*" not in text))
+        faithful = _evaluation(found, always, None if analysis.plain else analysis.reason)
+        if not self._options.hardened:
+            return faithful
+        return hardened(command, faithful, BetCodeCommands(judge), judge.matching.cwd, analysis)
+
+    def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
+        """Whether a grant turns a part that was recorded as ask into an allow."""
+        rule = grant_rule(grant)
+        if not part.liftable or part.verdict is not Verdict.ASK or rule.action is not Verdict.ALLOW:
+            return False
+        matching = Matching(self._options)
+        if permission == BASH:
+            analysis = lex(part.text)
+            one = analysis.plain and len(analysis.commands) == 1
+            return one and matching.allows_command(rule, analysis.commands[0])
+        if is_path_tool(permission):
+            return matching.file_tool(rule, permission, part.text if part.text.startswith("/") else None)
+        return rule.specifier is None and names(rule, permission)
+
+    def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        """The tools that are denied whatever their input: by a whole-tool rule that no more specific rule may lift."""
+        return frozenset(tool for tool in tools if self._is_disabled(tool))
+
+    def _is_disabled(self, tool: str) -> bool:
+        whole = decide(self._rules, lambda rule: rule.specifier is None and names(rule, tool))
+        if whole is None or whole.verdict is not Verdict.DENY:
+            return False
+        scoped = [rule for rule in self._rules if rule.specifier is not None and rule.tool == tool]
+        return all(rule.action is Verdict.DENY for rule in scoped)
+
+
+def _exact_path(tool: str, path: str) -> str:
+    escaped = "".join("\\" + character if character in "*?[\\" else character for character in path)
+    return f"{tool}(/{escaped})"
+
+
+def _capped(part: Part) -> Part:
+    """A line of more than literal words is asked at best, and no grant changes that."""
+    if part.verdict is Verdict.DENY:
+        return part
+    if part.verdict is Verdict.ALLOW:
+        return Part(part.text, Verdict.ASK, liftable=False)
+    return replace(part, liftable=False)
+
+
+def _empty(judge: Judge, command: str, analysis: Analysis) -> tuple[Part, Decision | None]:
+    """A line in which no command was found: nothing (a comment), or nothing that could be read."""
+    part, decision = judge.tool(BASH, None, None)
+    text = " ".join(command.split())
+    if analysis.plain or part.verdict is not Verdict.ALLOW:
+        return replace(part, text=text), decision
+    return Part(text, Verdict.ASK, liftable=False), None
+
+
+def _evaluation(
+    found: Sequence[tuple[Part, Decision | None]], always: tuple[str, ...], reason: str | None = None
+) -> Evaluation:
+    parts = tuple(part for part, _ in found)
+    verdict = strictest(part.verdict for part in parts)
+    deciding = [part for part in parts if part.verdict is verdict]
+    rules = tuple(dict.fromkeys(ref for part in deciding for ref in part.rules))
+    if verdict is not Verdict.ASK:
+        reason = _GRANTED if any(part.grants for part in deciding) else None
+    elif reason is None and any(not part.rules for part in deciding):
+        reason = _NO_RULE
+    denying = _first_deny(found) if verdict is Verdict.DENY else None
+    message = f"Denied by rule: {denying.text}" if denying else None
+    return Evaluation(verdict, parts, rules, message, reason, always)
+
+
+def _first_deny(found: Sequence[tuple[Part, Decision | None]]) -> RuleRef:
+    """The first deny, in file order, of those that decided about a unit."""
+    denying = [rule for part, decision in found if decision and part.verdict is Verdict.DENY for rule in decision.rules]
+    return min(denying, key=lambda rule: (rule.rank, rule.order)).ref
+
+
+def _joined(found: Sequence[Evaluation]) -> Evaluation:
+    verdict = strictest(one.verdict for one in found)
+    deciding = [one for one in found if one.verdict is verdict]
+    return replace(
+        deciding[0],
+        parts=tuple(part for one in found for part in one.parts),
+        rules=tuple(dict.fromkeys(rule for one in deciding for rule in one.rules)),
+        always=tuple(dict.fromkeys(entry for one in found for entry in one.always)),
+    )

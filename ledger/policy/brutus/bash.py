@@ -1,0 +1,94 @@
+"""What BRUTUS's bash tool asks about a line: a pattern for each command, and folders outside the project (brutus.md)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ledger.policy.facts import FileFacts
+from ledger.policy.shell import Command, Word
+from ledger.policy.shell.budget import Budget
+from ledger.policy.shell.names import basename
+from ledger.policy.shell.parse import parse
+from ledger.policy.shell.text import join_lines
+from ledger.policy.shell.words import loosen
+from ledger.policy.toolrules.paths import within
+
+PATH_COMMANDS: Final = frozenset({"cd", "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown"})
+"""Commands whose arguments are looked at; the page leaves the list to OpenCode's (opencode.md, "Bash Tool")."""
+
+MORE_PATH_COMMANDS: Final = frozenset({"rmdir", "ln", "cat"})
+"""What the hardened profile looks at besides."""
+
+
+class Place(NamedTuple):
+    """The project, where a command starts, and what is known about files."""
+
+    project: str
+    directory: str
+    home: str | None
+    facts: FileFacts
+
+
+def commands_of(line: str) -> tuple[Command, ...] | None:
+    """Each simple command at any depth; None for a line that is too long or too complicated.
+
+    A line in which the grammar sees no command (an assignment, a redirection alone) is taken word by word.
+    """
+    budget = Budget()
+    found = parse(join_lines(line), budget)
+    if budget.spent is not None:
+        return None
+    commands = tuple(one.command for one in found if one.command.words)
+    if commands or not line.strip():
+        return commands
+    return (Command(line.strip(), tuple(Word(word, word) for word in line.split())),)
+
+
+def pattern_of(command: Command) -> str:
+    """The words as they are written, with one space between them; assignments and redirections are left out."""
+    return " ".join(word.raw for word in command.words)
+
+
+def outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]:
+    """Every argument without a leading `-` of a path command that leads outside the project, resolved; no repeats."""
+    found: dict[str, None] = {}
+    for command in commands:
+        if command.words and loosen(command.words[0]) in PATH_COMMANDS:
+            for word in command.words[1:]:
+                path = _resolved(word, place)
+                if not word.raw.startswith("-") and not within(path, place.project):
+                    found[path] = None
+    return tuple(found)
+
+
+def really_outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]:
+    """As `outside`, with programs known by the last part of their path, more of them, and links followed.
+
+    Where the line starts counts too.
+    """
+    found = dict.fromkeys(outside(commands, place))
+    root = place.facts.resolve(place.project)
+    if commands and not within(place.facts.resolve(place.directory), root):
+        found[place.directory] = None
+    for command in commands:
+        if not command.words or basename(loosen(command.words[0])) not in PATH_COMMANDS | MORE_PATH_COMMANDS:
+            continue
+        for word in command.words[1:]:
+            path = _resolved(word, place)
+            if loosen(word).startswith("-"):
+                continue
+            if not within(path, place.project) or not within(place.facts.resolve(path), root):
+                found[path] = None
+    return tuple(found)
+
+
+def _resolved(word: Word, place: Place) -> str:
+    """An absolute path; `~` without a known home stays as written, which is inside nothing."""
+    text = loosen(word)
+    if word.tilde:
+        if place.home is None or not (text == "~" or text.startswith("~/")):
+            return text
+        text = place.home + text[1:]
+    return "/" + posixpath.normpath(posixpath.join(place.directory, text)).lstrip("/")

@@ -1,0 +1,84 @@
+"""How BRUTUS's rules look at one command for the hardened profile."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+from ledger.policy.brutus.bash import Place
+from ledger.policy.brutus.judge import Judge
+from ledger.policy.brutus.rules import Compiled
+from ledger.policy.model import Verdict
+from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
+from ledger.policy.toolrules.commands import visible_text
+from ledger.policy.toolrules.paths import within
+
+ACCESS_PERMISSION = {Access.READ: "read", Access.EDIT: "edit"}
+
+
+class BrutusCommands(CommandRules):
+    """Rules and grants of one call; `files` judge the paths of redirections."""
+
+    def __init__(self, judge: Judge, files: dict[Access, Judge], place: Place) -> None:
+        self.judge, self.files, self.place = judge, files, place
+
+    def allow(self, command: Command) -> Ruling | None:
+        if command.assignments:
+            return None
+        return self._allowing(visible_text(command.words))
+
+    def allow_exactly(self, command: Command) -> Ruling | None:
+        if command.assignments:
+            return None
+        text = " ".join(word.raw for word in command.words)
+        rule = self.judge.find(text).rule
+        if rule is None or rule.action is not Verdict.ALLOW or {"*", "?"} & set(text) or rule.rule.pattern != text:
+            return None
+        return Ruling(Verdict.ALLOW, rule.refs)
+
+    def _allowing(self, text: str) -> Ruling | None:
+        rule, grants = self.judge.find(text)
+        if rule is not None and rule.action is Verdict.ALLOW:
+            return Ruling(Verdict.ALLOW, rule.refs)
+        return Ruling(Verdict.ALLOW, (), grants) if grants else None
+
+    def restrict(self, spelling: Spelling) -> Ruling | None:
+        """A catch-all says nothing about another spelling than the written one, nor asks about a guarded `cd`."""
+        rule, grants = self.judge.find(spelling.text)
+        if rule is None or rule.action is Verdict.ALLOW or grants:
+            return None
+        guarded = rule.action is Verdict.ASK and spelling.words[0] == "cd"
+        if rule.catch_all and (guarded or spelling.form is not Form.WRITTEN):
+            return None
+        return Ruling(rule.action, rule.refs)
+
+    def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        """By the rules for `read` and `edit`: the path as written, whole, and from the project's root."""
+        whole = posixpath.normpath(posixpath.join(directory, path))
+        forms = [path, whole]
+        if within(whole, self.place.project):
+            forms.append(posixpath.relpath(whole, self.place.project))
+        found = [rule for form in forms if (rule := self.files[access].find(form).rule)]
+        for action in (Verdict.DENY, Verdict.ASK):
+            deciding = next((rule for rule in found if rule.action is action), None)
+            if deciding is not None:
+                return Ruling(action, deciding.refs)
+        return None
+
+    def restricted_words(self) -> Sequence[tuple[str, ...]]:
+        found = (_words(rule) for rule in self.judge.rules if rule.action is not Verdict.ALLOW)
+        return [words for words in found if words]
+
+    def enter(self, directory: str, target: str) -> str | None:
+        """The path as the shell walks it, which may leave the project neither in its letters nor by its links."""
+        facts, project = self.place.facts, self.place.project
+        written = posixpath.join(directory, target)
+        lexical = "/" + posixpath.normpath(written).lstrip("/")
+        root = facts.resolve(project)
+        real = all(within(facts.resolve(path), root) for path in (lexical, written))
+        return lexical if real and (within(lexical, project) or within(lexical, root)) else None
+
+
+def _words(rule: Compiled) -> tuple[str, ...]:
+    words = [word.strip("*") for word in rule.rule.pattern.split(" ")]
+    return tuple(word for word in words if word)

@@ -1,0 +1,219 @@
+"""The policy of the dialect `brutus` (brutus.md)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ledger.policy.brutus.arity import arity_prefix
+from ledger.policy.brutus.bash import Place, commands_of, outside, pattern_of, really_outside
+from ledger.policy.brutus.hard import ACCESS_PERMISSION, BrutusCommands
+from ledger.policy.brutus.judge import Judge
+from ledger.policy.brutus.rules import compile_rule, read_layers
+from ledger.policy.facts import FileFacts
+from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
+from ledger.policy.rules import EDIT_TOOLS
+from ledger.policy.shell import Analysis
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.hardened import hardened, peeled
+from ledger.policy.shell.lexer import lex
+from ledger.policy.toolrules.options import read_options
+
+BASH: Final = "bash"
+EXTERNAL: Final = "external_directory"
+
+_OPTIONS: Final = ("profile", "cwd", "home", "fs")
+_NO_RULE: Final = "no rule matches, and the default is ask"
+_GRANTED: Final = "allowed by a grant in force"
+_SUBJECTS: Final = ("file_path", "filePath", "path", "pattern", "url")
+
+
+class BrutusPolicy:
+    """Rules of BRUTUS, compiled.
+
+    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the project; a call's own `cwd` and the
+    `workdir` of its input say where a command starts), `home`, and `fs` (facts about files, see `MappedFacts`).
+    Raises PolicyError for any other option and for anything misshapen.
+    """
+
+    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
+        self._source = source
+        self._options = read_options("brutus", source.options, facts, _OPTIONS)
+        self._configured = read_layers(source.layers)
+        compiled = sorted(map(compile_rule, self._configured), key=lambda rule: rule.key)
+        self._last_first = tuple(reversed(compiled))
+
+    @property
+    def source(self) -> PolicySource:
+        return self._source
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The configured rules in force, in the order in which the last match is sought."""
+        return tuple(compiled.rule for compiled in reversed(self._last_first))
+
+    def with_facts(self, facts: FileFacts) -> BrutusPolicy:
+        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        return BrutusPolicy(self._source, facts)
+
+    def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        """Judge each pattern; the first one that is not allowed decides (brutus.md, `Ask`), hardened the strictest.
+
+        For a bash line `ask_first` holds the call about folders outside the project; while that is refused, nothing
+        asks about the line itself.
+        """
+        if call.tool_name is None:
+            patterns = tuple(dict.fromkeys(call.patterns))
+            return self._patterns(call.permission, patterns, self._always(call.permission, patterns), grants)
+        if call.tool_name != BASH:
+            permission = "edit" if call.tool_name in EDIT_TOOLS else call.tool_name
+            return self._patterns(permission, (_subject(call.input),), ("*",), grants)
+        return self._bash(call, grants)
+
+    def _patterns(
+        self, permission: str, patterns: Sequence[str], always: tuple[str, ...], grants: Sequence[Grant]
+    ) -> Evaluation:
+        if not patterns:
+            return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
+        judge = self._judge(permission, grants)
+        if permission != BASH or not self._options.hardened:
+            return self._judged(judge, patterns, grants, always)
+        place = self._place(self._options.cwd)
+        found = []
+        for line in patterns:  # each is a line of its own
+            faithful = self._judged(judge, (line,), grants, always)
+            found.append(self._hardened(line, faithful, place, grants, analyse(line)))
+        return _joined(found)
+
+    def _bash(self, call: Call, grants: Sequence[Grant]) -> Evaluation:
+        line = _member(call.input, "command") or ""
+        place = self._place(posixpath.join(call.cwd or self._options.cwd, _member(call.input, "workdir") or "."))
+        commands = commands_of(line)
+        if commands is None:
+            part = Part(" ".join(line.split()), Verdict.ASK, liftable=False)
+            return Evaluation(Verdict.ASK, (part,), reason="the line is too long or too complicated to look into")
+        patterns = tuple(dict.fromkeys(map(pattern_of, commands)))
+        if not patterns:
+            return Evaluation(Verdict.ALLOW, reason="the line holds no command, so there is nothing to judge")
+        prefixes = (" ".join(arity_prefix([word.raw for word in command.words])) + "*" for command in commands)
+        judge = self._judge(BASH, grants)
+        faithful = self._judged(judge, patterns, grants, tuple(dict.fromkeys(prefixes)))
+        if not self._options.hardened:
+            return replace(faithful, ask_first=_first(call, outside(commands, place)))
+        analysis = analyse(line)
+        judged = self._hardened(line, faithful, place, grants, analysis)
+        return replace(judged, ask_first=_first(call, really_outside((*commands, *analysis.commands), place)))
+
+    def _hardened(
+        self, line: str, faithful: Evaluation, place: Place, grants: Sequence[Grant], analysis: Analysis
+    ) -> Evaluation:
+        files = {access: self._judge(permission) for access, permission in ACCESS_PERMISSION.items()}
+        rules = BrutusCommands(self._judge(BASH, grants), files, place)
+        return hardened(line, faithful, rules, place.directory, analysis)
+
+    def _always(self, permission: str, patterns: Iterable[str]) -> tuple[str, ...]:
+        """What an approval covers: the arity prefix of a command, what stands beside a path, else everything.
+
+        The page grants `/etc*` for `/etc/passwd`, which is `/etcetera` too; hardened grants `/etc/*`.
+        """
+        if permission == BASH:
+            found: Iterable[str] = (" ".join(arity_prefix(pattern.split(" "))) + "*" for pattern in patterns)
+        elif permission == EXTERNAL:
+            found = (_beside(path) if self._options.hardened else posixpath.dirname(path) + "*" for path in patterns)
+        else:
+            found = ("*",)
+        return tuple(dict.fromkeys(found))
+
+    def _judged(
+        self, judge: Judge, patterns: Sequence[str], grants: Sequence[Grant], always: tuple[str, ...]
+    ) -> Evaluation:
+        parts = [judge.part(text) for text in patterns]
+        first = next((part for part in parts if part.verdict is not Verdict.ALLOW), None)
+        verdict = first.verdict if first else Verdict.ALLOW
+        message = self._denial(grants) if verdict is Verdict.DENY else None
+        if self._options.hardened:
+            strict = strictest(part.verdict for part in parts)
+            if strict is not verdict:
+                denying = next(part for part in parts if part.verdict is strict)
+                verdict, message = strict, f"Denied by rule: {denying.rules[0].text}"
+        elif verdict is Verdict.ASK:
+            parts = [_unjudged(part) for part in parts]
+        deciding = [part for part in parts if part.verdict is verdict]
+        rules = tuple(dict.fromkeys(ref for part in deciding for ref in part.rules))
+        return Evaluation(verdict, tuple(parts), rules, message, _reason(verdict, deciding), always)
+
+    def _denial(self, grants: Sequence[Grant]) -> str:
+        """All rules, approvals last, as Go prints them."""
+        approved = [Rule(grant.permission, grant.pattern, Verdict.ALLOW) for grant in grants]
+        rules = (f"{{{rule.permission} {rule.pattern} {rule.action.value}}}" for rule in (*self._configured, *approved))
+        return f"Permission denied by rule: [{' '.join(rules)}]"
+
+    def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
+        """Whether an approval turns a part that was recorded as ask into an allow."""
+        if not part.liftable or part.verdict is not Verdict.ASK:
+            return False
+        judge = self._judge(permission, (grant,))
+        if permission != BASH or not self._options.hardened:
+            return bool(judge.find(part.text).grants)
+        analysis = lex(part.text)
+        if not analysis.plain or len(analysis.commands) != 1:
+            return False
+        rules = BrutusCommands(judge, {}, self._place(self._options.cwd))
+        ruling = rules.allow(peeled(analysis.commands[0]))
+        return ruling is not None and bool(ruling.grants)
+
+    def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        """The tools whose last rule denies every pattern."""
+        return frozenset(tool for tool in tools if self._wholly_denied("edit" if tool in EDIT_TOOLS else tool))
+
+    def _wholly_denied(self, permission: str) -> bool:
+        last = next((rule for rule in self._last_first if rule.permission(permission)), None)
+        return last is not None and last.action is Verdict.DENY and last.rule.pattern == "*"
+
+    def _judge(self, permission: str, grants: Sequence[Grant] = ()) -> Judge:
+        return Judge(self._last_first, permission, grants, final_denies=self._options.hardened)
+
+    def _place(self, directory: str) -> Place:
+        whole = "/" + posixpath.normpath(posixpath.join("/", directory)).lstrip("/")
+        return Place(self._options.cwd, whole, self._options.home, self._options.facts)
+
+
+def _unjudged(part: Part) -> Part:
+    """The source looks no further than the first pattern that asks, so that a later deny is asked as well."""
+    return Part(part.text, Verdict.ASK, part.rules, liftable=False) if part.verdict is Verdict.DENY else part
+
+
+def _first(call: Call, paths: tuple[str, ...]) -> tuple[Call, ...]:
+    return (Call(EXTERNAL, paths, cwd=call.cwd),) if paths else ()
+
+
+def _beside(path: str) -> str:
+    """Everything in the folder of a path; beside a folder of the root stands the whole system, so it is itself."""
+    parent = posixpath.dirname(path)
+    return path if parent in ("/", "") else parent + "/*"
+
+
+def _subject(value: Any) -> str:
+    """What a call of another tool is about; the page knows only bash, so it is matched as written."""
+    return next((text for name in _SUBJECTS if (text := _member(value, name))), "*")
+
+
+def _member(value: Any, name: str) -> str | None:
+    text = value.get(name) if isinstance(value, Mapping) else None
+    return text if isinstance(text, str) and text else None
+
+
+def _joined(found: Sequence[Evaluation]) -> Evaluation:
+    verdict = strictest(one.verdict for one in found)
+    deciding = [one for one in found if one.verdict is verdict]
+    rules = tuple(dict.fromkeys(rule for one in deciding for rule in one.rules))
+    return replace(deciding[0], parts=tuple(part for one in found for part in one.parts), rules=rules)
+
+
+def _reason(verdict: Verdict, deciding: Sequence[Part]) -> str | None:
+    if verdict is Verdict.ALLOW:
+        return _GRANTED if any(part.grants for part in deciding) else None
+    return _NO_RULE if any(not part.rules for part in deciding) else None

@@ -1,0 +1,102 @@
+"""BRUTUS's rules: sorted by permission, the last match decides (brutus.md, "Wildcard Matching")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ledger.policy.checks import Origin, as_rules, check_action, check_pattern, check_permission, origin_of, shown
+from ledger.policy.config import drop_allows
+from ledger.policy.errors import PolicyError
+from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
+from ledger.policy.model import Grant, Layer, Rule, RuleRef, Verdict
+from ledger.policy.wildcard import Matcher, compile_wildcard
+
+Key = tuple[int, bytes]
+Keys = tuple[str | int, ...]
+
+
+class Compiled(NamedTuple):
+    """A rule ready to match. `key` is its place among the others; of equal keys the later one counts."""
+
+    rule: Rule
+    key: Key
+    permission: Matcher
+    pattern: Matcher
+    refs: tuple[RuleRef, ...]
+
+    @property
+    def action(self) -> Verdict:
+        return self.rule.action
+
+    @property
+    def catch_all(self) -> bool:
+        return not self.rule.pattern.strip("*")
+
+
+def sort_key(permission: str) -> Key:
+    """Shorter permissions first, then by bytes; Go counts bytes."""
+    data = permission.encode("utf-8", "surrogatepass")
+    return len(data), data
+
+
+def matcher(pattern: str) -> Matcher:
+    r"""No step from `\` to `/`, and neither wildcard matches a line end: Go's `.` does not."""
+    return compile_wildcard(pattern, slashes=False, dot_all=False)
+
+
+def compile_rule(rule: Rule) -> Compiled:
+    ref = RuleRef(f"{rule.permission} {rule.pattern} {rule.action.value}", rule.layer, rule.file, rule.line)
+    return Compiled(rule, sort_key(rule.permission), matcher(rule.permission), matcher(rule.pattern), (ref,))
+
+
+def granted(grants: Sequence[Grant]) -> list[tuple[Grant, Compiled]]:
+    """Approvals are allow rules that stand after all configured ones before everything is sorted."""
+    return [(grant, compile_rule(Rule(grant.permission, grant.pattern, Verdict.ALLOW))) for grant in grants]
+
+
+def read_layers(layers: tuple[Layer, ...]) -> tuple[Rule, ...]:
+    """The rules of all layers, lowest first, each layer's in the order of its file. Raises PolicyError.
+
+    A layer that is not trusted gives no allow rules.
+    """
+    if len(layers) > LAYER_COUNT:
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+    rules: list[Rule] = []
+    for layer in layers:
+        origin = origin_of(layer)
+        if layer.config is not None and layer.rules:
+            raise origin.problem("a layer holds either a configuration or rules, not both", ())
+        if layer.config is not None:
+            own = _read_config(layer.config, origin)
+        else:
+            own = tuple(rule if rule.layer else _placed(rule, layer) for rule in as_rules(layer.rules, origin))
+        rules += own if layer.trusted else drop_allows(own)
+    if len(rules) > RULE_COUNT:
+        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are taken")
+    return tuple(rules)
+
+
+def _placed(rule: Rule, layer: Layer) -> Rule:
+    return Rule(rule.permission, rule.pattern, rule.action, layer.name, rule.file or layer.file, rule.line)
+
+
+def _read_config(config: object, origin: Origin) -> tuple[Rule, ...]:
+    """`{"permission": {name: action or {pattern: action}}}` (brutus.md, "Configuration Loading"); no `~` in patterns."""
+    if not isinstance(config, Mapping):
+        raise origin.problem(f"a configuration is an object with `permission`, not {shown(config)}", ())
+    section = config.get("permission", {})
+    if not isinstance(section, Mapping):
+        raise origin.problem(f"`permission` must be an object, not {shown(section)}", ("permission",))
+    rules: list[Rule] = []
+    for permission, value in section.items():
+        keys: Keys = ("permission", permission)
+        name = check_permission(permission, origin, keys)
+        patterns, nested = (value, True) if isinstance(value, Mapping) else ({"*": value}, False)
+        for pattern, action in patterns.items():
+            where: Keys = (*keys, pattern) if nested else keys
+            what = f"the action of {shown(permission)}" + (f" for {shown(pattern)}" if nested else "")
+            text = check_pattern(pattern, origin, where)
+            verdict = check_action(action, what, origin, where)
+            rules.append(Rule(name, text, verdict, origin.layer, origin.file, origin.line(where)))
+    return tuple(rules)

@@ -1,0 +1,421 @@
+"""A Bash call as Claude Code judges it: deny, then ask, then what its files allow, then allow rules, then read-only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ledger.policy.claude import readonly
+from ledger.policy.claude.line import Line, Output, Stage
+from ledger.policy.claude.places import Places
+from ledger.policy.claude.suggest import line_proposal, stage_proposal
+from ledger.policy.claude.targets import REMOVING, Target, targets_of
+from ledger.policy.claude.words import (
+    SAFE_VARIABLES,
+    is_exact,
+    matches,
+    narrow_texts,
+    peeled_for_allow,
+    peeled_for_files,
+    peeled_for_reading,
+    wide_texts,
+)
+from ledger.policy.model import RuleRef, Verdict
+from ledger.policy.shell.model import Access, Word
+from ledger.policy.toolrules.calls import BASH
+from ledger.policy.toolrules.rule import ToolRule
+
+_EVALUATES: Final = frozenset(
+    {"eval", "source", ".", "trap", "exec", "alias", "hash", "let", "coproc", "shopt", "enable"}
+)
+_RUNS: Final = frozenset({"watch", "ionice", "setsid", "strace", "script", "flock"})
+_TIMERS: Final = frozenset({"timeout", "nice", "time"})
+_MOVES: Final = frozenset({"cd", "pushd", "popd"})
+_CHANGES: Final = frozenset({"mkdir", "touch", "rm", "rmdir", "mv", "cp", "sed"})
+_RUNS_IN_AWK = re.compile(r"system\s*\(|\||getline")
+_EXPANSION = re.compile(r"[$`]")
+_TRAVERSAL = re.compile(r"(?:^|/)(?!\.{1,2}/)[^/]+/\.\.(?:/|$)")
+_ODD_TILDE = re.compile(r"~[^/]")
+_GLOB = re.compile(r"[*?\[]")
+_NULL: Final = "/dev/null"
+
+
+class Why(msgspec.Struct, frozen=True):
+    """A verdict about one stage with its rules. `kind` says what asked: a `rule`, a `path`, the `whole` line, or `none`.
+
+    `folder` is the place outside the project that a reading command would need.
+    """
+
+    verdict: Verdict
+    kind: str = "none"
+    rules: tuple[RuleRef, ...] = ()
+    reason: str | None = None
+    folder: str | None = None
+    grants: tuple[str, ...] = ()
+
+
+_ALLOW: Final = Why(Verdict.ALLOW)
+
+
+class BashRules:
+    """Compiled Bash rules, with the grants of one call."""
+
+    def __init__(
+        self, rules: Sequence[ToolRule], granted: Sequence[tuple[str, ToolRule]], places: Places, mode: str
+    ) -> None:
+        self.places, self.mode = places, mode
+        scoped = [rule for rule in rules if rule.tool == BASH and rule.specifier is not None]
+        denied = [rule for _, rule in granted if rule.tool == BASH and rule.action is Verdict.DENY]
+        self.deny = [*(rule for rule in scoped if rule.action is Verdict.DENY), *denied]
+        self.ask = [rule for rule in scoped if rule.action is Verdict.ASK]
+        self.allow = [rule for rule in scoped if rule.action is Verdict.ALLOW]
+        self.granted = [
+            (grant_id, rule) for grant_id, rule in granted if rule.tool == BASH and rule.action is Verdict.ALLOW
+        ]
+        self.whole = [rule for rule in rules if rule.tool == BASH and rule.specifier is None]
+
+    def restricting(self, rules: Iterable[ToolRule], stage: Stage) -> tuple[RuleRef, ...]:
+        seen = list(wide_texts(stage))
+        return tuple(rule.ref for rule in rules if any(matches(rule.specifier or "*", text) for text in seen))
+
+    def allowing(self, texts: Sequence[str]) -> Why | None:
+        """The allow rules, or else the grants, that match one of these texts; a whole-tool one comes first."""
+        whole = tuple(rule.ref for rule in self.whole if rule.action is Verdict.ALLOW)
+        if whole:
+            return Why(Verdict.ALLOW, "rule", whole)
+        found = tuple(rule.ref for rule in self.allow if _any(rule, texts))
+        if found:
+            return Why(Verdict.ALLOW, "rule", found)
+        ids = tuple(grant_id for grant_id, rule in self.granted if rule.specifier is None or _any(rule, texts))
+        return Why(Verdict.ALLOW, "rule", grants=ids) if ids else None
+
+    def allows_whole_tool(self) -> bool:
+        return any(rule.action is Verdict.ALLOW for rule in self.whole) or any(
+            rule.specifier is None for _, rule in self.granted
+        )
+
+    def exactly(self, text: str) -> Why | None:
+        """An allow rule without `*` that is the whole line."""
+        found = tuple(rule.ref for rule in self.allow if is_exact(rule.specifier or "*") and rule.specifier == text)
+        ids = tuple(grant_id for grant_id, rule in self.granted if rule.specifier == text and is_exact(text))
+        return Why(Verdict.ALLOW, "rule", found, grants=ids) if found or ids else None
+
+    # --- one stage
+
+    def _asked_exactly(self, stage: Stage) -> bool:
+        """Rules without `*` come first: such an ask wins over a deny with one."""
+        seen = list(wide_texts(stage))
+
+        def exactly(rules: list[ToolRule]) -> bool:
+            return any(is_exact(rule.specifier or "*") and _any(rule, seen) for rule in rules)
+
+        return exactly(self.ask) and not exactly(self.deny)
+
+    def stage(self, stage: Stage, *, skip: Access | None = None) -> Why:
+        """The verdict about one sub-command (its own rules and files; what the line adds is judged with the line).
+
+        Files of the access `skip` are not looked at.
+        """
+        denied = self.restricting(self.deny, stage)
+        asked = self.restricting(self.ask, stage)
+        if denied and not self._asked_exactly(stage):
+            return Why(Verdict.DENY, "rule", denied)
+        found = self.files(stage, skip=skip)
+        if found is not None and found.verdict is Verdict.DENY:
+            return found
+        if asked:
+            return Why(Verdict.ASK, "rule", asked)
+        if found is not None:
+            return found
+        return self.command(stage)
+
+    def command(self, stage: Stage) -> Why:
+        """Rules, then what only looks, then what `acceptEdits` lets pass; else ask."""
+        if not stage.words and not stage.redirected_first:
+            return _ALLOW
+        allowed = self.allowing(tuple(narrow_texts(stage)))
+        if allowed is not None:
+            return allowed
+        if self.runs_free(stage):
+            return _ALLOW
+        if any(self._changes_unasked(target) for target in targets_of(stage.words[peeled_for_files(stage) :])):
+            return Why(Verdict.ASK, "path", reason="a file would be changed")
+        return Why(Verdict.ASK, "none", reason="no rule matches, and the default is ask")
+
+    def runs_free(self, stage: Stage) -> bool:
+        """Whether a command needs no rule: it only looks, or it changes files in `acceptEdits` mode."""
+        safe = all(name in SAFE_VARIABLES for name, _ in stage.assignments)
+        if not safe or not stage.words:
+            return False
+        if not stage.looped and readonly.only_looks(stage.words[peeled_for_reading(stage) :]):
+            return True
+        inner = stage.words[peeled_for_files(stage) :]
+        wrapped = {word.resolved for word in stage.words[: peeled_for_files(stage)]} & {
+            "env",
+            "sudo",
+            "doas",
+            "exec",
+            "xargs",
+        }
+        return self.mode == "acceptEdits" and not wrapped and inner[0].resolved in _CHANGES
+
+    def _changes_unasked(self, target: Target) -> bool:
+        """Whether no path rule allows a change, so that it is the file that is asked about and not the command."""
+        return target.access is Access.EDIT and not self.places.allowing(Access.EDIT, self._place(target.text))
+
+    # --- files
+
+    def files(self, stage: Stage, *, skip: Access | None = None) -> Why | None:
+        """What path rules, links and the working directory say about the files of a stage; None when nothing.
+
+        The first word that is not in order decides, then the redirections; a denied one of those comes first.
+        """
+        inner = stage.words[peeled_for_files(stage) :]
+        targets = [target for target in targets_of(inner) if target.access is not skip]
+        outputs = [why for output in stage.outputs if (why := self._output(output)) is not None]
+        found = [why for target in targets if (why := self._target(target, inner)) is not None]
+        if not found and self._has_flags(inner):
+            found.append(Why(Verdict.ASK, "path", reason="`cp` and `mv` with options are asked"))
+        denied = [why for why in outputs if why.verdict is Verdict.DENY]
+        return next(iter((*denied, *found, *outputs)), None)
+
+    def _has_flags(self, words: Sequence[Word]) -> bool:
+        copies = bool(words) and words[0].resolved in ("cp", "mv") and not self.allows_whole_tool()
+        return copies and any(word.raw.startswith("-") and word.raw != "--" for word in words[1:])
+
+    def _target(self, target: Target, words: Sequence[Word]) -> Why | None:
+        text, word = target.text, target.word
+        if word is not None:
+            if _EXPANSION.search(text.replace("$HOME", "")):
+                return Why(Verdict.ASK, "path", reason="a path with `$` or a backtick in it is not looked at")
+            if word.tilde and _ODD_TILDE.match(text):
+                return Why(Verdict.ASK, "path", reason="`~` of somebody else is not looked at")
+        path = self._place(text)
+        name = words[0].resolved
+        if name in REMOVING and self._removes_too_much(text, word, path):
+            return Why(Verdict.ASK, "whole", reason=f"removing `{text}` is never allowed by a rule")
+        if word is not None and word.glob:
+            if target.access is Access.EDIT:
+                return self._path(target.access, self._place(_folder_of(text))) or self._glob_written()
+            return self._path(target.access, self._place(_folder_of(text)))
+        if word is not None and _TRAVERSAL.search(text):
+            return Why(Verdict.ASK, "path", reason="`..` behind a folder may follow a link")
+        return self._path(target.access, path)
+
+    def _glob_written(self) -> Why | None:
+        if self.allows_whole_tool():
+            return None
+        return Why(Verdict.ASK, "path", reason="a pattern in the name of a file to be changed")
+
+    def _place(self, text: str) -> str:
+        if self.places.home is not None and text.startswith("$HOME"):
+            text = self.places.home + text.removeprefix("$HOME")
+        return self.places.absolute(text)
+
+    def _removes_too_much(self, text: str, word: Word | None, path: str) -> bool:
+        if text in ("*", "./*", "/*", "~/*"):
+            return True
+        return self.places.critical(path) and not (word is not None and word.glob)
+
+    def _restricted(self, access: Access, path: str) -> Why | None:
+        denied = self.places.reaching(Verdict.DENY, access, path)
+        if denied:
+            return Why(Verdict.DENY, "rule", tuple(rule.ref for rule, _ in denied))
+        return None
+
+    def _path(self, access: Access, path: str) -> Why | None:
+        """One file: deny rules; for changes ask rules and what is protected; then whether it is outside the project."""
+        denied = self._restricted(access, path)
+        if denied is not None:
+            return denied
+        if access is Access.EDIT:
+            asked = self.places.reaching(Verdict.ASK, access, path)
+            if asked:
+                return Why(Verdict.ASK, "path", tuple(rule.ref for rule, _ in asked))
+            if self.places.protected(path):
+                return Why(Verdict.ASK, "path", reason=f"`{path}` is protected")
+        if self.places.inside(path) or self.allows_whole_tool() or self.places.allowing(access, path):
+            return None
+        folder = (
+            path.rpartition("/")[0] if self.places.facts.kind(path) is not None and not _is_folder(self, path) else path
+        )
+        return Why(Verdict.ASK, "path", reason=f"`{path}` is outside the working directory", folder=folder or "/")
+
+    def _output(self, output: Output) -> Why | None:
+        """A redirection: what it writes needs an allow rule for the path, or `acceptEdits` inside the project."""
+        operator, target = output.operator.lstrip("0123456789"), output.target
+        text = target.resolved if target.resolved is not None else target.raw
+        if operator.startswith("<") or text == _NULL or (operator.endswith("&") and (text.isdigit() or text == "-")):
+            return None
+        path = self._place(text)
+        found = self._path(Access.EDIT, path)
+        if found is not None or self.allows_whole_tool() or self.places.allowing(Access.EDIT, path):
+            return found
+        if self.mode == "acceptEdits" and self.places.inside(path):
+            return None
+        return Why(Verdict.ASK, "path", reason=f"`{path}` would be written")
+
+
+def _any(rule: ToolRule, texts: Sequence[str]) -> bool:
+    return rule.specifier is not None and any(matches(rule.specifier, text) for text in texts)
+
+
+def _is_folder(rules: BashRules, path: str) -> bool:
+    kind = rules.places.facts.kind(path)
+    return kind is not None and kind.value == "dir"
+
+
+def _folder_of(text: str) -> str:
+    """The folder in front of the first wildcard."""
+    head = _GLOB.split(text, maxsplit=1)[0]
+    return head.rpartition("/")[0] + ("/" if "/" in head else "") or "."
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A whole line: the verdict about each stage, what the line adds, and what would be proposed."""
+
+    stages: tuple[tuple[Stage, Why], ...]
+    line: Why | None
+    proposals: tuple[str, ...]
+
+
+Judge = Callable[[Stage], Why]
+
+
+def judge_line(rules: BashRules, line: Line) -> Judged:
+    """Every stage, then what asks about the line as a whole."""
+    if line.opaque is not None:
+        return _opaque(rules, line)
+    directory = _directory(rules, line)
+    skip = Access.EDIT if directory is not None and directory.kind == "path" else None
+    judged = _stages(rules, line, skip)
+    if any(why.verdict is Verdict.DENY for _, why in judged):
+        return Judged(judged, None, ())
+    critical = next((why for _, why in judged if why.kind == "whole"), None)
+    if critical is not None:
+        return Judged(judged, critical, ())
+    if rules.allows_whole_tool():
+        return _proposing(rules, line, judged, None)
+    if line.background:
+        return Judged(judged, Why(Verdict.ASK, "whole", reason="`&` runs a command in the background"), ())
+    evaluated = _evaluates(line)
+    exact = rules.exactly(line.text)
+    asked_by_rule = any(why.verdict is Verdict.ASK and why.kind == "rule" for _, why in judged)
+    if directory is not None and not asked_by_rule and (directory.kind == "whole" or exact is None):
+        proposals = (line_proposal(line),) if directory.kind == "path" else ()
+        return Judged(judged, directory, proposals)
+    if exact is not None and not asked_by_rule and (len(line.stages) > 1 or evaluated is not None):
+        return Judged(tuple((stage, exact) for stage, _ in judged), None, ())
+    if evaluated is not None and not asked_by_rule:
+        return Judged(judged, evaluated, ())
+    return _proposing(rules, line, judged, None)
+
+
+def _stages(rules: BashRules, line: Line, skip: Access | None) -> tuple[tuple[Stage, Why], ...]:
+    """Each stage with its verdict; the same command is judged once however often it stands in the line."""
+    known: dict[tuple[str, str, bool], Why] = {}
+    judged = []
+    for stage in line.stages:
+        key = (stage.text, stage.statement, stage.looped)
+        if key not in known:
+            known[key] = rules.stage(stage, skip=skip)
+        judged.append((stage, known[key]))
+    return tuple(judged)
+
+
+def _opaque(rules: BashRules, line: Line) -> Judged:
+    """A line that is not looked into: deny and ask rules see the commands in front of what hides, nothing allows it."""
+    assert line.opaque is not None
+    stages = line.stages if "sub-shell" not in line.opaque else line.stages[:0]
+    judged = []
+    for stage in stages:
+        denied = rules.restricting(rules.deny, stage)
+        asked = rules.restricting(rules.ask, stage)
+        if denied or asked:
+            judged.append(
+                (replace(stage, shown=""), Why(Verdict.DENY if denied else Verdict.ASK, "rule", denied or asked))
+            )
+    if judged:
+        return Judged(tuple(judged), None, ())
+    exact = rules.exactly(line.text)
+    whole = rules.allowing(()) if rules.allows_whole_tool() else None
+    allowed = whole or (exact if not line.background else None)
+    if allowed is not None:
+        return Judged(((_line_stage(line), allowed),), None, ())
+    why = Why(Verdict.ASK, "whole", reason=line.opaque)
+    return Judged(((_line_stage(line), why),), why, ())
+
+
+def _line_stage(line: Line) -> Stage:
+    return Stage(line.text, line.text, "", ())
+
+
+def _evaluates(line: Line) -> Why | None:
+    """Commands whose arguments are run: no rule with a prefix reaches them, and nothing is proposed."""
+    for stage in line.stages:
+        names = [word.resolved for word in stage.words]
+        inner = [word.resolved or word.raw for word in stage.words[peeled_for_files(stage) :]]
+        if not names:
+            continue
+        if names[0] in _EVALUATES or names[0] in _RUNS or inner[0] in _EVALUATES:
+            return Why(Verdict.ASK, "whole", reason=f"`{names[0]}` runs its arguments")
+        if names[0] in _TIMERS and len(names) > 1 and peeled_for_allow(stage) == 0:
+            return Why(Verdict.ASK, "whole", reason=f"the options of `{names[0]}` are not understood")
+        if names[:2] == ["env", "-S"] or (inner[0] == "test" and "=" in inner):
+            return Why(Verdict.ASK, "whole", reason="the line is not understood")
+        if inner[0] == "awk" and "-f" in inner:
+            return Why(Verdict.ASK, "whole", reason="the `awk` program is read from a file")
+        if inner[0] == "find" and readonly.find_acts(inner):
+            return Why(Verdict.ASK, "whole", reason="`find` runs commands or changes files with these arguments")
+        if inner[0] == "awk" and _RUNS_IN_AWK.search(" ".join(inner[1:])):
+            return Why(Verdict.ASK, "whole", reason="the `awk` program may run commands")
+    return None
+
+
+def _directory(rules: BashRules, line: Line) -> Why | None:
+    """`cd` with something whose meaning depends on where it runs."""
+    moves = [stage for stage in line.stages if _name(stage) == "cd"]
+    if sum(_name(stage) in _MOVES for stage in line.stages) > 1:
+        return Why(Verdict.ASK, "whole", reason="the line changes the directory more than once")
+    if not moves or len(line.stages) < 2:
+        return None
+    here = any(word.resolved in (".", "./") for word in moves[0].words[1:])
+    if any(_name(stage) == "git" for stage in line.stages) and not here:
+        return Why(Verdict.ASK, "whole", reason="`git` runs hooks of the directory that `cd` leads to")
+    if any(
+        not output.operator.lstrip("0123456789").startswith("<") for stage in line.stages for output in stage.outputs
+    ):
+        return Why(Verdict.ASK, "whole", reason="the line changes the directory and writes to a file")
+    changes = any(
+        target.access is Access.EDIT
+        for stage in line.stages
+        for target in targets_of(stage.words[peeled_for_files(stage) :])
+    )
+    if changes:
+        kind = "whole" if rules.mode == "acceptEdits" else "path"
+        return Why(Verdict.ASK, kind, reason="the line changes the directory and changes files")
+    return None
+
+
+def _name(stage: Stage) -> str | None:
+    return stage.words[0].resolved if stage.words else None
+
+
+def _proposing(rules: BashRules, line: Line, judged: tuple[tuple[Stage, Why], ...], added: Why | None) -> Judged:
+    asking = [(stage, why) for stage, why in judged if why.verdict is Verdict.ASK]
+    if len(asking) == 1 and asking[0][1].kind == "path":
+        written = stage_proposal(asking[0][0], written=True) if len(judged) == 1 else line_proposal(line)
+        return Judged(judged, added, (written,))
+    proposals = []
+    for stage, why in asking:
+        if why.kind == "rule":
+            continue
+        if why.folder is not None and len(asking) > 1:
+            proposals.append(f"Read(/{why.folder.rstrip('/')}/**)")
+        else:
+            proposals.append(stage_proposal(stage, written=why.kind == "path"))
+    return Judged(judged, added, tuple(dict.fromkeys(proposals)))

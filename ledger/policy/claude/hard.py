@@ -1,0 +1,91 @@
+"""How Claude Code's rules look at one command for the hardened profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.policy.claude.bash import BashRules
+from ledger.policy.claude.line import plain_stage
+from ledger.policy.claude.places import Places
+from ledger.policy.facts import Kind
+from ledger.policy.model import RuleRef, Verdict
+from ledger.policy.shell.model import Access, Command, CommandRules, Ruling, Spelling
+from ledger.policy.toolrules.commands import covers, has_wildcard, matcher, normal_specifier, specifier_words
+from ledger.policy.toolrules.filecommands import touched
+from ledger.policy.toolrules.paths import absolute
+from ledger.policy.toolrules.rule import ToolRule
+
+
+class ClaudeCommands(CommandRules):
+    """Rules and grants of one call. Whole-tool denies and asks are the faithful profile's affair, which sees them all."""
+
+    def __init__(self, rules: BashRules) -> None:
+        self.rules, self.places = rules, rules.places
+
+    def allow(self, command: Command) -> Ruling | None:
+        whole = self.rules.allows_whole_tool()
+        if whole or self.rules.runs_free(plain_stage(command)):
+            why = self.rules.allowing(()) if whole else None
+            return Ruling(Verdict.ALLOW, why.rules, why.grants) if why else Ruling(Verdict.ALLOW)
+        return self._allowing(command, exactly=False)
+
+    def allow_exactly(self, command: Command) -> Ruling | None:
+        return self._allowing(command, exactly=True)
+
+    def _allowing(self, command: Command, *, exactly: bool) -> Ruling | None:
+        def fits(rule: ToolRule) -> bool:
+            text = rule.specifier
+            return text is not None and not (exactly and has_wildcard(text)) and covers(text, command)
+
+        refs = tuple(rule.ref for rule in self.rules.allow if fits(rule))
+        ids = tuple(grant_id for grant_id, rule in self.rules.granted if fits(rule))
+        return Ruling(Verdict.ALLOW, refs, () if refs else ids) if refs or ids else None
+
+    def restrict(self, spelling: Spelling) -> Ruling | None:
+        """A rule without `*` is for exactly its words here too; near misses are asked, see `restricted_words`."""
+        text = " ".join(spelling.words)
+        for action, rules in ((Verdict.DENY, self.rules.deny), (Verdict.ASK, self.rules.ask)):
+            refs = tuple(rule.ref for rule in rules if _is_about(rule.specifier or "*", text))
+            refs += tuple(
+                rule.ref
+                for access, word in touched(spelling.words)
+                for rule, _ in self._restricting(action, access, word, self.places.cwd)
+            )
+            if refs:
+                return Ruling(action, tuple(dict.fromkeys(refs)))
+        return None
+
+    def _restricting(self, action: Verdict, access: Access, word: str, directory: str) -> list[tuple[ToolRule, bool]]:
+        # The program does not ask about what a command reads; asking would only be stricter, and was not wanted.
+        if action is Verdict.ASK and access is Access.READ:
+            return []
+        return self.places.reaching(action, access, absolute(word, directory, self.places.home))
+
+    def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        for action in (Verdict.DENY, Verdict.ASK):
+            found = self.places.reaching(action, access, absolute(path, directory, self.places.home))
+            if found:
+                refs: tuple[RuleRef, ...] = tuple(rule.ref for rule, _ in found)
+                return Ruling(action, refs)
+        return None
+
+    def restricted_words(self) -> Sequence[tuple[str, ...]]:
+        return [specifier_words(rule.specifier or "*") for rule in (*self.rules.deny, *self.rules.ask)]
+
+    def enter(self, directory: str, target: str) -> str | None:
+        """Inside the working directory, or where a `Read(…)` rule lets the program look."""
+        path = absolute(target, directory, self.places.home)
+        if not may_enter(self.places, path):
+            return None
+        return self.places.facts.resolve(path)
+
+
+def may_enter(places: Places, path: str) -> bool:
+    if places.facts.kind(path) is Kind.FILE:
+        return False
+    real = places.facts.resolve(path)
+    return all(places.inside(form) or places.allowing(Access.READ, form) for form in dict.fromkeys((path, real)))
+
+
+def _is_about(specifier: str, text: str) -> bool:
+    return matcher(specifier)(text) if has_wildcard(specifier) else text == normal_specifier(specifier)

@@ -1,0 +1,128 @@
+"""Paths against Claude Code's rules: what is inside the project, what is protected, which rule reaches it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Final
+
+from ledger.policy.model import Verdict
+from ledger.policy.shell.model import Access
+from ledger.policy.toolrules.globs import ignore_glob
+from ledger.policy.toolrules.options import Options
+from ledger.policy.toolrules.pathrules import is_access_rule, split_root
+from ledger.policy.toolrules.paths import absolute, relative, within
+from ledger.policy.toolrules.rule import ToolRule
+
+USER, FLAG, MANAGED = "user", "flag", "managed"
+_MANAGED_FOLDER: Final = "/etc/claude-code"
+
+PROTECTED_FOLDERS: Final = frozenset(
+    {".git", ".claude", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn"}
+)
+PROTECTED_FILES: Final = frozenset({
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".zshrc", ".zprofile", ".zshenv", ".zlogin",
+    ".profile", ".gitconfig", ".gitmodules", ".ripgreprc", ".mcp.json", ".pre-commit-config.yaml", ".lefthook.yml", "lefthook.yml", ".bazelrc", ".bunfig.toml", "bunfig.toml", ".claude.json", ".npmrc", ".yarnrc",
+    ".yarnrc.yml", ".envrc",
+})  # fmt: skip
+"""What can make later commands do something else: never written without asking."""
+
+_WORKTREES: Final = "/.claude/worktrees/"
+
+
+class Places:
+    """Rules with a path, for one working directory."""
+
+    def __init__(self, options: Options, rules: Sequence[ToolRule]) -> None:
+        self.cwd, self.home, self.facts = options.cwd, options.home, options.facts
+        self.rules = [rule for rule in rules if rule.specifier is not None]
+        self._real_cwd = options.facts.resolve(options.cwd)
+        self._resolved: dict[str, str] = {}  # one call may name the same file many thousand times
+
+    def absolute(self, path: str) -> str:
+        return absolute(path, self.cwd, self.home)
+
+    def forms(self, path: str) -> tuple[str, ...]:
+        """An absolute path as written and as its links lead."""
+        resolved = self._resolve(path)
+        return (path,) if resolved == path else (path, resolved)
+
+    def _resolve(self, path: str) -> str:
+        known = self._resolved.get(path)
+        if known is None:
+            known = self._resolved[path] = self.facts.resolve(path)
+        return known
+
+    def inside(self, path: str) -> bool:
+        """Whether a path stays in the working directory in both forms."""
+        return within(path, self.cwd) and within(self._resolve(path), self._real_cwd)
+
+    def protected(self, path: str) -> bool:
+        for form in self.forms(path):
+            names = form.casefold().split("/")
+            folders = PROTECTED_FOLDERS & {*names}
+            if folders == {".claude"} and _WORKTREES in form:
+                continue
+            if names[-1] in PROTECTED_FILES or folders:
+                return True
+        return False
+
+    def critical(self, path: str) -> bool:
+        """What is never removed without asking: `/`, what lies directly in it, the home, the project and what holds it."""
+        bare = path.rstrip("/") or "/"
+        return bare.count("/") <= 1 or bare == self.home or within(self.cwd, bare)
+
+    def reaching(self, action: Verdict, access: Access, path: str) -> list[tuple[ToolRule, bool]]:
+        """The rules of one action that reach a path in any form, each with whether it reaches it as written."""
+        found = []
+        forms = self.forms(path)
+        for rule in self.rules:
+            if rule.action is action and is_access_rule(rule, access):
+                reached = [self._reaches(rule, form) for form in forms]
+                if any(reached):
+                    found.append((rule, reached[0]))
+        return found
+
+    def allowing(self, access: Access, path: str) -> list[ToolRule]:
+        """The allow rules that together cover every form of a path; empty when one form is not covered.
+
+        Who may change a file may read it.
+        """
+        kinds = (Access.READ, Access.EDIT) if access is Access.READ else (Access.EDIT,)
+        rules: list[ToolRule] = []
+        for form in self.forms(path):
+            covering = [
+                rule
+                for rule in self.rules
+                if rule.action is Verdict.ALLOW
+                and any(is_access_rule(rule, kind) for kind in kinds)
+                and self._reaches(rule, form)
+            ]
+            if not covering:
+                return []
+            rules += covering
+        return list(dict.fromkeys(rules))
+
+    def covers(self, rule: ToolRule, path: str) -> bool:
+        """Whether one rule covers every form of a path."""
+        return all(self._reaches(rule, form) for form in self.forms(path))
+
+    def _reaches(self, rule: ToolRule, form: str) -> bool:
+        root, pattern = self._root(rule)
+        for base in {root, self._real_cwd} if root == self.cwd else {root}:
+            inner = relative(form, base) if base is not None else None
+            if inner is not None and ignore_glob(pattern)(inner):
+                return True
+        return False
+
+    def _root(self, rule: ToolRule) -> tuple[str | None, str]:
+        """Where a pattern begins: `/x` at the place that its settings file belongs to, nowhere for --settings."""
+        spelt, rest = split_root(rule.specifier or "")
+        if spelt == "//":
+            return "/", rest
+        if spelt == "~/":
+            return self.home, rest
+        if spelt == "/":
+            user = posixpath.join(self.home, ".claude") if self.home else None
+            return {USER: user, FLAG: None, MANAGED: _MANAGED_FOLDER}.get(rule.layer, self.cwd), rest
+        return self.cwd, rest

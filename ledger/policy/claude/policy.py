@@ -1,0 +1,210 @@
+"""The policy of the dialect `claude`: deny, then ask, then allow, over all layers together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ledger.policy.claude.bash import BashRules, Judged, Why, judge_line
+from ledger.policy.claude.hard import ClaudeCommands
+from ledger.policy.claude.line import Line, Stage, read_line
+from ledger.policy.claude.places import Places
+from ledger.policy.claude.suggest import hardened_proposals
+from ledger.policy.claude.tools import Found, Tools, has_member, whole_tool
+from ledger.policy.claude.words import narrow_texts
+from ledger.policy.facts import FileFacts
+from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
+from ledger.policy.shell.hardened import hardened
+from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
+from ledger.policy.toolrules.grants import as_rules, grant_rule
+from ledger.policy.toolrules.options import Options, read_options
+from ledger.policy.toolrules.pathrules import governs, is_path_tool
+from ledger.policy.toolrules.paths import path_of
+from ledger.policy.toolrules.rule import ToolRule, parse_rule, read_rules
+
+_OPTIONS: Final = ("profile", "cwd", "home", "mode", "fs")
+_BASH_DENIED: Final = "Permission to use Bash with command {} has been denied."
+_DONT_ASK: Final = "Permission to use {} has been denied because Claude Code is running in don't ask mode."
+
+
+class ClaudePolicy:
+    """Settings of Claude Code, compiled.
+
+    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the project; a call's own `cwd` comes first),
+    `home`, `mode` (`default`, `acceptEdits`, `plan`, `dontAsk`, `bypassPermissions`) and `fs` (facts about files, see
+    `MappedFacts`). Layers are called `user`, `project`, `local`, `flag` and `managed`; the name says where `/path`
+    begins. Raises PolicyError for any other option and for anything misshapen.
+    """
+
+    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
+        self._source = source
+        self._options = read_options("claude", source.options, facts, _OPTIONS)
+        self._rules = read_rules(source.layers)
+
+    @property
+    def source(self) -> PolicySource:
+        return self._source
+
+    @property
+    def rules(self) -> tuple[ToolRule, ...]:
+        """The rules in force, lowest layer first; those of an untrusted layer without its allows."""
+        return self._rules
+
+    def with_facts(self, facts: FileFacts) -> ClaudePolicy:
+        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        return ClaudePolicy(self._source, facts)
+
+    def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        """Judge a call as Claude Code does; in the hardened profile also as the shell analysis does."""
+        tool, inputs = inputs_of(call)
+        if not inputs:
+            return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
+        options = replace(self._options, cwd=call.cwd.rstrip("/") or "/") if call.cwd else self._options
+        judge = _Judge(self._rules, as_rules(grants), options)
+        found = [judge.call(tool, value) for value in inputs]
+        return found[0] if len(found) == 1 else _joined(found)
+
+    def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
+        """Whether a grant turns a part that was recorded as ask into an allow."""
+        rule = grant_rule(grant)
+        if not part.liftable or part.verdict is not Verdict.ASK or rule.action is not Verdict.ALLOW:
+            return False
+        if rule.specifier is None:
+            return bool(whole_tool([rule], Verdict.ALLOW, permission))
+        if permission == BASH and rule.tool == BASH:
+            stages = read_line(part.text).stages
+            rules = BashRules((rule,), (), Places(self._options, ()), "default")
+            return len(stages) == 1 and rules.allowing(tuple(narrow_texts(stages[0]))) is not None
+        if is_path_tool(permission):
+            return governs(rule.tool, permission) and Places(self._options, ()).covers(rule, part.text)
+        return False
+
+    def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        """The tools that a deny rule without a specifier takes away."""
+        return frozenset(tool for tool in tools if whole_tool(self._rules, Verdict.DENY, tool))
+
+
+class _Judge:
+    """One call's grants beside the rules."""
+
+    def __init__(self, rules: Sequence[ToolRule], granted: Sequence[tuple[str, ToolRule]], options: Options) -> None:
+        self.rules, self.options = rules, options
+        self.places = Places(options, rules)
+        self.granted = granted
+        self.tools = Tools(rules, granted, self.places, options.mode)
+
+    def call(self, tool: str, value: Any) -> Evaluation:
+        command = command_of(value) if tool == BASH else None
+        if command is None:
+            return self._other(tool, value)
+        denied = whole_tool(self.rules, Verdict.DENY, BASH)
+        if denied:
+            return _single(command.strip(), Found(Verdict.DENY, denied, f"No such tool available: {BASH}"))
+        member = self._members(Verdict.DENY, value)
+        if member:
+            message = f"Permission to use {BASH} with {parse_rule(member[0].text)[1]} has been denied."
+            return _single(command.strip(), Found(Verdict.DENY, member, message))
+        rules = BashRules(self.rules, self.granted, self.places, self.options.mode)
+        asked = whole_tool(self.rules, Verdict.ASK, BASH) + self._members(Verdict.ASK, value)
+        faithful = self._line(rules, command, asked)
+        if not self.options.hardened:
+            return faithful
+        faithful = replace(faithful, always=hardened_proposals(faithful.always))
+        return hardened(command, faithful, ClaudeCommands(rules), self.places.cwd)
+
+    def _members(self, action: Verdict, value: Mapping[str, Any]) -> tuple[RuleRef, ...]:
+        """`Bash(run_in_background:true)`: a rule about another member of the input than the command."""
+        return tuple(
+            rule.ref
+            for rule in self.rules
+            if rule.tool == BASH and rule.action is action and rule.specifier and has_member(rule.specifier, value)
+        )
+
+    def _other(self, tool: str, value: Any) -> Evaluation:
+        written = path_of(tool, value, self.places.cwd) if is_path_tool(tool) else None
+        path = None if written is None else self.places.absolute(written)
+        return _single(path or tool, _in_mode(self.tools.judge(tool, value, path), self.options.mode, tool))
+
+    def _line(self, rules: BashRules, command: str, asked: tuple[RuleRef, ...]) -> Evaluation:
+        line = read_line(command)
+        judged = judge_line(rules, line)
+        verdict = strictest(
+            [*(why.verdict for _, why in judged.stages), *([judged.line.verdict] if judged.line else [])]
+        )
+        if asked and verdict is not Verdict.DENY:
+            return self._moded(_single(line.text, Found(Verdict.ASK, asked, reason="a rule asks")), by_rule=True)
+        found = _evaluation(line, judged, verdict, command)
+        by_rule = any(why.kind == "rule" and why.verdict is Verdict.ASK for _, why in judged.stages)
+        return self._moded(
+            found, by_rule=by_rule or (judged.line is not None and "removing" in (judged.line.reason or ""))
+        )
+
+    def _moded(self, found: Evaluation, *, by_rule: bool) -> Evaluation:
+        """What a mode makes of an ask."""
+        if found.verdict is not Verdict.ASK:
+            return found
+        if self.options.mode == "dontAsk":
+            return replace(_with_parts(found, Verdict.DENY), message=_DONT_ASK.format(BASH))
+        if self.options.mode == "bypassPermissions" and not by_rule:
+            return replace(_with_parts(found, Verdict.ALLOW), reason="permissions are bypassed")
+        return found
+
+
+def _with_parts(found: Evaluation, verdict: Verdict) -> Evaluation:
+    parts = tuple(
+        replace(part, verdict=verdict, liftable=False) if part.verdict is Verdict.ASK else part for part in found.parts
+    )
+    return replace(found, verdict=verdict, parts=parts)
+
+
+def _in_mode(found: Found, mode: str, tool: str) -> Found:
+    if found.verdict is Verdict.ASK and mode == "dontAsk":
+        return replace(found, verdict=Verdict.DENY, message=_DONT_ASK.format(tool), liftable=False)
+    if found.verdict is Verdict.ASK and mode == "bypassPermissions" and not found.rules:
+        return replace(found, verdict=Verdict.ALLOW, reason="permissions are bypassed", liftable=False)
+    return found
+
+
+def _single(text: str, found: Found) -> Evaluation:
+    part = Part(text, found.verdict, found.rules, found.liftable, found.grants)
+    return Evaluation(found.verdict, (part,), found.rules, found.message, found.reason, found.proposals)
+
+
+def _evaluation(line: Line, judged: Judged, verdict: Verdict, command: str) -> Evaluation:
+    liftable = judged.line is None
+    parts = tuple(_part(stage, why, liftable=liftable) for stage, why in judged.stages)
+    if judged.line is not None and not any(part.verdict is verdict for part in parts):
+        parts = (*parts, Part(line.text, verdict, judged.line.rules, liftable=False))
+    deciding = [why for _, why in judged.stages if why.verdict is verdict]
+    if judged.line is not None and judged.line.verdict is verdict:
+        deciding.insert(0, judged.line)
+    rules = tuple(dict.fromkeys(ref for why in deciding for ref in why.rules))
+    message = _message(judged, command) if verdict is Verdict.DENY else None
+    reason = next((why.reason for why in deciding if why.reason), None)
+    if verdict is Verdict.ALLOW and any(why.grants for why in deciding):
+        reason = "allowed by a grant in force"
+    return Evaluation(verdict, parts, rules, message, reason, judged.proposals)
+
+
+def _part(stage: Stage, why: Why, *, liftable: bool) -> Part:
+    lifted = liftable and why.verdict is Verdict.ASK and why.kind == "none"
+    return Part(stage.statement, why.verdict, why.rules, lifted, why.grants)
+
+
+def _message(judged: Judged, command: str) -> str:
+    """In a pipeline the denied stage is named, elsewhere the whole line."""
+    stage = next(stage for stage, why in judged.stages if why.verdict is Verdict.DENY)
+    return _BASH_DENIED.format(stage.shown or command)
+
+
+def _joined(found: Sequence[Evaluation]) -> Evaluation:
+    verdict = strictest(one.verdict for one in found)
+    deciding = [one for one in found if one.verdict is verdict]
+    return replace(
+        deciding[0],
+        parts=tuple(part for one in found for part in one.parts),
+        rules=tuple(dict.fromkeys(rule for one in deciding for rule in one.rules)),
+        always=tuple(dict.fromkeys(entry for one in found for entry in one.always)),
+    )

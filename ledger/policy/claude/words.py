@@ -1,0 +1,178 @@
+"""How `Bash(…)` rules of Claude Code match a sub-command, as measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from ledger.policy.claude.line import Stage
+from ledger.policy.shell.model import Word
+from ledger.policy.toolrules.commands import glob, tail_glob
+from ledger.policy.wildcard import Matcher
+
+_PATTERNS_MAX: Final = 4_096
+_PREFIX: Final = ":*"
+
+SAFE_VARIABLES: Final = frozenset({
+    "ANTHROPIC_API_KEY", "BLOCKSIZE", "BLOCK_SIZE", "CGO_ENABLED", "CHARSET", "CI", "CLICOLOR", "COLORTERM",
+    "COLUMNS", "FORCE_COLOR", "GCC_COLORS", "GO111MODULE", "GOARCH", "GOOS", "GREP_COLOR", "GREP_COLORS", "LANG",
+    "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_TIME", "LINES", "LSCOLORS", "LS_COLORS", "NODE_ENV", "NO_COLOR",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "RUST_BACKTRACE", "RUST_LOG",
+    "TERM", "TIME_STYLE", "TZ",
+})  # fmt: skip
+"""Assignments of these in front of a command do not keep an allow rule from matching."""
+
+_DURATION = re.compile(r"[0-9]+(?:\.[0-9]+)?[smhd]?")
+_SAFE_VALUE = re.compile(r"[A-Za-z0-9_./:+,@%=$~-]+")
+_COMMAND_LOOKS = re.compile(r"-[pvV]*[vV]")
+
+_PEELED_FOR_ALLOW: Final = frozenset({"timeout", "nice", "nohup", "time", "stdbuf", "command", "builtin", "xargs"})
+_PEELED_FOR_FILES: Final = (_PEELED_FOR_ALLOW - {"xargs"}) | {"env"}
+_PEELED_FOR_DENY: Final = _PEELED_FOR_ALLOW | {"sudo", "doas", "env", "exec", "setsid", "ionice", "strace", "watch"}
+_SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
+_VALUED: Final = {
+    "timeout": "ks", "nice": "n", "stdbuf": "", "sudo": "ugCDhprRtT", "doas": "uC", "env": "uCS", "ionice": "cnp",
+    "strace": "eopsu", "watch": "n",
+}  # fmt: skip
+_DEPTH_MAX: Final = 16
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def is_exact(specifier: str) -> bool:
+    return "*" not in specifier
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def _compiled(specifier: str) -> tuple[Matcher, bool]:
+    """A matcher, and whether it is a prefix, for which the number of blanks does not matter."""
+    text = specifier.strip()
+    if text.endswith(_PREFIX):  # what stands in front is literal, a star too
+        bare = text.removesuffix(_PREFIX)
+        return lambda value: value == bare or value.startswith(bare + " "), True
+    if text.count("*") == 1 and text.endswith(" *"):
+        return tail_glob(text), True
+    return glob(text), False
+
+
+def matches(specifier: str, text: str) -> bool:
+    """Whether a specifier is about a text: equal without `*`, else as a glob. Blanks count but for a prefix."""
+    if is_exact(specifier):
+        return specifier.strip() == text
+    match, prefix = _compiled(specifier)
+    return match(" ".join(text.split()) if prefix else text)
+
+
+def _named(word: Word) -> str:
+    """Quotes are taken away in the name of the command only, and not when they hide a blank."""
+    resolved = word.resolved
+    if resolved is None or word.raw.startswith("$'") or any(blank in resolved for blank in " \t\n"):
+        return word.raw
+    return resolved
+
+
+def texts(stage: Stage, at: int = 0) -> str:
+    """The sub-command from one of its words on, that word without quotes."""
+    word = stage.words[at]
+    rest = stage.text[stage.starts[at] + len(word.raw) :]
+    return (_named(word) + rest).strip()
+
+
+def wide_texts(stage: Stage) -> Iterator[str]:
+    """What deny and ask rules see: without any assignment, as it is and behind each wrapper."""
+    for at in _peels(stage, _PEELED_FOR_DENY, strict=False):
+        yield texts(stage, at)
+    if stage.words:
+        yield stage.text
+
+
+def narrow_texts(stage: Stage) -> Iterator[str]:
+    """What allow rules see: assignments stay unless all are harmless, and only plain wrappers are looked behind."""
+    if not stage.words:
+        return
+    if stage.redirected_first:
+        yield stage.statement
+        return
+    if stage.assignments:
+        yield " ".join([*(f"{name}={value.raw}" for name, value in stage.assignments), stage.text])
+    if all(name in SAFE_VARIABLES and _SAFE_VALUE.fullmatch(value.raw) for name, value in stage.assignments):
+        for at in _peels(stage, _PEELED_FOR_ALLOW, strict=True):
+            yield texts(stage, at)
+        yield stage.text
+
+
+def peeled_for_reading(stage: Stage) -> int:
+    """Where the command begins that may be read-only: behind `command` and `builtin` only."""
+    at = 0
+    while at + 1 < len(stage.words) and _named(stage.words[at]) in ("command", "builtin"):
+        if stage.words[at + 1].raw.startswith("-"):
+            break
+        at += 1
+    return at
+
+
+def peeled_for_files(stage: Stage) -> int:
+    """Where the command begins that may touch files: behind wrappers that change nothing, and `env`."""
+    return list(_peels(stage, _PEELED_FOR_FILES, strict=False))[-1] if stage.words else 0
+
+
+def peeled_for_allow(stage: Stage) -> int:
+    """Where the command begins that an allow rule may be for."""
+    return list(_peels(stage, _PEELED_FOR_ALLOW, strict=True))[-1] if stage.words else 0
+
+
+def wraps(stage: Stage) -> bool:
+    """Whether the command is a wrapper of any kind, for which no prefix is proposed."""
+    return _named(stage.words[0]) in _PEELED_FOR_DENY | _SHELLS if stage.words else False
+
+
+def _peels(stage: Stage, wrappers: frozenset[str], *, strict: bool) -> Iterator[int]:
+    """The index of the command's first word, then of each one behind a wrapper."""
+    at: int | None = 0
+    for _ in range(_DEPTH_MAX):
+        if at is None or at >= len(stage.words):
+            return
+        yield at
+        name = _named(stage.words[at])
+        if name not in wrappers:
+            return
+        at = _behind(name, stage.words, at + 1, strict=strict)
+
+
+def _behind(name: str, words: tuple[Word, ...], at: int, *, strict: bool) -> int | None:
+    if name == "xargs":
+        return at if at < len(words) and not words[at].raw.startswith("-") else None
+    if name == "command" and at < len(words) and _COMMAND_LOOKS.fullmatch(words[at].raw):
+        return None
+    if at < len(words) and words[at].raw == "--":
+        return at + 1
+    if name in ("time", "nohup", "command", "builtin") and strict:
+        return at if at < len(words) and not words[at].raw.startswith("-") else None
+    at = _skip_options(_VALUED.get(name, ""), words, at, strict=strict and name in ("stdbuf", "nice"))
+    if name == "env":
+        while at < len(words) and re.match(r"[A-Za-z_]\w*=", words[at].raw):
+            at += 1
+    if name == "timeout":
+        return at + 1 if at < len(words) and _DURATION.fullmatch(words[at].raw) else None
+    return at
+
+
+def _odd_option(option: str) -> bool:
+    """How `nice` and `stdbuf` may be written: `-n 5`, `-5`, `-oL`; not `-n5`, `-o L` or long."""
+    if option == "-n" or re.fullmatch(r"-[0-9]+", option):
+        return False
+    return re.fullmatch(r"-[ioe][0A-Z0-9]+", option) is None
+
+
+def _skip_options(valued: str, words: tuple[Word, ...], at: int, *, strict: bool) -> int:
+    while at < len(words) and words[at].raw.startswith("-") and words[at].raw != "-":
+        option = words[at].raw
+        at += 1
+        if option == "--":
+            break
+        if strict and _odd_option(option):
+            return len(words)
+        if len(option) == 2 and option[1] in valued:
+            at += 1
+    return at

@@ -1,0 +1,21 @@
+"""The dialect `codelia`: allow and deny lists by tool, command, glob and skill; what is left is asked (codelia.md)."""
+
+from __future__ import annotations
+
+from ledger.policy.codelia.confirm import ConfirmRequest
+from ledger.policy.codelia.edit import remembered
+from ledger.policy.codelia.loader import load_config, load_layers, write_remembered
+from ledger.policy.codelia.policy import CodeliaPolicy
+from ledger.policy.codelia.remember import RuleObject
+from ledger.policy.codelia.system import system_layer
+
+__all__ = [
+    "CodeliaPolicy",
+    "ConfirmRequest",
+    "RuleObject",
+    "load_config",
+    "load_layers",
+    "remembered",
+    "system_layer",
+    "write_remembered",
+]

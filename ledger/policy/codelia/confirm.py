@@ -1,0 +1,135 @@
+"""What a person is shown when Codelia asks (codelia.md 8): a value, ready for `ui.confirm.request`."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ledger.policy.codelia.danger import is_dangerous
+from ledger.policy.codelia.match import skills_of
+from ledger.policy.codelia.rule import SHELL, SKILL
+from ledger.policy.codelia.text import normalise
+
+PREVIEW_RULES_MAX: Final = 5
+INPUT_CHARS_MAX: Final = 500
+
+_PICTURES: Final = 0x2400  # Unicode draws the control character n at this place plus n
+_DELETE: Final = 0x7F
+_DELETE_PICTURE: Final = "\u2421"
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+
+DangerLevel = Literal["normal", "danger"]
+
+
+class ConfirmRequest(msgspec.Struct, frozen=True):
+    """The members of `ui.confirm.request`, and the rules that "remember" would store, each as one line of JSON.
+
+    `reason` says why the call is asked; it is not a member of the request.
+    """
+
+    title: str
+    message: str
+    danger_level: DangerLevel
+    remember: tuple[str, ...] = ()
+    reason: str | None = None
+    confirm_label: str = "Allow"
+    cancel_label: str = "Deny"
+    allow_remember: bool = True
+    allow_reason: bool = True
+
+
+def confirm_command(command: str, always: Sequence[str], reason: str | None) -> ConfirmRequest:
+    """The normalised command (codelia.md 6.1), and beside it the command as it is when that is another text."""
+    text = normalise(command)
+    message = visible(text)
+    if text != command:
+        message += f"\n\nAs written:\n{visible(command)}"
+    level: DangerLevel = "danger" if is_dangerous(command) else "normal"
+    return _request("Run command?", message, level, always, reason)
+
+
+def confirm_call(tool: str, value: Any, always: Sequence[str], reason: str | None) -> ConfirmRequest:
+    """The tool's name and its main input."""
+    if tool == SKILL:
+        return _request("Load skill?", visible(_skill(value)), "normal", always, reason)
+    title = "Run command?" if tool == SHELL else "Run tool?"
+    return _request(title, visible(_described(tool, value)), "normal", always, reason)
+
+
+def _request(title: str, message: str, level: DangerLevel, always: Sequence[str], reason: str | None) -> ConfirmRequest:
+    return ConfirmRequest(title, message + _preview(always), level, tuple(always), reason, allow_remember=bool(always))
+
+
+def _preview(always: Sequence[str]) -> str:
+    if not always:
+        return ""
+    lines = [f"- {_shown(json.loads(rule))}" for rule in always[:PREVIEW_RULES_MAX]]
+    if len(always) > PREVIEW_RULES_MAX:
+        lines.append(f"- ...and {len(always) - PREVIEW_RULES_MAX} more")
+    return "\n\nRemember (don't ask again):\n" + "\n".join(lines)
+
+
+def _shown(rule: Mapping[str, str]) -> str:
+    scope = rule.get("command") or rule.get("command_glob") or rule.get("skill_name")
+    return visible(f"{rule['tool']}: {scope}" if scope else rule["tool"])
+
+
+def _skill(value: Any) -> str:
+    named, led = skills_of(value)
+    path = _text(value, "path")
+    if named and led and named != led:
+        return f"{named} (from {path})"
+    return named or led or path or f"{SKILL} {_compact(value)}"
+
+
+def _described(tool: str, value: Any) -> str:
+    """The tool and what matters most of its input, in Codelia's words where it has some."""
+    path = _text(value, "file_path") or "(unknown path)"
+    if tool == "write":
+        return f"write {path} ({len(_text(value, 'content').encode('utf-8', 'surrogatepass'))} bytes)"
+    if tool == "edit":
+        return f"edit {path} (match={_text(value, 'match_mode') or 'auto'})"
+    if tool == "apply_patch":
+        patch = _text(value, "patch")
+        count = patch.count("\n") + 1 if patch else 0
+        return f"apply_patch ({count} line{'' if count == 1 else 's'})"
+    if tool == "view_image":
+        return f"view_image {path}"
+    if tool == "webfetch":
+        return f"webfetch {_text(value, 'url') or '(unknown url)'} ({_text(value, 'output_format') or 'markdown'})"
+    return f"{tool} {_compact(value)}" if value else tool
+
+
+def _text(value: Any, member: str) -> str:
+    text = value.get(member) if isinstance(value, Mapping) else None
+    return text if isinstance(text, str) else ""
+
+
+def _compact(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= INPUT_CHARS_MAX else text[:INPUT_CHARS_MAX] + "…"
+
+
+def visible(text: str) -> str:
+    """The text with every character that does not show as what it is drawn or named, line ends included.
+
+    Nothing that an agent writes can thus look like a line of ours.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def _visible(char: str) -> str:
+    code = ord(char)
+    if code < ord(" "):
+        return chr(_PICTURES + code)
+    if code == _DELETE:
+        return _DELETE_PICTURE
+    if char != " " and unicodedata.category(char) in _UNSEEN:
+        return f"<U+{code:04X}>"
+    return char

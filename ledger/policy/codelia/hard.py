@@ -1,0 +1,114 @@
+"""How Codelia's rules look at one command for the hardened profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ledger.policy.codelia.judge import Judge, Matches
+from ledger.policy.codelia.rule import SHELL, CodeliaRule
+from ledger.policy.codelia.sandbox import real_cd
+from ledger.policy.codelia.text import normalise
+from ledger.policy.model import Verdict
+from ledger.policy.shell import Access, Analysis, Command, CommandRules, Form, Ruling, Spelling
+from ledger.policy.shell.glob import spells
+from ledger.policy.toolrules.commands import visible_text
+
+_FILE_TOOLS: Final = {Access.READ: frozenset({"read"}), Access.EDIT: frozenset({"write", "edit", "apply_patch"})}
+
+
+class CodeliaCommands(CommandRules):
+    """Rules and grants of one call. Codelia knows no rules for paths, only for the tools that read and write files.
+
+    `text` is the normalised line.
+    """
+
+    def __init__(self, judge: Judge, text: str = "") -> None:
+        self.judge, self.text = judge, text
+
+    def allow(self, command: Command) -> Ruling | None:
+        """A redirection is for `allow_line` alone, even one that does nothing (codelia.md 6.4, supplement)."""
+        if command.redirects or command.assignments:
+            return None
+        text = visible_text(command.words)
+        return self._allowing(command.name, lambda rule: _covers(rule, command, text))
+
+    def allow_exactly(self, command: Command) -> Ruling | None:
+        """`command` is the beginning of a command, so only a `command_glob` without wildcards spells a whole one."""
+        if command.redirects or command.assignments:
+            return None
+        written = " ".join(word.raw for word in command.words)
+        if "*" in written or "?" in written:
+            return None
+        return self._allowing(command.name, lambda rule: rule.glob == written and _covers(rule, command, written))
+
+    def allow_line(self, analysis: Analysis) -> Ruling | None:
+        first = analysis.top[0] if analysis.top else None
+        if first is None:
+            return None
+
+        def covers(rule: CodeliaRule) -> bool:
+            if rule.glob is None or rule.matches is None or not rule.matches(self.text):
+                return False
+            return _begins(rule, first) and spells(rule.glob, analysis)
+
+        return self._allowing(first.name, covers)
+
+    def _allowing(self, name: str | None, matches: Matches) -> Ruling | None:
+        judge = self.judge
+        rule = judge.rules.allow.first(name, lambda rule: _speaks(rule) and matches(rule))
+        if rule is not None:
+            return Ruling(Verdict.ALLOW, (rule.ref,))
+        ids = tuple(grant_id for grant_id, rule in judge.grants if _speaks(rule) and matches(rule))
+        return Ruling(Verdict.ALLOW, (), ids) if ids else None
+
+    def restrict(self, spelling: Spelling) -> Ruling | None:
+        text = normalise(spelling.text)
+        written = spelling.form is Form.WRITTEN
+
+        def reaches(rule: CodeliaRule) -> bool:
+            if not _speaks(rule) or (rule.whole and not written):
+                return False
+            if rule.words is not None and (not rule.words or spelling.words[: len(rule.words)] != rule.words):
+                return False
+            return rule.matches is None or rule.matches(text)
+
+        rule = self.judge.rules.deny.first(spelling.words[0], reaches)
+        return Ruling(Verdict.DENY, (rule.ref,)) if rule else None
+
+    def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        for rule in self.judge.rules.deny.rules:
+            if rule.whole and rule.tool in _FILE_TOOLS[access]:
+                return Ruling(Verdict.DENY, (rule.ref,))
+        return None
+
+    def restricted_words(self) -> Sequence[tuple[str, ...]]:
+        """The words of both members together: a rule for `git push` and `*--force*` is about `git push --force`."""
+        found = []
+        for rule in self.judge.rules.deny.rules:
+            if _speaks(rule) and not rule.whole:
+                pattern = (word.strip("*") for word in normalise(rule.glob or "").split(" "))
+                found.append((*(rule.words or ()), *(word for word in pattern if word)))
+        return [words for words in found if words]
+
+    def enter(self, directory: str, target: str) -> str | None:
+        options = self.judge.options
+        if options.sandbox_root is None:
+            return None
+        return real_cd(target, directory, options.sandbox_root, options.facts)
+
+
+def _speaks(rule: CodeliaRule) -> bool:
+    return rule.tool == SHELL and rule.skill is None and not rule.inert
+
+
+def _begins(rule: CodeliaRule, command: Command) -> bool:
+    """Word by word as the shell reads them, so that no quote hides where a word ends."""
+    if rule.words is None:
+        return True
+    words = [word.resolved for word in command.words[: len(rule.words)]]
+    return bool(rule.words) and words == list(rule.words)
+
+
+def _covers(rule: CodeliaRule, command: Command, text: str) -> bool:
+    return _begins(rule, command) and (rule.matches is None or rule.matches(text))

@@ -1,0 +1,158 @@
+"""A command line or a call judged by Codelia's rules: deny, then allow, else confirm (codelia.md 5 and 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from ledger.policy.checks import shown
+from ledger.policy.codelia.index import Indexes
+from ledger.policy.codelia.match import matches_full_text, matches_text, matches_tool, skills_of
+from ledger.policy.codelia.options import CodeliaOptions
+from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule
+from ledger.policy.codelia.sandbox import virtual_cd
+from ledger.policy.codelia.text import Line, Segment, is_cd
+from ledger.policy.model import Part, Verdict, strictest
+
+CHANGES_MAX: Final = 100
+"""A line may change the directory this often; the next `cd` is asked. Each one makes the path to reckon with longer."""
+
+Granted = Sequence[tuple[str, CodeliaRule]]
+Matches = Callable[[CodeliaRule], bool]
+Found = tuple[Part, str | None]
+"""A part, and in a sentence why it is not an allow."""
+
+
+class Judged(NamedTuple):
+    """What was found about one input: its parts, the verdict, and in a sentence why it is not an allow.
+
+    `stricter` says that Codelia itself would not have denied it.
+    """
+
+    verdict: Verdict
+    parts: tuple[Part, ...]
+    reason: str | None = None
+    stricter: bool = False
+
+
+class Judge:
+    """Rules with one call's grants, which are allow rules after all others."""
+
+    def __init__(self, rules: Indexes, options: CodeliaOptions, cwd: str, grants: Granted = ()) -> None:
+        self.rules, self.options, self.cwd, self.grants = rules, options, cwd, grants
+
+    # --- commands
+
+    def line(self, line: Line) -> Judged:
+        """Every segment by itself; a rule with `command_glob` that matches the full text decides all of them."""
+        if not line.segments:
+            return self._nothing(line)
+        denied = self._denying(lambda rule: matches_full_text(rule, line.text))
+        spelt = None
+        if denied is None and not any(is_cd(segment.text) for segment in line.segments):
+            spelt = self._allowing("", lambda rule: matches_full_text(rule, line.text))
+        found: list[Found] = []
+        known: dict[Segment, Found] = {}
+        directory, changes = self.cwd, 0
+        for segment in line.segments:
+            if segment not in known:
+                one = self._denied_segment(segment.text, denied)
+                if one is None and is_cd(segment.text):  # what it leads to depends on those before it
+                    changes += 1
+                    part, directory = self._cd(segment, directory if changes <= CHANGES_MAX else None)
+                    found.append((part, _reason_of_cd(part)))
+                    continue
+                known[segment] = one or (
+                    self._segment(segment) if spelt is None else (replace(spelt, text=segment.text), None)
+                )
+            found.append(known[segment])
+        verdict = strictest(part.verdict for part, _ in found)
+        reason = next((reason for part, reason in found if part.verdict is verdict), None)
+        return Judged(verdict, tuple(part for part, _ in found), reason)
+
+    def _denied_segment(self, text: str, denied: CodeliaRule | None) -> Found | None:
+        word = text.partition(" ")[0]
+        deny = denied or self.rules.deny.first(word, lambda rule: matches_text(rule, text))
+        return None if deny is None else (_denied(text, deny), f"a rule denies {shown(text)}")
+
+    def _segment(self, segment: Segment) -> Found:
+        """A file that is read or written beside a command is covered by a rule for the whole tool only."""
+        text, redirected = segment
+        word = text.partition(" ")[0]
+        part = self._allowing(text, lambda rule: matches_text(rule, text) and (rule.whole or not redirected), word)
+        if part is not None:
+            return part, None
+        if redirected:
+            reason = f"{shown(text)} has a redirection, which only a `command_glob` for the full text allows"
+            return Part(text, Verdict.ASK, liftable=False), reason
+        return Part(text, Verdict.ASK), f"no rule allows {shown(text)}"
+
+    def _cd(self, segment: Segment, directory: str | None) -> tuple[Part, str]:
+        """`cd` is allowed by the guard alone: no rule and no grant widens it."""
+        root = self.options.sandbox_root
+        target = None
+        if root is not None and directory is not None and not segment.redirected:
+            target = virtual_cd(segment.text, directory, root)
+        verdict = Verdict.ASK if target is None else Verdict.ALLOW
+        return Part(segment.text, verdict, liftable=False), target or directory or self.cwd
+
+    def _nothing(self, line: Line) -> Judged:
+        """A line without a command, or an input without a line: a deny of the whole tool holds all the same."""
+        deny = self._denying(lambda rule: rule.tool == SHELL and (rule.whole or matches_full_text(rule, line.text)))
+        if deny is not None:
+            return Judged(Verdict.DENY, (), f"a rule denies `{SHELL}`")
+        return Judged(Verdict.ASK, (), "no command was found in the input")
+
+    # --- everything else
+
+    def tool(self, tool: str, value: Any) -> Judged:
+        """A call of another tool. A skill is known by its name, and by its path when it is not named."""
+        named, led = skills_of(value) if tool == SKILL else (None, None)
+        skill = named or led
+        part = self._tool(tool, skill)
+        if not self.options.hardened or led is None or named in (None, led) or part.verdict is Verdict.DENY:
+            return Judged(part.verdict, (part,), _tool_reason(part))
+        other = self._denying(lambda rule: matches_tool(rule, tool, led))
+        text = f"`{tool}` names the skill {shown(named)} and loads {shown(led)}"
+        return Judged(Verdict.DENY, (_denied(part.text, other),), text, stricter=True)
+
+    def _tool(self, tool: str, skill: str | None) -> Part:
+        text = skill or tool
+
+        def matches(rule: CodeliaRule) -> bool:
+            return matches_tool(rule, tool, skill)
+
+        deny = self._denying(matches)
+        if deny is not None:
+            return _denied(text, deny)
+        return self._allowing(text, matches) or Part(text, Verdict.ASK)
+
+    # --- rules
+
+    def _denying(self, matches: Matches) -> CodeliaRule | None:
+        return next(filter(matches, self.rules.deny.rules), None)
+
+    def _allowing(self, text: str, matches: Matches, word: str | None = None) -> Part | None:
+        """By a rule, else by grants; `word` narrows the rules to those that a command with this first word may match."""
+        allow = self.rules.allow
+        rule = next(filter(matches, allow.rules), None) if word is None else allow.first(word, matches)
+        if rule is not None:
+            return Part(text, Verdict.ALLOW, (rule.ref,))
+        ids = tuple(grant_id for grant_id, granted in self.grants if matches(granted))
+        return Part(text, Verdict.ALLOW, grants=ids) if ids else None
+
+
+def _denied(text: str, rule: CodeliaRule | None) -> Part:
+    return Part(text, Verdict.DENY, (rule.ref,) if rule else (), liftable=False)
+
+
+def _reason_of_cd(part: Part) -> str | None:
+    return f"{shown(part.text)} may leave the sandbox" if part.verdict is Verdict.ASK else None
+
+
+def _tool_reason(part: Part) -> str | None:
+    if part.verdict is Verdict.DENY:
+        return f"a rule denies {shown(part.text)}"
+    return f"no rule allows {shown(part.text)}" if part.verdict is Verdict.ASK else None

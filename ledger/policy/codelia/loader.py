@@ -1,0 +1,167 @@
+"""Read and write Codelia's `config.json`. The only module of this dialect that does.
+
+What cannot be read is an error, never "no rules"; what cannot be written leaves the file as it was.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from ledger.limits import POLICY_BYTES
+from ledger.policy.checks import Origin, shown
+from ledger.policy.codelia.edit import remembered
+from ledger.policy.codelia.rule import read_config
+from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import JsonSyntaxError, parse
+from ledger.policy.model import Layer
+
+PROJECT_CONFIG: Final = ".codelia/config.json"
+
+_KEPT: Final = ("version", "permissions")
+_NEW_MODE: Final = 0o644
+
+
+def load_layers(
+    project: str | os.PathLike[str], environ: Mapping[str, str], *, home: str | None = None, trusted: bool = True
+) -> tuple[Layer, ...]:
+    """The global and the project layer, lowest first, as far as their files exist (codelia.md 4).
+
+    The global file is the one that `CODELIA_CONFIG_PATH` names, which must then exist; else `config.json` in
+    `~/.codelia`, or in `$XDG_CONFIG_HOME/codelia` where `CODELIA_LAYOUT` is `xdg`. `trusted` is about the project's
+    file. Raises PolicyError with file and line.
+    """
+    layers = []
+    named = environ.get("CODELIA_CONFIG_PATH", "").strip()
+    user = Path(named) if named else _user_config(environ, home)
+    if user is not None and (named or user.exists()):
+        layers.append(load_config(user, name="global"))
+    own = Path(project) / PROJECT_CONFIG
+    if own.exists():
+        layers.append(load_config(own, name="project", trusted=trusted))
+    return tuple(layers)
+
+
+def _user_config(environ: Mapping[str, str], home: str | None) -> Path | None:
+    home = home or environ.get("HOME")
+    if environ.get("CODELIA_LAYOUT", "").lower() == "xdg":
+        folder = environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else None)
+        return Path(folder, "codelia", "config.json") if folder else None
+    return Path(home, ".codelia", "config.json") if home else None
+
+
+def load_config(
+    path: str | os.PathLike[str], *, name: str = "project", trusted: bool = True, strict: bool = True
+) -> Layer:
+    """One layer from a `config.json`; only what concerns permissions is kept, so that no key of it reaches the log.
+
+    `strict=False` takes the rules that only the hardened profile refuses. Raises PolicyError with file and line.
+    """
+    file = os.fspath(path)
+    text = _read(file)
+    try:
+        document = parse(text, comments=False)
+    except JsonSyntaxError as problem:
+        message = f"{shown(file)} line {problem.line}: {problem.text}"
+        raise PolicyError(message, file=file, line=problem.line) from None
+    value: Any = document.value
+    config = {key: value[key] for key in _KEPT if key in value} if isinstance(value, dict) else value
+    lines = {
+        where: line for where, line in document.lines.items() if where.split("/")[1:2] in ([name] for name in _KEPT)
+    }
+    read_config(config, Origin(name, file, lines), strict=strict)
+    return Layer(name, config=config, file=file, trusted=trusted, lines=lines)
+
+
+def _read(file: str) -> str:
+    try:
+        with Path(file).open("rb") as stream:
+            content = stream.read(POLICY_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise PolicyError(f"{shown(file)} cannot be read: {_cause(error)}", file=file) from error
+    if len(content) > POLICY_BYTES:
+        raise PolicyError(f"{shown(file)} is larger than {POLICY_BYTES} bytes", file=file)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PolicyError(f"{shown(file)} line {line}: the file is not UTF-8", file=file, line=line) from None
+
+
+def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, str]]) -> bool:
+    """Add allow rules to a `config.json`, which is made when it is missing. Returns whether the file changed.
+
+    Readers see the file before or after, never half of it: a new file is written beside it, made durable, and put in
+    its place with the mode of the old one. Writers of this kind take turns. Raises PolicyError when that fails; the
+    file is then as it was, and the answer and its grant do not depend on it.
+    """
+    file = Path(path)
+    try:
+        target = file.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _turn(target.parent):
+            before = _content(target)
+            after = remembered(before.decode("utf-8"), rules, Origin(file=os.fspath(path))).encode()
+            if after == before:
+                return False
+            _replace(target, after)
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"{shown(str(file))} is not UTF-8, so nothing was added to it", file=str(file)) from error
+    except OSError as error:
+        text = (
+            f"{shown(str(file))} could not be written ({_cause(error)}); what was answered holds for this session only"
+        )
+        raise PolicyError(text, file=str(file)) from error
+    return True
+
+
+def _content(target: Path) -> bytes:
+    try:
+        return target.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+@contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Two that read, add and replace at once would lose the rules of one; the folder itself is what they lock."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
+def _replace(target: Path, content: bytes) -> None:
+    mode = target.stat().st_mode & 0o7777 if target.exists() else _NEW_MODE
+    beside = target.with_name(f".{target.name}.{os.getpid()}.new")
+    beside.unlink(missing_ok=True)  # left by a process of the same number that was killed while it held the turn
+    try:
+        with beside.open("xb") as stream:
+            beside.chmod(mode)
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(target)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+    _make_durable(target.parent)
+
+
+def _make_durable(folder: Path) -> None:
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(held)
+    finally:
+        os.close(held)
+
+
+def _cause(error: OSError | ValueError) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()

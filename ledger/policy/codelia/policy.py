@@ -1,0 +1,191 @@
+"""The policy of the dialect `codelia` (codelia.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ledger.policy.codelia.confirm import ConfirmRequest, confirm_call, confirm_command
+from ledger.policy.codelia.hard import CodeliaCommands
+from ledger.policy.codelia.index import indexed
+from ledger.policy.codelia.judge import Judge, Judged
+from ledger.policy.codelia.match import matches_text, matches_tool
+from ledger.policy.codelia.options import CodeliaOptions, read_codelia_options
+from ledger.policy.codelia.remember import line_rules, plain_line_rules, tool_rules
+from ledger.policy.codelia.rule import SHELL, SKILL, Ruleset, canonical, granted_rule, read_layers, rule_text
+from ledger.policy.codelia.system import system_layer
+from ledger.policy.codelia.text import split
+from ledger.policy.facts import FileFacts
+from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
+from ledger.policy.shell import Analysis
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.hardened import hardened, peeled
+from ledger.policy.shell.lexer import lex
+
+UNATTENDED = "UI confirm not supported"
+"""Why an ask is a deny where nobody can be asked (codelia.md 8)."""
+
+SEGMENTS_MAX = 5_000
+"""A line of more commands is not analysed by the hardened profile: it is denied by what Codelia sees, or asked."""
+
+_GRANTED = "allowed by a grant in force"
+
+
+class CodeliaPolicy:
+    """Rules of Codelia, compiled.
+
+    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (where commands start; a call's own comes
+    first), `sandbox_root` (the folder that `cd` may not leave; without it every `cd` is asked), `fs` (facts about
+    files, see `MappedFacts`), `defaults` (true puts the built-in allow rules below all layers), `edition` (whose
+    built-in rules: `codelia.md` or `current`), `supports_confirm` (false turns every ask into a deny), `home` (taken
+    for the sake of other dialects). Raises PolicyError for any other option and for anything misshapen; in the
+    hardened profile also for a rule that Codelia would read as something else than it says.
+    """
+
+    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
+        self._source = source
+        self._options = read_codelia_options(source.options, facts)
+        built_in = (system_layer(self._options.edition),) if self._options.defaults else ()
+        self._rules = read_layers((*built_in, *source.layers), strict=self._options.hardened)
+        self._index = indexed(self._rules)
+
+    @property
+    def source(self) -> PolicySource:
+        return self._source
+
+    @property
+    def options(self) -> CodeliaOptions:
+        return self._options
+
+    @property
+    def rules(self) -> Ruleset:
+        """The rules in force, lowest layer first."""
+        return self._rules
+
+    def with_facts(self, facts: FileFacts) -> CodeliaPolicy:
+        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        return CodeliaPolicy(self._source, facts)
+
+    def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        """Judge a call: deny, then allow, else confirm (codelia.md 5); grants are allow rules after all others.
+
+        `always` holds the rules that a "remember" would store, each as one line of JSON.
+        """
+        tool, inputs = _inputs_of(call)
+        if not inputs:
+            return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
+        judge = self._judge(call, grants)
+        found = [self._evaluate(judge, tool, value) for value in inputs]
+        evaluation = found[0] if len(found) == 1 else _joined(found)
+        if evaluation.verdict is Verdict.ASK and not self._options.supports_confirm:
+            return _refused(evaluation)
+        return evaluation
+
+    def confirm_request(self, call: Call, grants: Sequence[Grant] = ()) -> ConfirmRequest:
+        """What a person is shown for a call that is asked (codelia.md 8). Any call may be given."""
+        tool, inputs = _inputs_of(call)
+        evaluation = self.evaluate(call, grants)
+        value = inputs[0] if inputs else call.input
+        command = _command_of(value) if tool == SHELL else None
+        if command is not None:
+            return confirm_command(command, evaluation.always, evaluation.reason)
+        return confirm_call(tool, value, evaluation.always, evaluation.reason)
+
+    def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
+        """Whether a grant turns a part that was recorded as ask into an allow."""
+        rule = granted_rule(grant.permission, grant.pattern)
+        if rule is None or not part.liftable or part.verdict is not Verdict.ASK:
+            return False
+        tool = canonical(permission)
+        if tool != SHELL:
+            return matches_tool(rule, tool, part.text if tool == SKILL else None)
+        if not self._options.hardened:
+            return matches_text(rule, part.text)
+        analysis = lex(part.text)
+        if not analysis.plain or len(analysis.commands) != 1:
+            return False
+        judge = Judge(indexed(Ruleset()), self._options, self._options.cwd, ((grant.grant_id, rule),))
+        return CodeliaCommands(judge).allow(peeled(analysis.commands[0])) is not None
+
+    def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        """The tools that a deny rule names without any condition."""
+        whole = {rule.tool for rule in self._rules.deny if rule.whole}
+        return frozenset(tool for tool in tools if canonical(tool) in whole)
+
+    def _judge(self, call: Call, grants: Sequence[Grant]) -> Judge:
+        read = ((grant.grant_id, granted_rule(grant.permission, grant.pattern)) for grant in grants)
+        granted = [(grant_id, rule) for grant_id, rule in read if rule is not None]
+        return Judge(self._index, self._options, call.cwd or self._options.cwd, granted)
+
+    def _evaluate(self, judge: Judge, tool: str, value: Any) -> Evaluation:
+        if tool != SHELL:
+            always = tool_rules(tool, value, judge)
+            return _evaluation(judge.tool(tool, value), tuple(map(rule_text, always)))
+        command = _command_of(value) or ""
+        line = split(command)
+        judged = judge.line(line)
+        if not self._options.hardened:
+            return _evaluation(judged, tuple(map(rule_text, line_rules(line, judge))))
+        return self._hardened(judge, command, line.text, judged)
+
+    def _hardened(self, judge: Judge, command: str, text: str, judged: Judged) -> Evaluation:
+        if len(judged.parts) > SEGMENTS_MAX:
+            analysis = Analysis(plain=False, reason=f"the line holds more than {SEGMENTS_MAX:,} commands", commands=())
+        else:
+            analysis = analyse(command)
+        always = tuple(map(rule_text, plain_line_rules(analysis, judge)))
+        # Equal parts are one: a line of thousands of equal commands is judged in time that grows with its length.
+        faithful = _evaluation(judged._replace(parts=tuple(dict.fromkeys(judged.parts))), always)
+        return hardened(command, faithful, CodeliaCommands(judge, text), judge.cwd, analysis)
+
+
+def _inputs_of(call: Call) -> tuple[str, list[Any]]:
+    """The tool and each input to judge; a permission with patterns stands for that tool with each of them."""
+    if call.tool_name is not None:
+        return canonical(call.tool_name), [call.input]
+    tool = canonical(call.permission)
+    member = {SHELL: "command", SKILL: "name"}.get(tool, "pattern")
+    return tool, [{member: pattern} for pattern in call.patterns]
+
+
+def _command_of(value: Any) -> str | None:
+    command = value.get("command") if isinstance(value, dict) else None
+    return command if isinstance(command, str) else None
+
+
+def _evaluation(judged: Judged, always: tuple[str, ...]) -> Evaluation:
+    deciding = [part for part in judged.parts if part.verdict is judged.verdict]
+    rules = tuple(dict.fromkeys(ref for part in deciding for ref in part.rules))
+    reason = judged.reason
+    if judged.verdict is Verdict.ALLOW and any(part.grants for part in deciding):
+        reason = _GRANTED
+    message = None
+    if judged.verdict is Verdict.DENY:
+        message = f"{'Denied by rule' if judged.stricter else 'Permission denied'}: {judged.reason}"
+    return Evaluation(judged.verdict, judged.parts, rules, message, reason, always)
+
+
+def _joined(found: Sequence[Evaluation]) -> Evaluation:
+    verdict = strictest(one.verdict for one in found)
+    deciding = [one for one in found if one.verdict is verdict]
+    return replace(
+        deciding[0],
+        parts=tuple(part for one in found for part in one.parts),
+        rules=_distinct(rule for one in deciding for rule in one.rules),
+        always=tuple(dict.fromkeys(entry for one in found for entry in one.always)),
+    )
+
+
+def _distinct(rules: Iterable[RuleRef]) -> tuple[RuleRef, ...]:
+    return tuple(dict.fromkeys(rules))
+
+
+def _refused(evaluation: Evaluation) -> Evaluation:
+    """Nobody can be asked, so what would be asked is denied; a grant may still lift what it could."""
+    parts = tuple(
+        replace(part, verdict=Verdict.DENY) if part.verdict is Verdict.ASK else part for part in evaluation.parts
+    )
+    message = f"Permission denied: {UNATTENDED}"
+    return replace(evaluation, verdict=Verdict.DENY, parts=parts, rules=(), message=message, reason=UNATTENDED)

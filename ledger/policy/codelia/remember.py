@@ -1,0 +1,115 @@
+"""What a person's "remember" stores: rules in the project's configuration (codelia.md 8)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from ledger.policy.codelia.judge import Judge
+from ledger.policy.codelia.match import matches_text, matches_tool, skills_of
+from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule
+from ledger.policy.codelia.text import Line, is_cd, words_of
+from ledger.policy.shell import Analysis
+from ledger.policy.shell.danger import dangerous_argument, never_allowed
+from ledger.policy.shell.hardened import peeled
+from ledger.policy.shell.names import basename
+
+RuleObject = dict[str, str]
+"""A rule as it stands in a configuration: `tool`, then `command` or `skill_name` if it has one."""
+
+SUBCOMMAND_PROGRAMS: Final = frozenset("git jj bun bunx npx npm pnpm yarn cargo go docker kubectl gh".split())  # noqa: SIM905
+"""Programs of which two words are remembered."""
+
+WRAPPERS: Final = frozenset("env command builtin nohup time sudo nice ionice chrt timeout stdbuf".split())  # noqa: SIM905
+"""Programs that only run another one; Codelia remembers nothing for them."""
+
+_PROGRAM = re.compile(r"[A-Za-z0-9._+@:-]+")
+_SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
+
+
+def line_rules(line: Line, judge: Judge) -> tuple[RuleObject, ...]:
+    """One rule for each segment that asks for one, without repeats and without what is allowed already."""
+    texts = dict.fromkeys(segment.text for segment in line.segments if not is_cd(segment.text))
+    heads = map(_head, texts)
+    return tuple(_new((head for head in heads if head is not None), judge))
+
+
+def plain_line_rules(analysis: Analysis, judge: Judge) -> tuple[RuleObject, ...]:
+    """As `line_rules`, for the hardened profile: only rules that this profile would honour for this very line."""
+    if not analysis.plain:
+        return ()
+    heads = []
+    for command in {command.text: command for command in analysis.top}.values():
+        inner = peeled(command)
+        if command.name == "cd" or command.redirects or never_allowed(inner) or dangerous_argument(inner):
+            continue
+        words = [word.raw if word.raw == word.resolved else None for word in inner.words]
+        if words[0] is not None and (head := _strict_head(words[0], words[1:])):
+            heads.append(head)
+    return tuple(_new(heads, judge))
+
+
+def tool_rules(tool: str, value: Any, judge: Judge) -> tuple[RuleObject, ...]:
+    """The rule for a call of another tool: its skill, or the whole tool."""
+    if tool != SKILL:
+        known = any(matches_tool(rule, tool, None) for rule in _allowing(judge))
+        return () if known else ({"tool": tool},)
+    named, led = skills_of(value)
+    skill = named or led
+    if skill is None or (judge.options.hardened and led not in (None, skill)):
+        return ()
+    known = any(matches_tool(rule, tool, skill) for rule in _allowing(judge))
+    return () if known else ({"tool": SKILL, "skill_name": skill},)
+
+
+def _allowing(judge: Judge) -> Iterator[CodeliaRule]:
+    yield from judge.rules.allow.rules
+    yield from (rule for _, rule in judge.grants)
+
+
+def _new(heads: Iterable[str], judge: Judge) -> Iterator[RuleObject]:
+    for head in dict.fromkeys(heads):
+        if not _is_allowed(head, judge):
+            yield {"tool": SHELL, "command": head}
+
+
+def _is_allowed(head: str, judge: Judge) -> bool:
+    def matches(rule: CodeliaRule) -> bool:
+        return matches_text(rule, head)
+
+    known = judge.rules.allow.first(head.partition(" ")[0], matches)
+    return known is not None or any(matches(rule) for _, rule in judge.grants)
+
+
+def _head(segment: str) -> str | None:
+    """The first word of a segment, or the first two; None for one that nothing is remembered for."""
+    words = words_of(segment)
+    if not words:
+        return None
+    program = basename(words[0])
+    if not _PROGRAM.fullmatch(program) or program in (".", "..") or program in WRAPPERS or " " in words[0]:
+        return None
+    if program in SUBCOMMAND_PROGRAMS and len(words) > 1 and _SUBCOMMAND.fullmatch(words[1]):
+        return f"{words[0]} {words[1]}"
+    return words[0]
+
+
+def _strict_head(program: str, rest: list[str | None]) -> str | None:
+    """As `_head`; a program with subcommands is not remembered as a whole because an option stood in their place."""
+    if not _PROGRAM.fullmatch(basename(program)):
+        return None
+    if basename(program) not in SUBCOMMAND_PROGRAMS or not rest:
+        return program
+    second = rest[0]
+    return f"{program} {second}" if second is not None and _SUBCOMMAND.fullmatch(second) else None
+
+
+def same_rule(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    """Whether two rule objects say the same; `shell` is `bash`."""
+    return _essence(left) == _essence(right)
+
+
+def _essence(rule: Mapping[str, Any]) -> list[Any]:
+    tool = rule.get("tool")
+    return [SHELL if tool == "shell" else tool, *(rule.get(name) for name in ("command", "command_glob", "skill_name"))]

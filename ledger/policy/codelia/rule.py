@@ -1,0 +1,220 @@
+"""Rules of Codelia's `config.json`: objects with `tool` and at most `command`, `command_glob` and `skill_name`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from ledger.limits import NAME_LENGTH_CHARS
+from ledger.policy.checks import NOWHERE, Origin, check_pattern, origin_of, shown
+from ledger.policy.codelia.text import normalise
+from ledger.policy.errors import PolicyError
+from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
+from ledger.policy.model import Layer, Rule, RuleRef, Verdict
+from ledger.policy.wildcard import Matcher, compile_normalised
+
+SHELL: Final = "bash"
+SKILL: Final = "skill_load"
+VERSION: Final = 1
+
+_SHELLS: Final = frozenset({"bash", "shell"})
+_LISTS: Final = ("allow", "deny")
+_MEMBERS: Final = ("tool", "command", "command_glob", "skill_name")
+_SKILL_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_GRANTS_MAX: Final = 1_024
+
+Keys = tuple[str | int, ...]
+
+
+class CodeliaRule(NamedTuple):
+    """One rule, read. `words` and `glob` are what a command must begin with and match; None where it says nothing.
+
+    `words` that are empty, and a rule that is `inert`, match nothing. `skill` is normalised.
+    """
+
+    tool: str
+    words: tuple[str, ...] | None
+    glob: str | None
+    matches: Matcher | None
+    skill: str | None
+    ref: RuleRef
+    inert: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether the rule is about its tool whatever the input."""
+        return self.words is None and self.glob is None and self.skill is None and not self.inert
+
+
+class Ruleset(NamedTuple):
+    """The rules of all layers, lowest first; the two lists are concatenated by themselves (codelia.md 4)."""
+
+    allow: tuple[CodeliaRule, ...] = ()
+    deny: tuple[CodeliaRule, ...] = ()
+
+
+def canonical(tool: str) -> str:
+    """A tool by one name: `shell` is `bash` (both names are used by configurations and by calls)."""
+    return SHELL if tool in _SHELLS else tool
+
+
+def skill_name(value: object) -> str | None:
+    """A skill's name as Codelia compares it, trimmed and in lower case; None for one that is not valid."""
+    if not isinstance(value, str):
+        return None
+    name = normalise(value).lower()
+    return name if _SKILL_NAME.fullmatch(name) else None
+
+
+def rule_text(members: Mapping[str, Any]) -> str:
+    """A rule object as one line of JSON, members in written order."""
+    return json.dumps(members, ensure_ascii=False)
+
+
+def read_layers(layers: tuple[Layer, ...], *, strict: bool) -> Ruleset:
+    """The rules of all layers. A layer that is not trusted gives no allow rules.
+
+    `strict` refuses every rule that Codelia would read as something else than was meant; otherwise such a rule is
+    inert or wider than written, as in Codelia. Raises PolicyError, which names file and line.
+    """
+    if len(layers) > LAYER_COUNT:
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+    allow: list[CodeliaRule] = []
+    deny: list[CodeliaRule] = []
+    for layer in layers:
+        rules = _layer_rules(layer, strict=strict)
+        allow += rules.allow if layer.trusted else ()
+        deny += rules.deny
+    if len(allow) + len(deny) > RULE_COUNT:
+        raise PolicyError(f"the policy has {len(allow) + len(deny)} rules; at most {RULE_COUNT} are taken")
+    return Ruleset(tuple(allow), tuple(deny))
+
+
+def _layer_rules(layer: Layer, *, strict: bool) -> Ruleset:
+    origin = origin_of(layer)
+    if layer.config is None:
+        return _of_program(layer.rules, origin, strict=strict)
+    if layer.rules:
+        raise origin.problem("a layer holds either a configuration or rules, not both", ())
+    return read_config(layer.config, origin, strict=strict)
+
+
+def _of_program(rules: tuple[Rule, ...], origin: Origin, *, strict: bool) -> Ruleset:
+    """Rules that a program handed in: the pattern is a `command_glob` or a skill's name, `*` the whole tool."""
+    lists: dict[str, list[CodeliaRule]] = {name: [] for name in _LISTS}
+    for index, rule in enumerate(rules):
+        if rule.action is Verdict.ASK:
+            raise origin.problem("codelia has no ask rules: what no rule allows is asked", (index,))
+        member = {SHELL: "command_glob", SKILL: "skill_name"}.get(canonical(rule.permission))
+        if rule.pattern != "*" and member is None:
+            raise origin.problem(
+                f"a rule for {shown(rule.permission)} is for the whole tool: its pattern is `*`", (index,)
+            )
+        members = {"tool": rule.permission} | ({} if member is None or rule.pattern == "*" else {member: rule.pattern})
+        lists[rule.action.value].append(
+            _read_rule(members, origin, (index,), deny=rule.action is Verdict.DENY, strict=strict)
+        )
+    return Ruleset(tuple(lists["allow"]), tuple(lists["deny"]))
+
+
+def read_config(config: object, origin: Origin = NOWHERE, *, strict: bool = True) -> Ruleset:
+    """Check a configuration (codelia.md 3). Other members than `version` and `permissions` are left alone."""
+    if not isinstance(config, Mapping):
+        raise origin.problem(f"a configuration is an object with `permissions`, not {shown(config)}", ())
+    version = config.get("version", VERSION)
+    if type(version) is not int or version != VERSION:
+        raise origin.problem(
+            f"the version {shown(version)} of a configuration is not known; {VERSION} is", ("version",)
+        )
+    section = config.get("permissions", {})
+    if not isinstance(section, Mapping):
+        raise origin.problem("`permissions` must be an object with `allow` and `deny`", ("permissions",))
+    unknown = next((name for name in section if name not in _LISTS), None)
+    if strict and unknown is not None:
+        raise origin.problem(f"`permissions` holds `allow` and `deny`, not {shown(unknown)}", ("permissions", unknown))
+    return Ruleset(*(_read_list(section, name, origin, strict=strict) for name in _LISTS))
+
+
+def _read_list(section: Mapping[str, Any], name: str, origin: Origin, *, strict: bool) -> tuple[CodeliaRule, ...]:
+    rules = section.get(name, [])
+    if not isinstance(rules, list | tuple):
+        raise origin.problem(f"`{name}` must be a list of rules, not {shown(rules)}", ("permissions", name))
+    deny = name == "deny"
+    return tuple(
+        _read_rule(members, origin, ("permissions", name, index), deny=deny, strict=strict)
+        for index, members in enumerate(rules)
+    )
+
+
+def _read_rule(members: object, origin: Origin, keys: Keys, *, deny: bool, strict: bool) -> CodeliaRule:
+    tool = members.get("tool") if isinstance(members, Mapping) else None
+    if not isinstance(members, Mapping) or not isinstance(tool, str) or not tool:
+        raise origin.problem(f"a rule is an object that names its `tool`, not {shown(members)}", keys)
+    if len(tool) > NAME_LENGTH_CHARS:
+        raise origin.problem(f"the tool {shown(tool)} has more than {NAME_LENGTH_CHARS} characters", keys)
+    if strict:
+        _check_members(members, canonical(tool), origin, keys)
+    command, pattern, skill = (_text(members, name, origin, keys) for name in _MEMBERS[1:])
+    name = skill_name(skill)
+    # Codelia's file reader drops a skill name that is not valid, so the rule becomes one for every skill. For a deny
+    # that errs on the safe side; for an allow what its matcher does with such a name is kept: it matches nothing.
+    inert = skill is not None and name is None and not deny
+    return CodeliaRule(
+        canonical(tool),
+        None if command is None else tuple(word for word in normalise(command).split(" ") if word),
+        pattern,
+        None if pattern is None else _glob(pattern),
+        name,
+        RuleRef(rule_text(members), origin.layer, origin.file, origin.line(keys)),
+        inert,
+    )
+
+
+def _check_members(members: Mapping[str, Any], tool: str, origin: Origin, keys: Keys) -> None:
+    """Whatever would make a rule mean something else than it says: less strict than written, or nothing at all."""
+    for name, value in members.items():
+        if name not in _MEMBERS:
+            raise origin.problem(f"a rule has no member {shown(name)}; it has {', '.join(_MEMBERS)}", (*keys, name))
+        if not isinstance(value, str) or not normalise(value):
+            raise origin.problem(f"`{name}` must be a string that is not empty, not {shown(value)}", (*keys, name))
+    for name, wanted in (("command", SHELL), ("command_glob", SHELL), ("skill_name", SKILL)):
+        if name in members and tool != wanted:
+            raise origin.problem(f"`{name}` is for rules of `{wanted}`, not of {shown(tool)}", (*keys, name))
+    if "skill_name" in members and skill_name(members["skill_name"]) is None:
+        text = f"the skill name {shown(members['skill_name'])} must be letters and digits with `-` between them"
+        raise origin.problem(text, (*keys, "skill_name"))
+
+
+def _text(members: Mapping[str, Any], name: str, origin: Origin, keys: Keys) -> str | None:
+    """A member that says something; Codelia drops one that is empty or no string."""
+    value = members.get(name)
+    if not isinstance(value, str) or not value:
+        return None
+    return check_pattern(value, origin, (*keys, name))
+
+
+def _glob(pattern: str) -> Matcher:
+    """`*` is any text and `?` one character, everything else itself (codelia.md 6.3). Linear in the text.
+
+    The shared wildcard lets ` *` at the end be missing and Codelia does not; a second star says the same without that.
+    """
+    return compile_normalised(pattern + "*" if pattern.endswith(" *") else pattern)
+
+
+@lru_cache(maxsize=_GRANTS_MAX)
+def granted_rule(permission: str, pattern: str) -> CodeliaRule | None:
+    """The allow rule that a grant stands for: an entry of `always`. None for one that cannot be read, which lifts nothing."""
+    if pattern in ("", "*"):
+        members: Any = {"tool": permission}
+    else:
+        try:
+            members = json.loads(pattern)
+        except ValueError:
+            return None
+    try:
+        return _read_rule(members, NOWHERE, (), deny=False, strict=True)
+    except PolicyError:
+        return None

@@ -1,0 +1,104 @@
+"""How Codelia reads a command line: white space collapsed, split at operators (codelia.md 6.1 and 6.4).
+
+This is the source's own reading, with what it does not see: `&`, newlines, substitutions and here-documents. The
+hardened profile looks at the line a second time with `ledger.policy.shell`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+# JavaScript's white space: it holds U+FEFF, and neither U+001C to U+001F nor U+0085, which Python's `\s` has.
+_BLANKS: Final = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_BLANK_RUN = re.compile(f"[{_BLANKS}]+")
+
+REDIRECTS: Final = frozenset({"<", ">", ">>", "2>", "2>>"})
+
+# Operators stand longest first. What is quoted or escaped is one piece; a quote that is not closed runs to the end.
+_PIECE = re.compile(
+    r"""(?P<operator>2>>|\|&|\|\||&&|>>|2>|[|><;])
+    |\\.|\\\Z
+    |'[^']*+'?
+    |"(?:[^"\\]|\\.)*+(?:"|\\?\Z)
+    |[^\\'"|&><;2]++
+    |.""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class Segment(NamedTuple):
+    """One command of a line. `redirected` says that a file is read or written beside it."""
+
+    text: str
+    redirected: bool = False
+
+
+class Line(NamedTuple):
+    """A command line as Codelia sees it. `targets` are the right sides of redirections, which are no commands."""
+
+    text: str
+    segments: tuple[Segment, ...]
+    operators: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+
+
+def normalise(text: str) -> str:
+    """Trimmed, with one space for each run of white space; line ends are white space too."""
+    return _BLANK_RUN.sub(" ", text).strip(" ")
+
+
+def split(command: str) -> Line:
+    """Split a command as it was given. Empty segments are dropped. Linear in the length of the command."""
+    text = normalise(command)
+    pieces, operators, start = [], [], 0
+    for piece in _PIECE.finditer(text):
+        if piece.lastgroup == "operator":
+            pieces.append(text[start : piece.start()])
+            operators.append(piece.group())
+            start = piece.end()
+    pieces.append(text[start:])
+    return Line(text, *_sorted_out(pieces, operators))
+
+
+def _sorted_out(
+    pieces: list[str], operators: list[str]
+) -> tuple[tuple[Segment, ...], tuple[str, ...], tuple[str, ...]]:
+    """Commands and redirection targets apart. A redirection that stands in front of a command belongs to it."""
+    texts: list[str] = []
+    targets: list[str] = []
+    redirected: set[int] = set()
+    for before, piece in zip(["", *operators], pieces, strict=True):
+        stripped = piece.strip(" ")
+        if before in REDIRECTS:
+            targets.append(stripped)
+            redirected.add(max(len(texts) - 1, 0))
+        elif stripped:
+            texts.append(stripped)
+    segments = tuple(Segment(text, index in redirected) for index, text in enumerate(texts))
+    return segments, tuple(operators), tuple(targets)
+
+
+def is_cd(segment: str) -> bool:
+    return segment == "cd" or segment.startswith("cd ")
+
+
+def words_of(segment: str) -> list[str] | None:
+    """The words of a segment without their quotes; None for a quote that is not closed."""
+    if not _CLOSED.fullmatch(segment):
+        return None
+    return [_QUOTE.sub(_unquoted, word) for word in _WORD.findall(segment)]
+
+
+_QUOTED: Final = r"""\\.|'[^']*+'|"(?:[^"\\]|\\.)*+\""""
+_CLOSED = re.compile(rf"""(?:[^'"\\]++|{_QUOTED})*+""", re.DOTALL)
+_WORD = re.compile(rf"""(?:[^ '"\\]++|{_QUOTED})+""", re.DOTALL)
+_QUOTE = re.compile(_QUOTED, re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    text = found.group()
+    if text[0] == "\\":
+        return text[1]
+    return text[1:-1] if text[0] == "'" else _ESCAPE.sub(r"\1", text[1:-1])

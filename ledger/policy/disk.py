@@ -1,0 +1,25 @@
+"""Facts from the file system of this machine, for whoever judges a call where its files are. Looks, never changes."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+
+from ledger.policy.facts import Kind
+
+
+class DiskFacts:
+    """What the disk says at the moment of the question; what cannot be looked at stays as written."""
+
+    def resolve(self, path: str) -> str:
+        try:
+            return str(Path(path).resolve())
+        except (OSError, RuntimeError, ValueError):  # no right to look, a loop of links, a NUL
+            return posixpath.normpath(path)
+
+    def kind(self, path: str) -> Kind | None:
+        try:
+            place = Path(path)
+            return Kind.DIRECTORY if place.is_dir() else Kind.FILE if place.exists() else None
+        except (OSError, ValueError):
+            return None

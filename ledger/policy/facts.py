@@ -1,0 +1,89 @@
+"""Facts about files as values: what a path leads to and what stands there. Pure; the disk is read in `ledger.policy.disk`."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from ledger.policy.checks import shown
+from ledger.policy.errors import PolicyError
+
+_LINKS_MAX: Final = 40
+_LINK: Final = "-> "
+
+
+class Kind(StrEnum):
+    """What stands at a path, links followed."""
+
+    FILE = "file"
+    DIRECTORY = "dir"
+
+
+class FileFacts(Protocol):
+    """What a policy may know about files. Paths are absolute, with `/`."""
+
+    def resolve(self, path: str) -> str:
+        """The path with every link followed; what does not exist stays as written. `..` is taken away lexically."""
+        ...
+
+    def kind(self, path: str) -> Kind | None:
+        """What stands at the path, links followed; None when nothing is known to."""
+        ...
+
+
+class NoFacts:
+    """Nothing is known: every path leads to itself."""
+
+    def resolve(self, path: str) -> str:
+        return posixpath.normpath(path)
+
+    def kind(self, path: str) -> Kind | None:
+        return None
+
+
+class MappedFacts:
+    """Facts as a caller wrote them: `{"path": "file" | "dir" | "-> target"}`, paths relative to `base`.
+
+    Raises PolicyError for any other value.
+    """
+
+    def __init__(self, entries: Mapping[str, Any], base: str) -> None:
+        self._kinds: dict[str, Kind] = {}
+        self._links: dict[str, str] = {}
+        for path, what in entries.items():
+            place = posixpath.normpath(posixpath.join(base, path))
+            if isinstance(what, str) and what.startswith(_LINK):
+                self._links[place] = posixpath.join(posixpath.dirname(place), what.removeprefix(_LINK))
+            elif what in Kind.__members__.values():
+                self._kinds[place] = Kind(what)
+            else:
+                text = f"the fact about {shown(path)} must be `file`, `dir` or `-> target`, not {shown(what)}"
+                raise PolicyError(text, key="fs")
+
+    def resolve(self, path: str) -> str:
+        done, todo, links = "/", list(reversed(path.split("/"))), 0
+        while todo:
+            name = todo.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                done = posixpath.dirname(done)
+                continue
+            done = posixpath.join(done, name)
+            target = self._links.get(done)
+            if target is not None and links < _LINKS_MAX:
+                links += 1
+                todo += reversed(target.split("/"))
+                done = "/"
+        return done
+
+    def kind(self, path: str) -> Kind | None:
+        place = self.resolve(path)
+        if place in self._kinds:
+            return self._kinds[place]
+        inside = place.rstrip("/") + "/"
+        if any(other.startswith(inside) for other in (*self._kinds, *self._links)):
+            return Kind.DIRECTORY
+        return None

@@ -1,0 +1,57 @@
+"""Find and read the configuration files of any dialect, through the dialects' own loaders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ledger.policy.checks import shown
+from ledger.policy.codelia import load_config, load_layers
+from ledger.policy.errors import PolicyError
+from ledger.policy.loader import load_rules
+from ledger.policy.model import Layer
+from ledger.policy.opencode import load_layers as load_opencode_layers
+from ledger.policy.toolrules.loader import load_settings, load_tool_rules
+
+DEFAULT_NAME: Final = "project"
+_OPENCODE_FILES: Final = ("opencode.json", "opencode.jsonc")
+_BETCODE_FILE: Final = "betcode.json"
+
+
+def load_layer(dialect: str, path: str | os.PathLike[str], *, name: str = DEFAULT_NAME, strict: bool = True) -> Layer:
+    """One layer from a file of the dialect's own form.
+
+    `strict=False` takes what only the hardened profile refuses. Raises PolicyError with file and line.
+    """
+    if dialect == "codelia":
+        return load_config(path, name=name, strict=strict)
+    if dialect in ("betcode", "claude"):
+        return load_tool_rules(Path(path), name=name)
+    return load_rules(path, name=name)
+
+
+def find_layers(
+    dialect: str, project: str, environ: Mapping[str, str], *, home: str | None = None
+) -> tuple[Layer, ...]:
+    """The layers that the source's own program would find from the folder `project`, lowest first; maybe none.
+
+    Raises PolicyError for a file that is there and cannot be read.
+    """
+    if dialect == "claude":
+        return load_settings(project, home=home)
+    if dialect == "codelia":
+        return load_layers(project, environ, home=home)
+    if dialect == "betcode":
+        return _existing(dialect, project, (_BETCODE_FILE,))
+    if dialect == "opencode":
+        return load_opencode_layers(project, environ, home=home)
+    if dialect == "brutus":
+        return _existing(dialect, project, _OPENCODE_FILES)
+    raise PolicyError(f"no files of the dialect {shown(dialect)} are known", key="dialect")
+
+
+def _existing(dialect: str, project: str, names: tuple[str, ...]) -> tuple[Layer, ...]:
+    paths = (Path(project, name) for name in names)
+    return tuple(load_layer(dialect, path) for path in paths if path.exists())

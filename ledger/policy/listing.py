@@ -1,0 +1,101 @@
+"""The rules of any dialect in one form: permission, pattern, action, and where they were written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ledger.policy.codelia.rule import CodeliaRule, Ruleset
+from ledger.policy.model import Layer, Policy, PolicySource, Rule, RuleRef, Verdict
+from ledger.policy.toolrules.rule import ToolRule
+
+WHOLE: Final = "*"
+"""The pattern of a rule about a whole tool."""
+
+TOOL_RULES: Final = ("betcode", "claude")
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """One rule. `pattern` is `*` for a whole tool; `ref` is the rule as its dialect spells it."""
+
+    permission: str
+    pattern: str
+    action: Verdict
+    ref: RuleRef
+
+    @property
+    def place(self) -> str:
+        """`file:line`, or as much of it as is known; else the layer."""
+        file, line = self.ref.file, self.ref.line
+        return f"{file}:{line}" if file and line else file or self.ref.layer or "-"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "permission": self.permission,
+            "pattern": self.pattern,
+            "action": self.action.value,
+            "layer": self.ref.layer,
+        }
+
+
+def listed_rules(policy: Policy) -> tuple[Listed, ...]:
+    """The rules of a compiled policy, in its dialect's own order: lowest layer first."""
+    rules: Any = getattr(policy, "rules", ())
+    if isinstance(rules, Ruleset):
+        both = (*((rule, Verdict.DENY) for rule in rules.deny), *((rule, Verdict.ALLOW) for rule in rules.allow))
+        return tuple(Listed(rule.tool, _codelia_pattern(rule), action, rule.ref) for rule, action in both)
+    return tuple(_listed(rule) for rule in rules)
+
+
+def _listed(rule: Rule | ToolRule) -> Listed:
+    if isinstance(rule, ToolRule):
+        return Listed(rule.tool, rule.specifier or WHOLE, rule.action, rule.ref)
+    text = f"{rule.permission} {rule.pattern} {rule.action.value}"
+    return Listed(rule.permission, rule.pattern, rule.action, RuleRef(text, rule.layer, rule.file, rule.line))
+
+
+def _codelia_pattern(rule: CodeliaRule) -> str:
+    """Conditions that stand together are all shown: a rule with both matches only where both do."""
+    found = [" ".join(rule.words) + " *"] if rule.words is not None else []
+    found += [text for text in (rule.glob, rule.skill) if text is not None]
+    return " and ".join(found) or WHOLE
+
+
+def rule_config(dialect: str, rule: Listed) -> dict[str, Any]:
+    """A configuration of the dialect that holds one rule alone."""
+    if dialect in TOOL_RULES:
+        return {"permissions": {rule.action.value: [rule.ref.text]}}
+    if dialect == "codelia":
+        return {"permissions": {rule.action.value: [json.loads(rule.ref.text)]}}
+    return {"permission": {rule.permission: {rule.pattern: rule.action.value}}}
+
+
+def always_config(dialect: str, permission: str, entries: tuple[str, ...]) -> dict[str, Any]:
+    """A configuration that allows what entries of `always` name."""
+    if dialect in TOOL_RULES:
+        return {"permissions": {"allow": list(entries)}}
+    if dialect == "codelia":
+        return {"permissions": {"allow": [json.loads(entry) for entry in entries]}}
+    return {"permission": {permission: dict.fromkeys(entries, "allow")}}
+
+
+def always_objects(dialect: str, permission: str, entries: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Entries of `always` as grants in the shape in which `grants` of a question has them."""
+    if dialect == "codelia":
+        return [json.loads(entry) for entry in entries]
+    if dialect in TOOL_RULES:
+        return [_tool_grant(entry) for entry in entries]
+    return [{"permission": permission, "pattern": entry, "action": "allow"} for entry in entries]
+
+
+def _tool_grant(entry: str) -> dict[str, Any]:
+    name, opened, rest = entry.partition("(")
+    return {"tool_name": name, "pattern": rest.removesuffix(")") if opened else None, "action": "allow"}
+
+
+def with_layer(source: PolicySource, name: str, config: Mapping[str, Any]) -> PolicySource:
+    """The same policy with one more layer above all others."""
+    return msgspec.structs.replace(source, layers=(*source.layers, Layer(name, config=dict(config))))

@@ -1,0 +1,20 @@
+"""The dialect of OpenCode: permission and pattern rules, the last match decides (opencode.md, opencode-zh.md)."""
+
+from __future__ import annotations
+
+from ledger.policy.opencode.builtin import child_rules
+from ledger.policy.opencode.loader import load_layers
+from ledger.policy.opencode.names import ACTION_ONLY, PERMISSIONS, permission_of, unknown_permissions
+from ledger.policy.opencode.policy import OpenCodePolicy
+from ledger.policy.opencode.requests import Request
+
+__all__ = [
+    "ACTION_ONLY",
+    "PERMISSIONS",
+    "OpenCodePolicy",
+    "Request",
+    "child_rules",
+    "load_layers",
+    "permission_of",
+    "unknown_permissions",
+]

@@ -1,0 +1,87 @@
+"""What OpenCode asks about a shell line: the source text of each command, and paths outside the project."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ledger.policy.opencode.arity import prefix
+from ledger.policy.opencode.places import Places, below
+from ledger.policy.opencode.requests import Request
+from ledger.policy.shell import Analysis, Command, Word, source_commands
+from ledger.policy.shell.names import basename
+from ledger.policy.shell.words import loosen
+
+ENTERING: Final = frozenset({"cd", "chdir", "popd", "pushd", "push-location", "set-location"})
+"""Commands that only change the directory; they add no pattern."""
+
+_FILE_COMMANDS: Final = ENTERING | {
+    "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat",
+    "get-content", "set-content", "add-content", "copy-item", "move-item", "remove-item", "new-item", "rename-item",
+}  # fmt: skip
+_GLOB: Final = re.compile(r"[?*\[]")
+_QUOTED_CHARS_MIN: Final = 2
+
+
+def shell_request(command: str, workdir: str | None, places: Places, *, tail: str = " *") -> Request | None:
+    """The request of the shell tool; None for a line that is too long or too tangled to be read.
+
+    `tail` is what `always` adds to a command's prefix.
+    """
+    found = source_commands(command)
+    if found is None:
+        return None
+    base = places.absolute(workdir) if workdir else places.directory
+    named = [one for one in found if one.words and one.words[0].raw not in ENTERING]
+    folders = list(_outside_folders(found, base, places))
+    if places.outside(base):
+        folders.append(base)
+    patterns = tuple(dict.fromkeys(map(below, folders)))
+    return Request(
+        "bash",
+        tuple(dict.fromkeys(one.statement for one in named)),
+        tuple(dict.fromkeys(" ".join(prefix([word.raw for word in one.words])) + tail for one in named)),
+        (patterns,) if patterns else (),
+        command,
+        base,
+    )
+
+
+def hidden_directories(analysis: Analysis, base: str, places: Places) -> tuple[str, ...]:
+    """Directories that the program misses because of a quote, a backslash, a path before the name, or a wrapper."""
+    bare = [_bare(command) for command in analysis.commands if command.words]
+    return tuple(dict.fromkeys(map(below, _outside_folders(bare, base, places))))
+
+
+def _bare(command: Command) -> Command:
+    texts = [loosen(word) for word in command.words]
+    return Command(command.text, tuple(Word(text, text) for text in (basename(texts[0]), *texts[1:])))
+
+
+def _outside_folders(commands: Iterable[Command], base: str, places: Places) -> Iterable[str]:
+    for command in commands:
+        words = [word.raw for word in command.words]
+        if not words or words[0] not in _FILE_COMMANDS:
+            continue
+        for path in _paths(words, base, places):
+            if places.outside(path):
+                yield path if places.is_directory(path) else posixpath.dirname(path)
+
+
+def _paths(words: Sequence[str], base: str, places: Places) -> Iterable[str]:
+    for word in words[1:]:
+        if word.startswith("-") or (words[0] == "chmod" and word.startswith("+")):
+            continue
+        text = places.expand(_unquoted(word))
+        glob = _GLOB.search(text)
+        written = text[: glob.start()] if glob else text
+        if written and not written.startswith("(") and "$" not in written and "`" not in written:
+            yield places.absolute(written, base)
+
+
+def _unquoted(word: str) -> str:
+    if len(word) >= _QUOTED_CHARS_MIN and word[0] == word[-1] and word[0] in "\"'":
+        return word[1:-1]
+    return word

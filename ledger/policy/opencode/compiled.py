@@ -1,0 +1,131 @@
+"""Rules and grants, compiled: the last rule that matches, for a permission and a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from ledger.policy.model import Grant, Rule, RuleRef, Verdict
+from ledger.policy.wildcard import Matcher, compile_normalised, normalise
+
+_PERMISSIONS_KEPT_MAX: Final = 256
+_WORDS_KEPT_MAX: Final = 1_024
+
+
+class CompiledRule(NamedTuple):
+    r"""A rule that is ready to match.
+
+    `pattern` and `permission` take normalised text. `narrow` takes text as it is written, with `\` apart from `/`:
+    the reading that an allow of the hardened profile needs.
+    """
+
+    permission: Matcher
+    pattern: Matcher
+    narrow: Matcher
+    action: Verdict
+    refs: tuple[RuleRef, ...]
+    spelt: dict[str, str]
+    first_word: str | None
+
+    @property
+    def text(self) -> str:
+        return self.spelt["pattern"]
+
+    @property
+    def catches_all(self) -> bool:
+        return not self.text.strip("*")
+
+
+class CompiledGrant(NamedTuple):
+    """A grant of the permission at hand; as `CompiledRule`."""
+
+    grant_id: str
+    pattern: Matcher
+    narrow: Matcher
+    text: str
+
+
+class PermissionRules:
+    """The rules of one permission, the last one first, found by the first word of a text."""
+
+    def __init__(self, rules: Sequence[CompiledRule]) -> None:
+        self.all = tuple(rules)
+        self._words = {rule.first_word for rule in self.all}
+        self._open = tuple(rule for rule in self.all if rule.first_word is None)
+        self._by_word: dict[str, tuple[CompiledRule, ...]] = {}
+
+    def about(self, value: str) -> tuple[CompiledRule, ...]:
+        """Those that may match a normalised text, which is most often few of them."""
+        word = value.partition(" ")[0]
+        if word not in self._words:
+            return self._open
+        found = self._by_word.get(word)
+        if found is None:
+            found = tuple(rule for rule in self.all if rule.first_word is None or rule.first_word == word)
+            if len(self._by_word) < _WORDS_KEPT_MAX:
+                self._by_word[word] = found
+        return found
+
+
+class CompiledRules:
+    """Rules by permission."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._last_first = tuple(map(_compile, reversed(rules)))
+        self._by_permission: dict[str, PermissionRules] = {}
+
+    def of(self, permission: str) -> PermissionRules:
+        """The rules whose permission matches."""
+        found = self._by_permission.get(permission)
+        if found is None:
+            name = normalise(permission)
+            found = PermissionRules([rule for rule in self._last_first if rule.permission(name)])
+            if len(self._by_permission) < _PERMISSIONS_KEPT_MAX:
+                self._by_permission[permission] = found
+        return found
+
+
+def compile_grants(grants: Iterable[Grant], permission: str) -> tuple[CompiledGrant, ...]:
+    """The grants whose permission matches, in the order given."""
+    name = normalise(permission)
+    return tuple(
+        CompiledGrant(grant.grant_id, *_matchers(grant.pattern), grant.pattern)
+        for grant in grants
+        if grant.permission == permission or compile_normalised(normalise(grant.permission))(name)
+    )
+
+
+def last_match(text: str, rules: PermissionRules) -> CompiledRule | None:
+    """The rule that decides about a text."""
+    value = normalise(text)
+    for rule in rules.about(value):
+        if rule.pattern(value):
+            return rule
+    return None
+
+
+def last_narrow_match(text: str, shown: str, rules: PermissionRules) -> CompiledRule | None:
+    """As `last_match`, but an allow counts only if it matches `shown`, in which what a quote hides is hidden."""
+    value = normalise(text)
+    for rule in rules.about(value):
+        if rule.narrow(shown) if rule.action is Verdict.ALLOW else rule.pattern(value):
+            return rule
+    return None
+
+
+def _compile(rule: Rule) -> CompiledRule:
+    ref = RuleRef(f"{rule.permission} {rule.pattern} {rule.action.value}", rule.layer, rule.file, rule.line)
+    spelt = {"permission": rule.permission, "pattern": rule.pattern, "action": rule.action.value}
+    permission = compile_normalised(normalise(rule.permission))
+    return CompiledRule(permission, *_matchers(rule.pattern), rule.action, (ref,), spelt, _first_word(rule.pattern))
+
+
+def _first_word(pattern: str) -> str | None:
+    """The first word of every text that a pattern matches; None when texts with several first words may match."""
+    word = normalise(pattern).partition(" ")[0]
+    return None if "*" in word or "?" in word else word
+
+
+def _matchers(pattern: str) -> tuple[Callable[[str], bool], Callable[[str], bool]]:
+    wide = compile_normalised(normalise(pattern))
+    return wide, compile_normalised(pattern) if "\\" in pattern else wide

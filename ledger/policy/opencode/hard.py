@@ -1,0 +1,107 @@
+"""How OpenCode's rules look at one command for the hardened profile."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ledger.policy.model import Verdict
+from ledger.policy.opencode.commands import ENTERING
+from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, last_match, last_narrow_match
+from ledger.policy.opencode.places import Places, below
+from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
+from ledger.policy.toolrules.commands import visible_text
+
+_HIDDEN_BLANK: Final = "\0"
+_SHADOW_TESTS_MAX: Final = 1_000_000
+"""Pairs of rules that are compared; beyond that every rule counts as in force, which only asks more."""
+
+
+class OpenCodeCommands(CommandRules):
+    """The rules and grants of one call. `final_denies` says that no grant lifts a configured deny."""
+
+    def __init__(
+        self, rules: CompiledRules, grants: Sequence[CompiledGrant], places: Places, *, final_denies: bool
+    ) -> None:
+        self.rules, self.grants, self.places, self.final_denies = rules, grants, places, final_denies
+        self.bash = rules.of("bash")
+
+    def allow(self, command: Command) -> Ruling | None:
+        """By the words as written, or without quotes that hide nothing; the last rule that matches decides."""
+        if command.assignments or not command.words:
+            return None
+        for shown in dict.fromkeys(_narrow_texts(command)):
+            rule = last_narrow_match(shown.replace(_HIDDEN_BLANK, " "), shown, self.bash)
+            if rule is not None and rule.action is Verdict.ALLOW:
+                return Ruling(Verdict.ALLOW, rule.refs)
+            if ids := tuple(grant.grant_id for grant in self.grants if grant.narrow(shown)):
+                return Ruling(Verdict.ALLOW, (), ids)
+        return None
+
+    def allow_exactly(self, command: Command) -> Ruling | None:
+        texts = {command.text, " ".join(word.raw for word in command.words)}
+        for text in texts:
+            rule = last_match(text, self.bash)
+            if rule is not None and rule.action is Verdict.ALLOW and _is_exactly(rule.text, text):
+                return Ruling(Verdict.ALLOW, rule.refs)
+        ids = tuple(grant.grant_id for grant in self.grants if any(_is_exactly(grant.text, text) for text in texts))
+        return Ruling(Verdict.ALLOW, (), ids) if ids else None
+
+    def restrict(self, spelling: Spelling) -> Ruling | None:
+        rule = last_match(spelling.text, self.bash)
+        if rule is None or rule.action is Verdict.ALLOW or self._lifted(rule, spelling.text):
+            return None
+        if rule.catches_all and (spelling.form is not Form.WRITTEN or self._merely_enters(rule, spelling)):
+            return None
+        return Ruling(rule.action, rule.refs)
+
+    def _merely_enters(self, rule: CompiledRule, spelling: Spelling) -> bool:
+        return rule.action is Verdict.ASK and spelling.words[0] in ENTERING
+
+    def _lifted(self, rule: CompiledRule, text: str) -> bool:
+        if rule.action is Verdict.DENY and self.final_denies:
+            return False
+        return any(grant.narrow(text) for grant in self.grants)
+
+    def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        full = self.places.absolute(self.places.expand(path), directory)
+        asked = [(access.value, self.places.from_worktree(full))]
+        if self.places.outside(full):
+            asked.append(("external_directory", below(posixpath.dirname(full))))
+        found = [last_match(text, self.rules.of(permission)) for permission, text in asked]
+        for action in (Verdict.DENY, Verdict.ASK):
+            for rule in found:
+                if rule is not None and rule.action is action:
+                    return Ruling(action, rule.refs)
+        return None
+
+    def restricted_words(self) -> Sequence[tuple[str, ...]]:
+        restricted = [rule for rule in self.bash.all if rule.action is not Verdict.ALLOW and "-" in rule.text]
+        if len(restricted) * len(self.bash.all) <= _SHADOW_TESTS_MAX:
+            restricted = [rule for rule in restricted if self._in_force(rule)]
+        return [tuple(rule.text.split()) for rule in restricted if rule.text.strip("* ")]
+
+    def _in_force(self, rule: CompiledRule) -> bool:
+        """Whether something that the rule matches is decided by it; a later rule may match all that it does."""
+        last = last_match(rule.text, self.bash)
+        return (last is None or last.action is not Verdict.ALLOW) and not self._lifted(rule, rule.text)
+
+    def enter(self, directory: str, target: str) -> str | None:
+        return self.places.enter(directory, target)
+
+
+def _narrow_texts(command: Command) -> Iterator[str]:
+    yield " ".join(_hide(word.raw) for word in command.words)
+    yield visible_text(command.words)
+
+
+def _hide(raw: str) -> str:
+    """A blank inside a word is not one that a pattern may take for the end of a word."""
+    for blank in " \t\n":
+        raw = raw.replace(blank, _HIDDEN_BLANK)
+    return raw
+
+
+def _is_exactly(pattern: str, text: str) -> bool:
+    return pattern == text and "*" not in pattern and "?" not in pattern

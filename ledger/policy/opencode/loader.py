@@ -1,0 +1,166 @@
+"""Find and read OpenCode's configuration where the program does. The only module of this dialect that reads files.
+
+What cannot be read is an error, never "no rules"; nothing is fetched and nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ledger.policy.checks import shown
+from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import Document, pointer
+from ledger.policy.loader import config_layer, parse_document, read_text
+from ledger.policy.model import Layer
+from ledger.policy.opencode.frontmatter import read_frontmatter
+
+_NAME: Final = "opencode"
+_FILES: Final = ("opencode.json", "opencode.jsonc")
+_FOLDER: Final = ".opencode"
+_REPOSITORY: Final = ".git"
+_PLACEHOLDERS: Final = ("{env:", "{file:")
+_MARKDOWN: Final = (("agent", "**/*.md"), ("agents", "**/*.md"), ("mode", "*.md"), ("modes", "*.md"))
+
+
+def load_layers(
+    project: str | os.PathLike[str],
+    environ: Mapping[str, str],
+    *,
+    home: str | None = None,
+    worktree: str | os.PathLike[str] | None = None,
+    remote: Any = None,
+    trusted: bool = True,
+) -> tuple[Layer, ...]:
+    """The layers 1 to 6 of opencode-zh.md 9.3, lowest first, as far as they are there and set a rule.
+
+    `project` is the folder where the agent starts and `worktree` the root of its repository, sought upwards unless
+    given. `remote` is the organisation's configuration, parsed; whoever has fetched it hands it in. `environ` holds
+    `OPENCODE_CONFIG`, `OPENCODE_CONFIG_CONTENT`, `OPENCODE_CONFIG_DIR`, `OPENCODE_DISABLE_PROJECT_CONFIG`,
+    `XDG_CONFIG_HOME` and `HOME` as the program sees them. `trusted` is about the project's own files. Raises
+    PolicyError with file and line.
+    """
+    start = Path(project).absolute()
+    root = Path(worktree).absolute() if worktree is not None else _worktree(start)
+    user = Path(home or environ["HOME"]) if home or environ.get("HOME") else None
+    base = environ.get("XDG_CONFIG_HOME") or (user and user / ".config")
+    settings = Path(base, _NAME) if base else None
+    folders = [] if _is_true(environ.get("OPENCODE_DISABLE_PROJECT_CONFIG")) else [*_upwards(start, root)]
+    found = [
+        *_virtual("remote", remote),
+        *_files("user", settings, ("config.json", *_FILES)),
+        *_named(environ.get("OPENCODE_CONFIG")),
+        *(layer for folder in reversed(folders) for layer in _files("project", folder, _FILES, trusted=trusted)),
+        *_content(environ.get("OPENCODE_CONFIG_CONTENT")),
+        *_markdown("user", settings),
+    ]
+    # The nearest folder comes first here, so that the rules of one further up win.
+    own = [(folder / _FOLDER, trusted) for folder in folders]
+    own += [(user / _FOLDER, True)] if user else []
+    own += [(Path(named), True)] if (named := environ.get("OPENCODE_CONFIG_DIR")) else []
+    for folder, counts in _distinct(own):
+        found += _files(_FOLDER, folder, _FILES, trusted=counts)
+        found += _markdown(_FOLDER, folder, trusted=counts)
+    return tuple(layer for layer in found if layer.config)
+
+
+def _is_true(value: str | None) -> bool:
+    return (value or "").lower() in ("1", "true")
+
+
+def _worktree(start: Path) -> Path:
+    """The repository that holds a folder; the root of the file system, as in the program, where there is none."""
+    found = (folder for folder in (start, *start.parents) if _is(folder / _REPOSITORY))
+    return next(found, Path(start.anchor))
+
+
+def _upwards(start: Path, root: Path) -> Iterator[Path]:
+    """From a folder up to the worktree, both included."""
+    for folder in (start, *start.parents):
+        yield folder
+        if folder == root:
+            return
+
+
+def _distinct(folders: Sequence[tuple[Path, bool]]) -> Iterator[tuple[Path, bool]]:
+    """Each folder once, at its first place; one that the user owns too is trusted."""
+    trusted = {folder for folder, counts in folders if counts}
+    for folder in dict.fromkeys(folder for folder, _ in folders):
+        yield folder, folder in trusted
+
+
+def _files(name: str, folder: Path | None, names: Sequence[str], *, trusted: bool = True) -> Iterator[Layer]:
+    for file in (folder / one for one in names) if folder else ():
+        if _is(file):
+            yield _read(str(file), name, trusted=trusted)
+
+
+def _named(file: str | None) -> Iterator[Layer]:
+    """The program passes over a missing file; here rules that somebody has pointed to must be there."""
+    if file:
+        yield _read(file, "OPENCODE_CONFIG")
+
+
+def _content(text: str | None) -> Iterator[Layer]:
+    if text:
+        yield _layer(parse_document("OPENCODE_CONFIG_CONTENT", text, comments=True), "OPENCODE_CONFIG_CONTENT", None)
+
+
+def _virtual(name: str, config: Any) -> Iterator[Layer]:
+    if config is not None:
+        yield _layer(Document(config, {}), name, None)
+
+
+def _read(file: str, name: str, *, trusted: bool = True) -> Layer:
+    text = read_text(file)
+    document = parse_document(file, text, comments=True) if text else Document({}, {})
+    return _layer(document, name, file, trusted=trusted)
+
+
+def _layer(document: Document, name: str, file: str | None, *, trusted: bool = True) -> Layer:
+    if isinstance(document.value, Mapping) and "permissions" in document.value:
+        text = "`permissions` is a list of OpenCode 2, which is not read; write the rules under `permission`"
+        raise PolicyError(f"{shown(file or name)}: {text}", file=file or name)
+    layer = config_layer(document, file or name, name, trusted=trusted)
+    _refuse_placeholders(layer.config, file or name)
+    return replace(layer, file=file, lines=layer.lines if file else {})
+
+
+def _refuse_placeholders(value: Any, file: str) -> None:
+    """The program puts in the text of variables and files before it reads; unread, a deny would match nothing."""
+    texts = [*value, *value.values()] if isinstance(value, Mapping) else [value]
+    for text in texts:
+        if isinstance(text, Mapping):
+            _refuse_placeholders(text, file)
+        elif isinstance(text, str) and any(mark in text for mark in _PLACEHOLDERS):
+            raise PolicyError(f"{shown(file)}: {shown(text)} is not filled in here; write the text itself", file=file)
+
+
+def _markdown(name: str, folder: Path | None, *, trusted: bool = True) -> Iterator[Layer]:
+    """The rules in the heads of the agents' own files."""
+    for kind, pattern in _MARKDOWN if folder else ():
+        base = (folder or Path()) / kind
+        for path in sorted(base.glob(pattern)):
+            yield _agent(path, path.relative_to(base).with_suffix("").as_posix(), name, trusted=trusted)
+
+
+def _agent(path: Path, agent: str, name: str, *, trusted: bool) -> Layer:
+    file = str(path)
+    head = read_frontmatter(read_text(file), file)
+    section = {key: head.value[key] for key in ("permission", "tools") if key in head.value}
+    keys = ("agent", str(head.value.get("name", agent)))
+    lines = {pointer(*keys) + where: line for where, line in head.lines.items()}
+    config = {"agent": {keys[1]: section}} if section else {}
+    return _layer(Document(config, lines), name, file, trusted=trusted)
+
+
+def _is(path: Path) -> bool:
+    """Whether something stands at a path; what cannot be looked at counts, so that reading it fails loudly."""
+    try:
+        return path.exists() or path.is_symlink()
+    except OSError:
+        return True

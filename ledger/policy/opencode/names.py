@@ -1,0 +1,50 @@
+"""The permissions that OpenCode knows by name, and what each is about (opencode.md, "Permission Types")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ledger.policy.model import Rule
+from ledger.policy.rules import EDIT_TOOLS
+
+PERMISSIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "read": "reading a file or directory; pattern: its path from the worktree",
+        "edit": "changing a file (edit, write, patch, multiedit, apply_patch); pattern: its path from the worktree",
+        "glob": "finding files by name; pattern: the glob",
+        "grep": "searching in files; pattern: the regular expression",
+        "list": "listing a directory; pattern: its path from the worktree",
+        "bash": "running a shell command; pattern: the source text of each command of the line",
+        "task": "starting a sub-agent; pattern: its name",
+        "external_directory": "touching what is outside the project; pattern: the directory and `/*`",
+        "todowrite": "writing the list of things to do",
+        "todoread": "reading the list of things to do",
+        "question": "asking the user a question",
+        "webfetch": "fetching a page; pattern: its address",
+        "websearch": "searching the web; pattern: the query",
+        "codesearch": "searching public code; pattern: the query",
+        "lsp": "asking a language server",
+        "doom_loop": "going on after the same call was made again and again; pattern: the tool's name",
+        "write": "nothing that today's program asks: writing a file asks `edit`; rules for `write` need a caller of it",
+    }
+)
+"""The 16 names of opencode.md, and `write` of opencode-zh.md."""
+
+OTHER_PERMISSIONS: Final = frozenset({"skill", "plan_enter", "plan_exit"})
+"""Names that today's program asks and the pages do not list."""
+
+ACTION_ONLY: Final = frozenset({"todowrite", "question", "webfetch", "websearch", "doom_loop"})
+"""Keys that take an action and no object of patterns."""
+
+
+def permission_of(tool: str) -> str:
+    """The permission that a tool asks for; a tool of an MCP server or a plugin asks by its own name."""
+    return "edit" if tool in EDIT_TOOLS else tool
+
+
+def unknown_permissions(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Rules whose permission is neither known nor a wildcard. They work, but may be a slip of the pen."""
+    known = PERMISSIONS.keys() | OTHER_PERMISSIONS
+    return tuple(rule for rule in rules if rule.permission not in known and not set("*?") & set(rule.permission))

@@ -1,0 +1,41 @@
+"""Which files a patch in the `*** Begin Patch` format names. Its hunks are not read."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+_BEGIN: Final = "*** Begin Patch"
+_END: Final = "*** End Patch"
+_FILE: Final = re.compile(r"\*\*\* (?:Add|Delete|(?P<update>Update)) File:(?P<path>.*)")
+_MOVE: Final = "*** Move to:"
+
+
+class PatchedFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that a patch adds, changes or deletes, and where it is moved to; both as written."""
+
+    path: str
+    moved_to: str | None = None
+
+
+def patched_files(text: str) -> tuple[PatchedFile, ...]:
+    """The files of a patch in order; none when it has no beginning or no end.
+
+    A header counts wherever it stands between the two: one too many is asked about for nothing, one too few is not
+    asked about at all.
+    """
+    lines = text.split("\n")
+    stripped = [line.strip() for line in lines]
+    if _BEGIN not in stripped or _END not in stripped:
+        return ()
+    found: list[PatchedFile] = []
+    start, end = stripped.index(_BEGIN), len(stripped) - 1 - stripped[::-1].index(_END)
+    for index in range(start + 1, end):
+        header = _FILE.match(lines[index])
+        if header is None or not (path := header["path"].strip()):
+            continue
+        after = lines[index + 1] if header["update"] else ""
+        found.append(PatchedFile(path, after.removeprefix(_MOVE).strip() or None if after.startswith(_MOVE) else None))
+    return tuple(found)

@@ -1,0 +1,108 @@
+"""Where an OpenCode instance runs: its directory, its worktree, and what counts as outside of both. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from ledger.policy.facts import FileFacts, Kind
+
+_ROOT: Final = "/"
+_REPOSITORY: Final = ".git"
+_NOWHERE: Final = "/\0"
+"""Stands for a working directory that nobody told: relative paths are inside, everything else is outside."""
+
+
+class Places(msgspec.Struct, frozen=True):
+    """`directory` is where a call runs, `worktree` the root of the repository; `roots` are what counts as inside.
+
+    All are absolute; `home` may be unknown. `deep` also follows links: a path that leads outside counts as outside.
+    `sandbox` is where `cd` may lead besides the roots.
+    """
+
+    directory: str
+    worktree: str
+    roots: tuple[str, ...]
+    home: str | None
+    facts: FileFacts
+    deep: bool
+    sandbox: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        project: str | None,
+        cwd: str | None,
+        worktree: str | None,
+        home: str | None,
+        facts: FileFacts,
+        deep: bool,
+        sandbox: str | None = None,
+    ) -> Places:
+        """`project` is where the agent was started, `cwd` where the call runs; either stands for the other.
+
+        Without a `worktree` it is the repository that `facts` know around the project. One that is `/` would hold
+        everything, so it is no root.
+        """
+        directory = posixpath.normpath(cwd or project or _NOWHERE)
+        start = posixpath.normpath(project) if project else directory
+        tree = posixpath.normpath(worktree) if worktree else worktree_of(start, facts)
+        roots = (start,) if tree in (start, _ROOT) else (start, tree)
+        return cls(directory, tree, roots, home, facts, deep, sandbox)
+
+    def absolute(self, path: str, base: str | None = None) -> str:
+        """A path from `base` (the directory unless given) without `.` and `..`; nothing is looked up."""
+        return "/" + posixpath.normpath(posixpath.join(base or self.directory, path)).lstrip("/")
+
+    def from_worktree(self, path: str) -> str:
+        """The path that a rule sees: relative to the worktree, the worktree itself is the empty string."""
+        found = posixpath.relpath(path, self.worktree)
+        return "" if found == "." else found
+
+    def outside(self, path: str) -> bool:
+        """Whether an absolute path is in none of the roots."""
+        if not any(within(path, root) for root in self.roots):
+            return True
+        return self.deep and not self._leads_into(self.facts.resolve(path), self.roots)
+
+    def _leads_into(self, resolved: str, roots: Iterable[str]) -> bool:
+        return any(within(resolved, root) or within(resolved, self.facts.resolve(root)) for root in roots)
+
+    def is_directory(self, path: str) -> bool:
+        return self.facts.kind(path) is Kind.DIRECTORY
+
+    def expand(self, path: str) -> str:
+        """`~` and `~/…` with the home directory; unchanged while that is unknown."""
+        if self.home is not None and (path == "~" or path.startswith("~/")):
+            return self.home.rstrip("/") + path[1:]
+        return path
+
+    def enter(self, directory: str, target: str) -> str | None:
+        """Where `cd target` leads, links followed; None when that is outside, or not known."""
+        path = self.absolute(target, directory)
+        roots = self.roots if self.sandbox is None else (*self.roots, self.sandbox)
+        return path if self._leads_into(self.facts.resolve(path), roots) else None
+
+
+def worktree_of(directory: str, facts: FileFacts) -> str:
+    """The root of the repository that holds a directory; the directory itself where none is known."""
+    folder = posixpath.normpath(directory)
+    while folder != _ROOT:
+        if facts.kind(posixpath.join(folder, _REPOSITORY)) is not None:
+            return folder
+        folder = posixpath.dirname(folder)
+    return directory
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether a path is the folder or inside it; both absolute."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def below(folder: str) -> str:
+    """The pattern for everything in a directory."""
+    return posixpath.join(folder, "*")

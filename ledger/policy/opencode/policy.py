@@ -1,0 +1,237 @@
+"""The policy of the dialect `opencode`: permission and pattern rules, the last match decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from ledger.policy.checks import shown
+from ledger.policy.facts import FileFacts
+from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
+from ledger.policy.opencode.commands import hidden_directories, shell_request
+from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, compile_grants, last_match
+from ledger.policy.opencode.hard import OpenCodeCommands
+from ledger.policy.opencode.layers import configured_rules
+from ledger.policy.opencode.options import Compat, Edition, read_options
+from ledger.policy.opencode.places import Places
+from ledger.policy.opencode.requests import Request, tool_request
+from ledger.policy.rules import disabled
+from ledger.policy.shell import Analysis, analyse, hardened
+from ledger.policy.wildcard import normalise
+
+BASH: Final = "bash"
+EXTERNAL: Final = "external_directory"
+
+_DENIED: Final[Mapping[Edition, str]] = {
+    "current": (
+        "The user has specified a rule which prevents you from using this specific tool call. "
+        "Here are some of the relevant rules {}"
+    ),
+    "opencode.md": "Rule prevents this tool call: {}",
+}
+_TAIL: Final[Mapping[Edition, str]] = {"current": " *", "opencode.md": "*"}
+
+_stringify: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""JSON exactly as JavaScript's JSON.stringify writes it."""
+
+
+class OpenCodePolicy:
+    """Rules of OpenCode, compiled.
+
+    Options: `profile` (`hardened`, the default, or `faithful`), `edition` (`current`, or `opencode.md` with that page's
+    order, texts and `always` patterns), `order` (`insertion` or `key-length`; the edition's own unless given), `compat`
+    (`v2`: a configured deny is final, a grant lifts an ask; `v1`: grants are the last rules of all and lift a deny
+    too; `v1` in faithful, `v2` in hardened unless given), `defaults` (true adds the program's built-in rules),
+    `agent` (whose section and built-in rules count; `build` where the built-in rules are on), `home`, `cwd` (where
+    the agent was started; a call may run in another folder), `worktree` (the root of its repository; unless given,
+    the one that is known around `cwd`), `sandbox_root` (where `cd` may lead as well), `data` and `tmp` (the program's own folders), and `fs`
+    (facts about files, see `MappedFacts`). Raises PolicyError for any other option and for anything misshapen.
+    """
+
+    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
+        self._source = source
+        self._options = read_options(source.options, facts)
+        self._rules = configured_rules(source.layers, self._options)
+        self._compiled = CompiledRules(self._rules)
+        self._final_denies = self._options.compat == "v2"
+
+    @property
+    def source(self) -> PolicySource:
+        return self._source
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The configured rules in force, in the order in which the last match is sought."""
+        return self._rules
+
+    @property
+    def compat(self) -> Compat:
+        """What grants may lift, also where the option was not given."""
+        return self._options.compat
+
+    def with_facts(self, facts: FileFacts) -> OpenCodePolicy:
+        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        return OpenCodePolicy(self._source, facts)
+
+    def request(self, call: Call) -> Request | None:
+        """What the program asks about a tool call; None when its input does not say what it is about.
+
+        Patterns that the call names itself stand if they are others than those of its input; it is then about these,
+        and about no directory.
+        """
+        named = Request(call.permission, call.patterns, ())
+        if call.tool_name is None:
+            return named
+        found = self._tool_request(call.tool_name, {} if call.input is None else call.input, call.cwd)
+        if not call.patterns:
+            return found
+        same = found is not None and found.permission == call.permission and {*found.patterns} == {*call.patterns}
+        return found if same else named
+
+    def _tool_request(self, tool: str, value: object, cwd: str | None) -> Request | None:
+        if not isinstance(value, Mapping):
+            return None
+        places = self._options.places(cwd)
+        if tool != BASH:
+            return tool_request(tool, value, places)
+        command, workdir = value.get("command"), value.get("workdir")
+        if not isinstance(command, str) or not isinstance(workdir, str | None):
+            return None
+        return shell_request(command, workdir, places, tail=_TAIL[self._options.edition])
+
+    def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        """Judge every pattern by itself; the strictest verdict counts (opencode.md "Rule Evaluation Algorithm").
+
+        Unlike opencode-zh.md 5.1, a pattern that asks does not keep a later one from denying. Of a tool call the
+        patterns are worked out as the program does. Directories outside the project are in `ask_first`: they are
+        calls of their own, and whoever wants one verdict takes the strictest of all. In the hardened profile each
+        pattern of a `bash` call without a tool is analysed as a command line of its own, and of a tool call the whole
+        line.
+        """
+        request = self.request(call)
+        if request is None:
+            return _unknown_input(call)
+        return _Judging(self, request, grants, self._options.places(call.cwd)).evaluation(call)
+
+    def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
+        """Whether a grant turns a part that was recorded as ask into an allow."""
+        granted = compile_grants((grant,), permission) if part.liftable else ()
+        if not any(one.pattern(normalise(part.text)) for one in granted):
+            return False
+        if permission != BASH or not self._options.hardened:
+            return True
+        rules = self.command_rules(granted, self._options.places())
+        lifted = Evaluation(Verdict.ALLOW, (Part(part.text, Verdict.ALLOW),))
+        return hardened(part.text, lifted, rules, self._options.places().directory).verdict is Verdict.ALLOW
+
+    def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        """The tools that are wholly denied by the configured rules (opencode-zh.md 9.4)."""
+        return disabled(tools, self._rules)
+
+    def command_rules(self, grants: Sequence[CompiledGrant], places: Places) -> OpenCodeCommands:
+        return OpenCodeCommands(self._compiled, grants, places, final_denies=self._final_denies)
+
+    def judge(self, permission: str, patterns: Sequence[str], grants: Sequence[CompiledGrant]) -> Evaluation:
+        """The faithful verdict about some patterns of one permission."""
+        if not patterns:
+            return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
+        candidates = self._compiled.of(permission)
+        parts = tuple(self._part(text, last_match(text, candidates), grants) for text in patterns)
+        verdict = strictest(part.verdict for part in parts)
+        rules = tuple(dict.fromkeys(ref for part in parts if part.verdict is verdict for ref in part.rules))
+        message = self._denial(candidates.all) if verdict is Verdict.DENY else None
+        return Evaluation(verdict, parts, rules, message, _reason(verdict, parts))
+
+    def _part(self, text: str, rule: CompiledRule | None, grants: Sequence[CompiledGrant]) -> Part:
+        liftable = rule is None or rule.action is not Verdict.DENY or not self._final_denies
+        if rule is not None and (rule.action is Verdict.ALLOW or not liftable):
+            return Part(text, rule.action, rule.refs, liftable)
+        if grants:
+            value = normalise(text)
+            if lifted := tuple(grant.grant_id for grant in grants if grant.pattern(value)):
+                return Part(text, Verdict.ALLOW, (), liftable, lifted)
+        return Part(text, rule.action, rule.refs, liftable) if rule else Part(text, Verdict.ASK)
+
+    def _denial(self, candidates: Sequence[CompiledRule]) -> str:
+        """What OpenCode tells the agent: the configured rules of this permission, in order."""
+        spelt = _stringify([compiled.spelt for compiled in reversed(candidates)])
+        return _DENIED[self._options.edition].format(spelt)
+
+    @property
+    def is_hardened(self) -> bool:
+        return self._options.hardened
+
+
+class _Judging:
+    """One call of one policy, with its grants."""
+
+    def __init__(self, policy: OpenCodePolicy, request: Request, grants: Sequence[Grant], places: Places) -> None:
+        self.policy, self.request, self.places = policy, request, places
+        self.grants = compile_grants(grants, request.permission)
+
+    def evaluation(self, call: Call) -> Evaluation:
+        request, hard = self.request, self.policy.is_hardened
+        first = request.directories
+        if not hard:
+            judged = replace(self._judge(request.patterns), always=request.always)
+        elif request.permission != BASH:
+            judged = replace(self._judge(request.patterns + request.more), always=request.always)
+        elif (line := request.command or _command_of(call)) is None:
+            judged = _joined([self._line(text, self._judge((text,)), analyse(text)) for text in request.patterns])
+        else:
+            analysis = analyse(line)
+            judged = self._line(line, replace(self._judge(request.patterns), always=request.always), analysis)
+            if request.command is not None:
+                first += self._hidden(analysis)
+        return replace(judged, ask_first=tuple(Call(EXTERNAL, patterns, cwd=call.cwd) for patterns in first))
+
+    def _judge(self, patterns: Sequence[str]) -> Evaluation:
+        return self.policy.judge(self.request.permission, patterns, self.grants)
+
+    def _line(self, command: str, judged: Evaluation, analysis: Analysis) -> Evaluation:
+        rules = self.policy.command_rules(self.grants, self.places)
+        return hardened(command, judged, rules, self.request.base or self.places.directory, analysis)
+
+    def _hidden(self, analysis: Analysis) -> tuple[tuple[str, ...], ...]:
+        known = {pattern for patterns in self.request.directories for pattern in patterns}
+        found = hidden_directories(analysis, self.request.base or self.places.directory, self.places)
+        more = tuple(pattern for pattern in found if pattern not in known)
+        return (more,) if more else ()
+
+
+def _command_of(call: Call) -> str | None:
+    """The line that patterns of a caller were taken from, if the caller says so."""
+    command = call.input.get("command") if call.tool_name == BASH and isinstance(call.input, Mapping) else None
+    return command if isinstance(command, str) else None
+
+
+def _joined(found: Sequence[Evaluation]) -> Evaluation:
+    if not found:
+        return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
+    verdict = strictest(one.verdict for one in found)
+    deciding = [one for one in found if one.verdict is verdict]
+    return replace(
+        deciding[0],
+        parts=tuple(part for one in found for part in one.parts),
+        rules=tuple(dict.fromkeys(rule for one in deciding for rule in one.rules)),
+        reason=next((one.reason for one in deciding if one.reason), None),
+    )
+
+
+def _unknown_input(call: Call) -> Evaluation:
+    # Fail closed: what a tool's input does is not known when no patterns can be worked out from it.
+    tool = call.tool_name or call.permission
+    reason = f"no patterns can be worked out from the input of {shown(tool)}, so a person must look at it"
+    return Evaluation(Verdict.ASK, (Part(tool, Verdict.ASK, liftable=False),), reason=reason)
+
+
+def _reason(verdict: Verdict, parts: tuple[Part, ...]) -> str | None:
+    deciding = [part for part in parts if part.verdict is verdict]
+    if any(part.grants for part in deciding):
+        return "allowed by a grant in force"
+    if any(not part.rules for part in deciding):
+        return "no rule matches, and the default is ask"
+    return None

@@ -1,0 +1,143 @@
+"""From a tool call to what OpenCode 1.18 asks: a permission, its patterns, and directories outside the project."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ledger.policy.opencode.names import permission_of
+from ledger.policy.opencode.patch import patched_files
+from ledger.policy.opencode.places import Places, below
+
+_ANY: Final = ("*",)
+
+
+class Request(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a tool asks before it acts.
+
+    `directories` are the patterns of `external_directory`, one tuple for each request that is made first, in order.
+    `command` is the whole line of a shell call and `base` where it runs. `more` are patterns that the program forgets
+    and the hardened profile judges too.
+    """
+
+    permission: str
+    patterns: tuple[str, ...] = ()
+    always: tuple[str, ...] = _ANY
+    directories: tuple[tuple[str, ...], ...] = ()
+    command: str | None = None
+    base: str | None = None
+    more: tuple[str, ...] = ()
+
+
+Input = Mapping[str, Any]
+
+
+def tool_request(tool: str, value: Input, places: Places) -> Request | None:
+    """The request of any tool but the shell; None when its input lacks what it is about.
+
+    Paths are as `Places.from_worktree` gives them. A tool that is not known, as of an MCP server, asks for `*`.
+    """
+    permission = permission_of(tool)
+    make = _TOOLS.get(tool)
+    return make(permission, value, places) if make else Request(permission, _ANY)
+
+
+def _file(permission: str, value: Input, places: Places) -> Request | None:
+    path = _text(value, "filePath")
+    if path is None:
+        return None
+    full = places.absolute(path)
+    kept = permission == "read" and places.is_directory(full)
+    return Request(permission, (places.from_worktree(full),), directories=_directories(full, places, itself=kept))
+
+
+def _list(permission: str, value: Input, places: Places) -> Request:
+    full = places.absolute(_text(value, "path") or ".")
+    return Request(permission, (places.from_worktree(full),), directories=_directories(full, places, itself=True))
+
+
+def _search(permission: str, value: Input, places: Places) -> Request | None:
+    pattern = _text(value, "pattern")
+    if pattern is None:
+        return None
+    full = places.absolute(_text(value, "path") or ".")
+    itself = permission == "glob" or places.is_directory(full)
+    return Request(permission, (pattern,), directories=_directories(full, places, itself=itself))
+
+
+def _patch(permission: str, value: Input, places: Places) -> Request | None:
+    text = _text(value, "patchText")
+    files = patched_files(text) if text is not None else ()
+    if not files:
+        return None
+    asked: dict[tuple[str, ...], None] = {}
+    for file in files:
+        for path in (file.path, file.moved_to):
+            asked.update(dict.fromkeys(_directories(places.absolute(path), places, itself=False) if path else ()))
+    patterns = tuple(places.from_worktree(places.absolute(file.path)) for file in files)
+    moved = tuple(places.from_worktree(places.absolute(file.moved_to)) for file in files if file.moved_to)
+    return Request(permission, patterns, directories=tuple(asked), more=moved)
+
+
+def _lsp(permission: str, value: Input, places: Places) -> Request | None:
+    path = _text(value, "filePath")
+    if path is None:
+        return None
+    return Request(permission, _ANY, directories=_directories(places.absolute(path), places, itself=False))
+
+
+def _external(permission: str, value: Input, places: Places) -> Request | None:
+    path = _text(value, "filepath") or _text(value, "filePath") or _text(value, "path")
+    if path is None:
+        return None
+    full = places.absolute(path)
+    found = _directories(full, places, itself=places.is_directory(full))
+    patterns = found[0] if found else ()
+    return Request(permission, patterns, patterns)
+
+
+def _named(*members: str, itself: bool = False) -> Callable[[str, Input, Places], Request | None]:
+    """A request for one text of the input; `itself` says that `always` covers that text alone."""
+
+    def make(permission: str, value: Input, places: Places) -> Request | None:
+        text = next((found for member in members if (found := _text(value, member)) is not None), None)
+        if text is None:
+            return None
+        return Request(permission, (text,), (text,) if itself else _ANY)
+
+    return make
+
+
+_TOOLS: Final[Mapping[str, Callable[[str, Input, Places], Request | None]]] = {
+    "read": _file,
+    "edit": _file,
+    "write": _file,
+    "multiedit": _file,
+    "patch": _patch,
+    "apply_patch": _patch,
+    "glob": _search,
+    "grep": _search,
+    "list": _list,
+    "lsp": _lsp,
+    "external_directory": _external,
+    "webfetch": _named("url"),
+    "websearch": _named("query"),
+    "codesearch": _named("query"),
+    "task": _named("subagent_type"),
+    "skill": _named("name", itself=True),
+    "doom_loop": _named("tool", itself=True),
+}
+
+
+def _text(value: Input, member: str) -> str | None:
+    found = value.get(member)
+    return found if isinstance(found, str) and found else None
+
+
+def _directories(path: str, places: Places, *, itself: bool) -> tuple[tuple[str, ...], ...]:
+    if not places.outside(path):
+        return ()
+    return ((below(path if itself else posixpath.dirname(path)),),)

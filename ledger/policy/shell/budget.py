@@ -1,0 +1,85 @@
+"""What one analysis may do, and what the parser is given of a script. Pure: steps are counted, no clock is read."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+COMMANDS_MAX: Final = 2_000
+NODES_MAX: Final = 40_000
+# The parser needs quadratic time to give up on some texts (`>&` repeated: 6 s for 64 kB), so what it is given is bounded:
+# bytes other than here-document texts, and openings, in all scripts of a line together.
+LIVE_BYTES_MAX: Final = 4 * 1024
+OPENINGS_MAX: Final = 1_000
+HERE_DOCUMENTS_MAX: Final = 50
+_OPENINGS: Final = ("$", "`", "<<", "(", "{", "[[", "case", "|")
+
+# A here-document's text in which nothing runs: its delimiter is quoted, or it holds neither `$` nor a backtick.
+_HERE_TEXT = re.compile(
+    r"""<<-?[ \t]*+(?:(?P<quote>['"])(?P<quoted>\w++)(?P=quote)|\\(?P<escaped>\w++)|(?P<word>\w++))[^\n]*+\n
+    (?P<text>(?:(?![ \t]*+(?:(?P=quoted)|(?P=escaped)|(?P=word))(?:\n|\Z))[^\n]*+\n)*+)""",
+    re.VERBOSE,
+)
+_BLANK: Final = "\x1a"
+_LETTERS = re.compile(r"[^\n]")
+
+_ASCII_ONLY: Final = bytes(range(128)) + b"x" * 128
+_NAME_HASH = re.compile(rb"((?:\A|[\n;&|(])[ \t]*+[A-Za-z0-9_./-]++)#")
+_LEADING_ESCAPE = re.compile(rb"(\n[ \t]*+)\\(?=[A-Za-z0-9_./-])")
+
+
+def _blank(found: re.Match[str]) -> str:
+    text, body = found.group(), found["text"]
+    if found["word"] is not None and ("$" in body or "`" in body):
+        return text
+    head = text[: len(text) - len(body)]
+    return head + _LETTERS.sub(lambda letter: _BLANK * len(letter[0].encode("utf-8", "surrogatepass")), body)
+
+
+def _safe(source: str) -> bytes:
+    """The same bytes with letters for all that the grammar's scanner cannot take, to parse only; texts are not cut here.
+
+    It asks the C library whether a character is a letter, which reads beyond its table for most of Unicode and has
+    crashed; it takes a backslash at the start of a line for the end of the line before, and `#` in a name for a comment.
+    """
+    data = source.encode("utf-8", "surrogatepass").translate(_ASCII_ONLY)
+    if b"#" in data:
+        data = _NAME_HASH.sub(rb"\1x", data)
+    return _LEADING_ESCAPE.sub(rb"\1x", data) if b"\n" in data else data
+
+
+class Budget:
+    """What one analysis may still do. `spent` is a sentence once it has done all it may."""
+
+    __slots__ = ("bytes", "commands", "nodes", "openings", "spent")
+
+    def __init__(self) -> None:
+        self.commands = COMMANDS_MAX
+        self.nodes = NODES_MAX
+        self.bytes = LIVE_BYTES_MAX
+        self.openings = OPENINGS_MAX
+        self.spent: str | None = None
+
+    def take_script(self, source: str) -> bytes | None:
+        """What the parser may be given for `source`: the same bytes, with here-document texts blanked; None if spent."""
+        if source.count("<<") > HERE_DOCUMENTS_MAX:
+            self.spent = "the line holds too many here-documents to look into"
+            return None
+        tame = _HERE_TEXT.sub(_blank, source) if "<<" in source and _BLANK not in source else source
+        self.bytes -= len(tame.encode("utf-8", "surrogatepass")) - (tame.count(_BLANK) if tame is not source else 0)
+        self.openings -= sum(map(tame.count, _OPENINGS))
+        if self.spent is None and (self.bytes < 0 or self.openings < 0):
+            self.spent = "the line is too long or too complicated to look into"
+        return _safe(tame) if self.spent is None else None
+
+    def take_node(self) -> bool:
+        self.nodes -= 1
+        if self.nodes < 0 and self.spent is None:
+            self.spent = "the line is too complicated to look into"
+        return self.spent is None
+
+    def take_command(self) -> bool:
+        self.commands -= 1
+        if self.commands < 0 and self.spent is None:
+            self.spent = f"the line would run more than {COMMANDS_MAX:,} commands"
+        return self.spent is None

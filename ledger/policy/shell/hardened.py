@@ -1,0 +1,296 @@
+"""The hardened profile's reading of a command line, the same for every dialect: never looser than the faithful one.
+
+An allow stands only if the line is plain and each of its commands is allowed by a rule for its own words; deny and ask
+rules see every command at any depth. The definition is in the documentation of the policy dialects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from ledger.policy.model import Evaluation, Part, RuleRef, Verdict, strictest
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.danger import dangerous_argument, never_allowed
+from ledger.policy.shell.directories import Directories
+from ledger.policy.shell.model import (
+    Access,
+    Analysis,
+    Command,
+    CommandRules,
+    Form,
+    Redirect,
+    Ruling,
+    Spelling,
+)
+from ledger.policy.shell.names import basename
+from ledger.policy.shell.near import Restricted, by_program, near_miss
+from ledger.policy.shell.text import shorten
+from ledger.policy.shell.unwrap import UNWRAP_DEPTH_MAX, peel
+from ledger.policy.shell.words import loosen
+
+
+class InnerPart(Part, frozen=True):
+    """A part that the source system does not judge by itself; `inside` is the text of the part that runs it."""
+
+    inside: str | None = None
+
+
+class _Finding(msgspec.Struct, frozen=True):
+    """Why one command (or redirection) may not simply run. `liftable`: a grant for its own words would help."""
+
+    text: str
+    verdict: Verdict
+    reason: str
+    rules: tuple[RuleRef, ...] = ()
+    inside: str | None = None
+    liftable: bool = False
+
+
+def hardened(
+    command_line: str,
+    faithful: Evaluation,
+    rules: CommandRules,
+    directory: str = ".",
+    analysis: Analysis | None = None,
+) -> Evaluation:
+    """The stricter of `faithful` and the analysis of `command_line` under `rules`.
+
+    `directory` is where the line starts, in the terms of `rules.enter`. `analysis` saves a second one. Parts that the
+    analysis raised can no longer be lifted by a grant; commands that decided and that `faithful` has no part for are
+    appended as `InnerPart`.
+    """
+    if faithful.verdict is Verdict.DENY:
+        return faithful
+    analysis = analysis or analyse(command_line)
+    judge = _Judge(analysis, rules, directory)
+    # Each once: a line of twenty thousand equal commands says the same thing of all of them.
+    findings = list(dict.fromkeys((*judge.restrictions(), *judge.obstacles())))
+    covered = analysis.plain or (analysis.redirects_only and judge.line is not None)
+    return _combine(command_line, faithful, findings, None if covered else analysis.reason)
+
+
+class _Judge:
+    """One line under one dialect's rules."""
+
+    def __init__(self, analysis: Analysis, rules: CommandRules, directory: str) -> None:
+        self.rules = rules
+        self.commands = analysis.commands
+        self.plain = analysis.plain or analysis.redirects_only
+        self.top = analysis.top
+        self.restricted: Restricted = by_program(rules.restricted_words()) if self.plain else {}
+        self.line: Ruling | None = rules.allow_line(analysis) if self.plain else None
+        self.allowed: dict[str, bool] = {}
+        self.paths: dict[tuple[Access, str, frozenset[str]], list[Ruling]] = {}
+        self.guards_cd = rules.guards_cd()
+        # Also a line in which nothing runs by itself stands somewhere: its redirections are looked up from there.
+        start = frozenset({directory})
+        self.places: Sequence[frozenset[str]] = [start] * max(len(self.top), 1)
+        self.leaves: set[int] = set()
+        if self.plain and self.guards_cd and any(command.name == "cd" for command in self.top):
+            directories = Directories(self.top, analysis.operators, directory, rules.enter)
+            self.places, self.leaves = directories.places, directories.leaves
+
+    def restrictions(self) -> Iterator[_Finding]:
+        """What deny and ask rules say about every command, in every spelling, and about every redirection."""
+        index = -1
+        seen: dict[str, tuple[_Finding, ...]] = {}
+        for command in self.commands:
+            index += command.inside is None
+            key = f"{command.inside}\0{command.text}"
+            if key not in seen:
+                seen[key] = tuple(self._spelled(command))
+            yield from seen[key]
+            if command.redirects:
+                yield from self._redirected(command, self.places[max(index, 0)])
+
+    def _spelled(self, command: Command) -> Iterator[_Finding]:
+        for spelling in spellings(command):
+            ruling = self.rules.restrict(spelling)
+            if ruling is not None and ruling.verdict is not Verdict.ALLOW:
+                verb = "denies" if ruling.verdict is Verdict.DENY else "asks about"
+                reason = f"a rule {verb} `{spelling.text}`"
+                own = spelling.form is Form.WRITTEN and command.inside is None
+                yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside, liftable=own)
+
+    def _redirected(self, command: Command, places: frozenset[str]) -> Iterator[_Finding]:
+        for redirect in command.redirects:
+            path = loosen(redirect.target)
+            text = f"{redirect.operator} {redirect.target.raw}"
+            for access in accesses(redirect):
+                for ruling in self._paths(access, path, places):
+                    reason = f"a rule restricts what `{text}` does with a file"
+                    yield _Finding(text, ruling.verdict, reason, ruling.rules, command.text or None)
+
+    def _paths(self, access: Access, path: str, places: frozenset[str]) -> list[Ruling]:
+        key = (access, path, places)
+        if key not in self.paths:
+            rulings = [self.rules.restrict_path(access, path, place) for place in sorted(places)]
+            self.paths[key] = [ruling for ruling in rulings if ruling and ruling.verdict is not Verdict.ALLOW]
+        return self.paths[key]
+
+    def obstacles(self) -> Iterator[_Finding]:
+        """Why a command of a plain line is not allowed; a line that is not plain is asked as a whole."""
+        if not self.plain:
+            return
+        seen: dict[str, str | None] = {}
+        for index, command in enumerate(self.top):
+            if self.guards_cd and command.name == "cd":
+                reason = f"`{command.text}` may leave what the agent may enter" if index in self.leaves else None
+            else:
+                if command.text not in seen:
+                    seen[command.text] = self._obstacle(command)
+                reason = seen[command.text]
+            if reason is not None:
+                yield _Finding(command.text, Verdict.ASK, reason)
+            elif not self._allowed(command):
+                reason = f"no rule allows `{peeled(command).text}` by its own words"
+                yield _Finding(command.text, Verdict.ASK, reason, liftable=True)
+
+    def _obstacle(self, command: Command) -> str | None:
+        """What stands in the way of every rule but one that spells the whole command, and sometimes of that too."""
+        inner = peeled(command)
+        reason = never_allowed(inner) or _bad_name(inner)
+        if reason is not None:
+            return reason
+        if self._exactly(command, inner):
+            return None
+        reason = dangerous_argument(inner)
+        if reason is not None:
+            return reason
+        near = near_miss(inner, self.restricted)
+        if near is not None:
+            return f"it is close to `{' '.join(near)}`, which a rule restricts"
+        return None
+
+    def _exactly(self, command: Command, inner: Command) -> bool:
+        if self.rules.allow_exactly(inner) is not None:
+            return True
+        return inner is not command and self.rules.allow_exactly(command) is not None
+
+    def _allowed(self, command: Command) -> bool:
+        if self.line is not None or (self.guards_cd and command.name == "cd"):
+            return True
+        if command.text not in self.allowed:
+            inner = peeled(command)
+            allowed = self.rules.allow(inner) is not None or self._exactly(command, inner)
+            self.allowed[command.text] = allowed
+        return self.allowed[command.text]
+
+
+def peeled(command: Command) -> Command:
+    """The command behind all transparent wrappers, or the command itself."""
+    for _ in range(UNWRAP_DEPTH_MAX):
+        inner = peel(command)
+        if inner is None:
+            break
+        command = inner
+    return command
+
+
+def _bad_name(command: Command) -> str | None:
+    """The lexer has looked at the first word of the line's commands; behind a wrapper this is another one."""
+    word, name = command.words[0], command.name or ""
+    if word.glob or word.tilde or not name.isascii() or not name.isprintable() or " " in name or "=" in name:
+        return f"the name `{word.raw}` is not a plain one"
+    return None
+
+
+def spellings(command: Command) -> tuple[Spelling, ...]:
+    """The ways to write a command under which deny and ask rules may know it, without repeats."""
+    if not command.words:
+        return ()
+    raw = tuple(word.raw for word in command.words)
+    written = Spelling(Form.WRITTEN, command.text, raw)
+    plain = tuple(map(loosen, command.words))
+    name = basename(plain[0])
+    if plain == raw and name == raw[0] and not command.assignments and command.text == " ".join(raw):
+        return (written,)
+    found = [written, Spelling(Form.RESOLVED, " ".join(plain), plain)]
+    if name != plain[0]:
+        based = (name, *plain[1:])
+        found.append(Spelling(Form.BASENAME, " ".join(based), based))
+    return tuple(found)
+
+
+def accesses(redirect: Redirect) -> tuple[Access, ...]:
+    """What a redirection does with the file that its target names; nothing for here-documents and descriptors."""
+    kind = redirect.operator.lstrip("0123456789")
+    target = redirect.target.resolved
+    if kind.startswith("<<") or target == "/dev/null":
+        return ()
+    if kind in (">&", "<&") and target is not None and target.rstrip("-").isdigit():
+        return ()
+    return {"<": (Access.READ,), "<&": (Access.READ,), "<>": (Access.READ, Access.EDIT)}.get(kind, (Access.EDIT,))
+
+
+def _combine(
+    command_line: str, faithful: Evaluation, findings: Sequence[_Finding], line_reason: str | None
+) -> Evaluation:
+    parts = [_unliftable(part) for part in faithful.parts] if line_reason is not None else list(faithful.parts)
+    known: dict[str, list[int]] = {}
+    for index, part in enumerate(parts):
+        known.setdefault(_collapse(part.text), []).append(index)
+    appended: dict[tuple[str, str | None], int] = {}
+    for finding in findings:
+        places = known.get(_collapse(finding.text), []) if finding.inside is None or _is_redirect(finding) else []
+        if not places and (finding.text, finding.inside) not in appended:
+            appended[finding.text, finding.inside] = len(parts)
+            parts.append(InnerPart(finding.text, Verdict.ALLOW, inside=finding.inside))
+        for index in places or [appended[finding.text, finding.inside]]:
+            parts[index] = _raised(parts[index], finding)
+    floor = Verdict.ASK if line_reason is not None else Verdict.ALLOW
+    verdict = strictest([faithful.verdict, floor, *(finding.verdict for finding in findings)])
+    if verdict is not faithful.verdict and not any(part.verdict is verdict for part in parts):
+        parts.append(InnerPart(command_line.strip(), verdict, liftable=False))
+    return _evaluation(faithful, verdict, tuple(parts), findings, line_reason)
+
+
+def _evaluation(
+    faithful: Evaluation,
+    verdict: Verdict,
+    parts: tuple[Part, ...],
+    findings: Sequence[_Finding],
+    line_reason: str | None,
+) -> Evaluation:
+    deciding = [finding for finding in findings if finding.verdict is verdict]
+    reasons = [shorten(finding.reason) for finding in deciding[:1]]
+    if line_reason is not None and verdict is Verdict.ASK:
+        reasons.insert(0, line_reason)
+    if verdict is faithful.verdict:
+        return replace(faithful, parts=parts, reason=faithful.reason or (reasons[0] if reasons else None))
+    determining = tuple(dict.fromkeys(rule for finding in deciding for rule in finding.rules))
+    message = None
+    if verdict is Verdict.DENY:
+        message = f"Denied by rule: {determining[0].text if determining else reasons[0]}"
+    return replace(faithful, verdict=verdict, parts=parts, rules=determining, message=message, reason=reasons[0])
+
+
+def _raised(part: Part, finding: _Finding) -> Part:
+    if part.verdict is Verdict.DENY or (part.verdict is finding.verdict and finding.verdict is Verdict.ALLOW):
+        return part
+    if part.verdict is finding.verdict:
+        return part if finding.liftable else replace(part, liftable=False)
+    return replace(part, verdict=finding.verdict, rules=finding.rules, liftable=False, grants=())
+
+
+def _unliftable(part: Part) -> Part:
+    verdict = Verdict.ASK if part.verdict is Verdict.ALLOW else part.verdict
+    changed = verdict is not part.verdict
+    return replace(
+        part,
+        verdict=verdict,
+        liftable=False,
+        rules=() if changed else part.rules,
+        grants=() if changed else part.grants,
+    )
+
+
+def _is_redirect(finding: _Finding) -> bool:
+    return finding.text[:1] in "<>&0123456789"
+
+
+def _collapse(text: str) -> str:
+    return " ".join(text.split())

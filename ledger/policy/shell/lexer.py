@@ -1,0 +1,220 @@
+"""The plain subset of the shell, which alone may decide an allow; everything else gives a reason to ask.
+
+Plain: simple commands joined by `&& || ; | |&` or newlines, comments, blank lines; words of literal characters,
+backslash escapes, `'…'`, or `"…"` without `$` and backticks; globs in arguments; redirections of the form `n>&m` or
+to `/dev/null`. The lexer never guesses: a character that it has no meaning for makes the line not plain.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ledger.policy.shell.model import Analysis, Command, Redirect, Word
+from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
+from ledger.policy.shell.words import decode
+
+TOO_LONG_REASON: Final = "the line is longer than 64 KiB and was not read"
+
+_QUOTES = r"""'[^']*+'|"(?:[^"\\$`]|\\[^\n])*+"|\\[^\n]"""
+_TOKEN = re.compile(
+    rf"""(?P<blank>[ \t]++)
+    |(?P<simple>[A-Za-z0-9_@%+:,./^-]++(?=[ \t\n;|]|\Z))
+    |(?P<comment>\#[^\n]*+)
+    |(?P<redirect>&>>|&>|[0-9]*+(?:>>|>\||>&|<<<|<<-|<<|<&|<>|>|<))
+    |(?P<operator>&&|\|\||\|&|;|\||\n)
+    |(?P<word>(?:[^\s'"\\$`&|;<>()]++|{_QUOTES})++)""",
+    re.DOTALL | re.VERBOSE,
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
+_NAME = re.compile(r"[!-~]+")
+
+RESERVED: Final = frozenset(
+    "! { } [[ ]] if then elif else fi for while until do done case esac select function coproc time in".split()  # noqa: SIM905
+)
+_LINE_JOINS: Final = frozenset({"&&", "||", "|", "|&"})
+
+_UNREADABLE: Final = {
+    "$": "`$` stands for something that is known only when the line runs",
+    "`": "a backtick runs another command inside this one",
+    "&": "`&` runs a command in the background",
+    "(": "parentheses run commands of their own or define a function",
+    ")": "a parenthesis is closed that was never opened",
+    "'": "a single quote is not closed",
+    '"': "a double quote is not closed, or something in it is known only when the line runs",
+    "\\": "a backslash stands at the end of the line",
+}
+
+
+class NotPlain(Exception):  # noqa: N818 - it never leaves this module: a way out of nested functions, not an error
+    """Carries the reason."""
+
+
+def lex(source: str) -> Analysis:
+    """Read a line of the plain subset. Linear in the length of `source`; never raises.
+
+    For a line that is not plain, `commands` is empty unless `redirects_only` is true.
+    """
+    if too_long(source):
+        return Analysis(plain=False, reason=TOO_LONG_REASON, commands=())
+    reason = strange_character(source)
+    if reason is not None:
+        return Analysis(plain=False, reason=reason, commands=())
+    reader = _Reader(join_lines(source))
+    try:
+        reader.read()
+    except NotPlain as found:
+        return Analysis(plain=False, reason=shorten(str(found)), commands=())
+    redirect = None if reader.redirect_reason is None else shorten(reader.redirect_reason)
+    return Analysis(
+        plain=redirect is None,
+        reason=redirect,
+        commands=tuple(reader.commands),
+        operators=tuple(reader.operators),
+        redirects_only=redirect is not None,
+    )
+
+
+class _Reader:
+    """One pass over the tokens; `commands` and `operators` grow in source order."""
+
+    __slots__ = (
+        "begin",
+        "commands",
+        "end",
+        "operators",
+        "pending",
+        "pieces",
+        "redirect_reason",
+        "redirects",
+        "source",
+        "words",
+    )
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.commands: list[Command] = []
+        self.operators: list[str] = []
+        self.redirect_reason: str | None = None
+        self.pending: str | None = None  # an operator that has not got its right side yet
+        self.words: list[Word] = []
+        self.redirects: list[Redirect] = []
+        self.pieces: list[str] = []
+        self.begin = self.end = 0
+
+    def read(self) -> None:
+        source, match, at, length = self.source, _TOKEN.match, 0, len(self.source)
+        while at < length:
+            token = match(source, at)
+            if token is None:
+                raise NotPlain(_UNREADABLE.get(source[at], f"`{source[at]}` is not understood here"))
+            kind, text, start, at = token.lastgroup, token.group(), at, token.end()
+            if kind == "simple":
+                self._add(start, at, Word(text, text))
+            elif kind == "word":
+                self._add(start, at, _word(text))
+            elif kind == "operator":
+                self._operate(text)
+            elif kind == "redirect":
+                at = self._redirect(start, text, at)
+        self._finish()
+        if self.pending in _LINE_JOINS:
+            raise NotPlain(f"nothing follows `{self.pending}`")
+
+    def _add(self, start: int, end: int, word: Word) -> None:
+        if not self.words:
+            _check_name(word)
+        elif self.words[0].raw == "time":  # the reserved word: what follows it stands in a command's place too
+            _check_reserved(word.raw)
+        if not self.words and not self.redirects:
+            self.begin = start
+        self.words.append(word)
+        self.pieces.append(self.source[start:end])
+        self.end = end
+
+    def _operate(self, operator: str) -> None:
+        if self.words or self.redirects:
+            self._finish()
+            self.pending = operator
+        elif operator == "\n":
+            return  # blank lines, and newlines after an operator
+        else:
+            raise NotPlain(f"`{operator}` has no command in front of it")
+
+    def _finish(self) -> None:
+        if not self.words:
+            if self.redirects:
+                raise NotPlain("a redirection stands without a command")
+            return
+        if self.words[0].raw == "time" and all(word.raw in ("time", "-p") for word in self.words):
+            raise NotPlain("`time` has no command behind it")
+        if self.commands:
+            self.operators.append(self.pending or "\n")
+        self.pending = None
+        statement = self.source[self.begin : self.end]
+        text = " ".join(self.pieces) if self.redirects else statement
+        self.commands.append(Command(text, tuple(self.words), (), tuple(self.redirects), statement))
+        self.words, self.redirects, self.pieces = [], [], []
+
+    def _redirect(self, start: int, operator: str, at: int) -> int:
+        if self.words and self.end == start and self.words[-1].raw.endswith("}"):
+            raise NotPlain("a redirection puts its descriptor into a variable")
+        while at < len(self.source) and self.source[at] in " \t":
+            at += 1
+        token = _TOKEN.match(self.source, at)
+        if token is None or token.lastgroup not in ("simple", "word"):
+            raise NotPlain(f"`{operator}` has no literal target")
+        target = _word(token.group())
+        redirect = Redirect(operator, target, self.source[start : token.end()])
+        self._judge_redirect(redirect)
+        if not self.words and not self.redirects:
+            self.begin = start
+        self.redirects.append(redirect)
+        self.end = token.end()
+        return self.end
+
+    def _judge_redirect(self, redirect: Redirect) -> None:
+        kind, target = redirect.operator.lstrip("0123456789"), redirect.target
+        if kind.startswith("<<"):
+            raise NotPlain(f"`{kind}` feeds a text to the command")
+        if target.glob or target.tilde:
+            raise NotPlain(f"the target of `{redirect.operator}` is known only when the line runs")
+        if kind == ">&" and target.raw.isdigit() and target.raw.isascii():
+            return
+        if target.resolved == "/dev/null" and kind not in ("<&", "<>"):
+            return
+        if kind == "<&" or (kind == ">&" and target.raw[:1] in "-0123456789"):
+            raise NotPlain(f"`{redirect.text}` changes a descriptor")
+        if self.redirect_reason is None:
+            verb = "reads from" if kind == "<" else "writes to"
+            self.redirect_reason = f"`{redirect.text}` {verb} a file"
+
+
+def _word(raw: str) -> Word:
+    """Decode a word of the plain subset. Raises NotPlain for a brace expansion and for a tilde other than `~/`."""
+    word, bare = decode(raw)
+    if word.resolved is None:
+        raise NotPlain(f"`{raw}` may expand to several words")
+    if word.tilde and bare != "~" and not bare.startswith("~/"):
+        raise NotPlain(f"`{raw}` names somebody's home directory")
+    if "~" in bare[1:] and _ASSIGNMENT.match(raw):  # `of=~/x`: expanded as if it were an assignment
+        raise NotPlain(f"`{raw}` names a home directory in the middle of a word")
+    return word
+
+
+def _check_name(word: Word) -> None:
+    """A command's name must be there to be read, and must not be grammar."""
+    raw = word.raw
+    if raw != "time":
+        _check_reserved(raw)
+    if word.glob or word.tilde or "{" in raw or "}" in raw:
+        raise NotPlain(f"the name `{raw}` is known only when the line runs")
+    if word.resolved is None or not _NAME.fullmatch(word.resolved):
+        raise NotPlain(f"the name `{raw}` is empty or holds blanks or letters beyond ASCII")
+
+
+def _check_reserved(raw: str) -> None:
+    if raw in RESERVED:
+        raise NotPlain(f"`{raw}` is part of a compound command")
+    if "=" in raw and _ASSIGNMENT.match(raw):
+        raise NotPlain(f"`{raw}` sets a variable")

@@ -1,0 +1,45 @@
+"""A program's plain name, whatever path, version, case or vendor's prefix it is written with."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+_VERSION = re.compile(r"(?<=[a-z])[-.]?[0-9]+(?:\.[0-9]+)*\Z")
+_SUFFIX = re.compile(r"\.(?:exe|cmd|bat|com)\Z")
+_NAMES_MAX: Final = 4_096
+
+_ALIASES: Final = {
+    "gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "ssed": "sed", "gfind": "find",
+    "gtar": "tar", "bsdtar": "tar", "gsort": "sort", "guniq": "uniq", "gdate": "date", "gdd": "dd", "gtee": "tee",
+    "gtest": "test", "[": "test", "gprintf": "printf", "genv": "env", "gnice": "nice", "gnohup": "nohup",
+    "gtimeout": "timeout", "gstdbuf": "stdbuf", "gxargs": "xargs", "fdfind": "fd", "batcat": "bat", "ripgrep": "rg",
+    "nodejs": "node", "gmake": "make", "bmake": "make", "vimdiff": "vim", "gvim": "vim", "rvim": "vim", "view": "vim",
+    "rview": "vim", "red": "ed", "rnano": "nano", "pypy": "python", "ipython": "python", "pnpx": "npx",
+    "zless": "less", "bzless": "less", "xzless": "less", "lessf": "less",
+}  # fmt: skip
+
+
+def basename(program: str) -> str:
+    """The last part of a path; the whole when nothing follows the last slash."""
+    return program.rpartition("/")[2] or program
+
+
+@lru_cache(maxsize=_NAMES_MAX)
+def plain_name(program: str) -> str:
+    """`/usr/bin/python3.11` is `python`, `GAWK` is `awk`. For tables that make things stricter, never for an allow.
+
+    A name that is in a table with its digits (`7z`, `base64`) is looked up as written first: see `lookups`.
+    """
+    name = _SUFFIX.sub("", basename(program).lower())
+    name = _ALIASES.get(name, name)
+    bare = _VERSION.sub("", name)
+    return _ALIASES.get(bare, bare)
+
+
+@lru_cache(maxsize=_NAMES_MAX)
+def lookups(program: str) -> tuple[str, ...]:
+    """The names under which a program may stand in a table, without repeats."""
+    name = _SUFFIX.sub("", basename(program).lower())
+    return tuple(dict.fromkeys((name, _ALIASES.get(name, name), plain_name(program))))

@@ -1,0 +1,225 @@
+"""Every command that a line's grammar shows, at any depth, found with tree-sitter-bash. Pure.
+
+For deny and ask rules and for OpenCode's patterns only: what is not understood here is missed, which is why a line
+that is not plain is asked whatever is found. Work is bounded by counted steps, never by a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from ledger.policy.shell.budget import NODES_MAX, Budget
+from ledger.policy.shell.model import Assignment, Command, Redirect, Word
+from ledger.policy.shell.words import decode, loosen
+
+_LANGUAGE: Final = Language(tree_sitter_bash.language())
+
+_BACKTICKS: Final = re.compile(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL)
+
+_BACKTICK_ESCAPE = re.compile(r"\\([$`\\])")
+
+_REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_COMMAND_LIKE: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
+_SOURCE_WORDS: Final = frozenset({"command_name", "word", "string", "raw_string", "concatenation"})
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A command and what its here-document or here-string feeds it, which is a script when it is a shell."""
+
+    command: Command
+    stdin: str | None = None
+
+
+def parse(source: str, budget: Budget, inside: str | None = None) -> list[Found]:
+    """The commands of `source`, each followed by those in its words. Stops early when `budget` is spent.
+
+    `source` has had its continued lines joined. `inside` is given to the commands that it runs itself.
+    """
+    tame = budget.take_script(source)
+    return [] if tame is None else _Walk(source, tame, budget).run(inside)
+
+
+def source_commands(source: str, nodes_max: int = NODES_MAX) -> tuple[Command, ...] | None:
+    """OpenCode's view: each `command` node of the source exactly as written, in source order.
+
+    `text` is the node's, `statement` that of the redirected statement around it if there is one, both trimmed;
+    `words` are the raw words that OpenCode counts. Nothing is joined or unwrapped and assignments are left out of
+    `words`. None when the line is too long or too complicated to be read.
+    """
+    budget = Budget()
+    tame = budget.take_script(source)
+    if tame is None:
+        return None
+    data = source.encode("utf-8", "surrogatepass")
+    stack, found = [Parser(_LANGUAGE).parse(tame).root_node], []
+    while stack:
+        node = stack.pop()
+        nodes_max -= 1
+        if nodes_max < 0:
+            return None
+        if node.type == "command":
+            parent = node.parent
+            around = parent if parent is not None and parent.type == "redirected_statement" else node
+            raws = [_slice(data, child) for child in node.children if child.type in _SOURCE_WORDS]
+            words = tuple(decode(raw)[0] for raw in raws)
+            found.append(Command(_slice(data, node).strip(), words, statement=_slice(data, around).strip()))
+        stack.extend(reversed(node.named_children))
+    return tuple(found)
+
+
+def _slice(data: bytes, node: Node) -> str:
+    return data[node.start_byte : node.end_byte].decode("utf-8", "surrogatepass")
+
+
+class _Walk:
+    """One walk over a tree, without recursion: a line may nest as deep as it is long."""
+
+    def __init__(self, source: str, tame: bytes, budget: Budget) -> None:
+        self.tame = tame
+        self.data = source.encode("utf-8", "surrogatepass")
+        self.budget = budget
+        self.found: list[Found] = []
+        self.stack: list[tuple[Node, str | None]] = []
+
+    def run(self, inside: str | None) -> list[Found]:
+        self.stack.append((Parser(_LANGUAGE).parse(self.tame).root_node, inside))
+        while self.stack:
+            node, inside = self.stack.pop()
+            if not self.budget.take_node():
+                break
+            kind = node.type
+            if kind in _COMMAND_LIKE:
+                self._command(node, node, [], inside)
+            elif kind == "redirected_statement":
+                self._redirected(node, inside)
+            elif kind in _REDIRECTS:  # on a group, a loop or a function
+                self._bare(node, inside, redirects=self._redirects([node])[0])
+            elif kind in ("variable_assignment", "variable_assignments"):
+                nodes = [node] if kind == "variable_assignment" else node.named_children
+                self._bare(node, inside, assignments=[self._assignment(child) for child in nodes])
+            else:
+                if kind in ("expansion", "command_substitution"):
+                    self._missed_backticks(node, inside)
+                elif kind == "ERROR" and node.named_children and node.named_children[0].type == "command_name":
+                    self._command(node, node, [], inside)
+                    continue
+                self._descend(node.named_children, inside)
+        return self.found
+
+    def _missed_backticks(self, node: Node, inside: str | None) -> None:
+        """The grammar reads the backticks of ``${x-`a b`}``, and escaped ones inside backticks, as letters."""
+        text = _slice(self.data, node)
+        if "`" not in text:
+            return
+        if node.type == "expansion":
+            known = any(child.type == "command_substitution" for child in node.named_children)
+            scripts = [] if known else _BACKTICKS.findall(text)
+        else:
+            scripts = [_BACKTICK_ESCAPE.sub(r"\1", text[1:-1])] if text[0] == "`" and "\\" in text else []
+        for script in scripts:
+            self.found += parse(script, self.budget, inside)
+
+    def _descend(self, nodes: list[Node], inside: str | None) -> None:
+        self.stack.extend((node, inside) for node in reversed(nodes))
+
+    def _emit(self, command: Command, stdin: str | None = None) -> None:
+        if self.budget.take_command():
+            self.found.append(Found(command, stdin))
+
+    def _redirected(self, node: Node, inside: str | None) -> None:
+        body = node.child_by_field_name("body")
+        redirects = [child for child in node.named_children if child.type in _REDIRECTS]
+        if body is not None and body.type in _COMMAND_LIKE:
+            self._command(body, node, redirects, inside)
+            return
+        self._bare(node, inside, redirects=self._redirects(redirects)[0])
+        if body is not None:
+            self.stack.append((body, inside))
+
+    def _bare(
+        self,
+        node: Node,
+        inside: str | None,
+        redirects: list[Redirect] | None = None,
+        assignments: list[Assignment] | None = None,
+    ) -> None:
+        """Something that names no program and still does something: redirections or assignments of their own."""
+        redirects, text = redirects or [], _slice(self.data, node).strip()
+        shown = " ".join(redirect.text for redirect in redirects) if redirects else text
+        self._emit(Command("" if redirects else text, (), tuple(assignments or ()), tuple(redirects), shown, inside))
+        parts = (
+            [child for child in node.named_children if child.type in _REDIRECTS] if redirects else node.named_children
+        )
+        if node.type in _REDIRECTS:
+            parts = node.named_children
+        for part in reversed(parts):
+            own = part.named_children if part.type in (*_REDIRECTS, "variable_assignment") else [part]
+            self._descend(own, shown)
+
+    def _command(self, node: Node, around: Node, redirects: list[Node], inside: str | None) -> None:
+        assignments, words, own = [], [], list(redirects)
+        split = node.type in ("test_command", "ERROR")
+        if split:
+            words = [decode(raw)[0] for raw in _slice(self.data, node).split()]
+        for child in () if split else node.children:
+            if child.type == "variable_assignment" and node.type == "command" and not words:
+                assignments.append(self._assignment(child))
+            elif child.type in _REDIRECTS:
+                own.append(child)
+            elif child.end_byte > child.start_byte:
+                words.append(decode(_slice(self.data, child))[0])
+        parsed, extra, stdin = self._redirects(own)
+        words += extra
+        whole = _slice(self.data, node).strip()
+        if own and any(child.type in _REDIRECTS for child in node.children):
+            pieces = [_slice(self.data, child) for child in node.children if child.type not in _REDIRECTS]
+            whole = " ".join(pieces)
+        statement = _slice(self.data, around).strip()
+        command = Command(whole, tuple(words), tuple(assignments), tuple(parsed), statement, inside)
+        if node.type != "test_command" or whole.startswith("[ "):
+            self._emit(command, stdin)
+        for redirect in reversed(own):
+            self._descend_redirect(redirect, inside, whole)
+        self._descend([child for child in node.named_children if child.type not in _REDIRECTS], whole)
+
+    def _descend_redirect(self, node: Node, inside: str | None, outer: str) -> None:
+        """The rest of a here-document's first line hangs below it in the tree and is not inside its command."""
+        for child in reversed(node.named_children):
+            runs_beside = node.type == "heredoc_redirect" and child.type in ("pipeline", "list", "redirected_statement")
+            runs_beside = runs_beside or (node.type == "heredoc_redirect" and child.type in _COMMAND_LIKE)
+            self._descend([child], inside if runs_beside else outer)
+
+    def _assignment(self, node: Node) -> Assignment:
+        name, _, value = _slice(self.data, node).partition("=")
+        return Assignment(name.removesuffix("+"), decode(value)[0])
+
+    def _redirects(self, nodes: list[Node]) -> tuple[list[Redirect], list[Word], str | None]:
+        """The redirections, the words that the grammar takes for further targets, and what goes to standard input."""
+        redirects, extra, stdin = [], [], None
+        for node in nodes:
+            operator, words, body = "", list[Word](), None
+            for child in node.children:
+                text = _slice(self.data, child)
+                if child.type == "heredoc_body":
+                    body = text
+                elif not child.is_named or child.type == "file_descriptor":
+                    operator += text if not words else ""
+                elif child.type not in ("heredoc_end", "pipeline", "list", *_REDIRECTS, *_COMMAND_LIKE):
+                    words.append(decode(text)[0])
+                elif child.type in _REDIRECTS:  # `<<A >x`: the second one hangs below the first
+                    more, rest, _ = self._redirects([child])
+                    redirects += more
+                    extra += rest
+            target = words[0] if words else Word("", "")
+            extra += words[1:]
+            redirects.append(Redirect(operator, target, operator + " " + target.raw if words else operator))
+            if node.type == "herestring_redirect":
+                stdin = loosen(target)
+            elif body is not None:
+                stdin = body
+        return redirects, extra, stdin

@@ -1,0 +1,79 @@
+"""The few shapes of `sed` and `awk` programs that only print what they read. Everything else may write or run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+# sed: [ADDRESS[,ADDRESS]][!] COMMAND, joined by `;`. `s` has no `e` and no `w` among its flags.
+_SED_REGEX = r"/(?:[^/\\\n]|\\[^\n])*+/I?"
+_SED_ADDRESS = rf"(?:[0-9]++(?:~[0-9]++)?|\$|{_SED_REGEX})"
+_SED_RANGE = rf"(?:{_SED_ADDRESS}(?:,(?:\+[0-9]++|{_SED_ADDRESS}))?+!?)?+"
+_SED_SUBSTITUTE = "|".join(
+    rf"[sy]{mark}(?:[^{mark}\\\n]|\\[^\n])*+{mark}(?:[^{mark}\\\n]|\\[^\n])*+{mark}[gpIi0-9]*+"
+    for mark in ("/", r"\|", "#", ",", "@", ":", "!", "%")
+)
+_SED_COMMAND = rf"[ \t]*+{_SED_RANGE}[ \t]*+(?:{_SED_SUBSTITUTE}|[pdqDPhHgGxnN=]|q[0-9]++)?+[ \t]*+"
+_SED_SCRIPT = re.compile(rf"{_SED_COMMAND}(?:[;\n]{_SED_COMMAND})*+")
+_SED_FLAGS = re.compile(r"-[nErsuz]++|--(?:quiet|silent|regexp-extended|separate|unbuffered|null-data|posix)")
+
+# awk: [PATTERN] [{ print EXPRESSIONS }], over fields, numbers, strings and a few variables. No `(`, `|`, `>` to a
+# file, no `getline`; comparisons only in the pattern, where `>` compares.
+_AWK_REGEX = r"/(?:[^/\\\n]|\\[^\n])*+/"
+_AWK_STRING = r'"(?:[^"\\\n]|\\[^\n])*+"'
+_AWK_VALUE = rf"(?:\$?(?:NF|NR|FNR)\b|\$[0-9]++|[0-9]++(?:\.[0-9]++)?|{_AWK_STRING})"
+_AWK_SUM = rf"{_AWK_VALUE}(?:[ \t]*+[-+*/%]?[ \t]*+{_AWK_VALUE})*+"
+_AWK_TEST = rf"(?:!?{_AWK_REGEX}|{_AWK_SUM}(?:[ \t]*+(?:[=!<>]=|[<>]|!?~)[ \t]*+(?:{_AWK_REGEX}|{_AWK_SUM}))?+)"
+_AWK_PATTERN = rf"(?:(?:BEGIN|END)\b|{_AWK_TEST}(?:[ \t]*+(?:&&|\|\||,)[ \t]*+{_AWK_TEST})*+)"
+_AWK_PRINT = rf"print(?![A-Za-z0-9_])[ \t]*+(?:{_AWK_SUM}(?:[ \t]*+,[ \t]*+{_AWK_SUM})*+)?+"
+_AWK_ACTION = rf"\{{[ \t]*+{_AWK_PRINT}[ \t]*+(?:;[ \t]*+(?:{_AWK_PRINT})?+[ \t]*+)*+\}}"
+_AWK_RULE = rf"[ \t]*+(?:{_AWK_PATTERN}[ \t]*+(?:{_AWK_ACTION})?+|{_AWK_ACTION})[ \t]*+"
+_AWK_SCRIPT = re.compile(rf"{_AWK_RULE}(?:[;\n]?{_AWK_RULE})*+")
+_AWK_SEPARATOR = re.compile(r"-F.+")
+_AWK_FILE = re.compile(r"(?!-)[^=]+")  # `name=value` among the files sets a variable
+
+
+def harmless(program: str, words: Sequence[str]) -> bool:
+    """Whether all words after the program's name are understood and only print; `program` is `sed` or `awk`."""
+    return _SCRIPTS[program](words)
+
+
+def _harmless_sed(words: Sequence[str]) -> bool:
+    scripts, files, at = [], [], 0
+    while at < len(words):
+        word = words[at]
+        if word in ("-e", "--expression"):
+            if at + 1 >= len(words):
+                return False
+            scripts.append(words[at + 1])
+            at += 1
+        elif word.startswith("--expression="):
+            scripts.append(word.partition("=")[2])
+        elif word.startswith("-") and word != "-":
+            if not _SED_FLAGS.fullmatch(word):
+                return False
+        else:
+            files.append(word)
+        at += 1
+    if not scripts:
+        scripts = files[:1]
+    return bool(scripts) and all(_SED_SCRIPT.fullmatch(script) for script in scripts)
+
+
+def _harmless_awk(words: Sequence[str]) -> bool:
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-F":
+            at += 2
+        elif _AWK_SEPARATOR.fullmatch(words[at]):
+            at += 1
+        else:
+            return False
+    script = words[at] if at < len(words) else None
+    if script is None or not _AWK_SCRIPT.fullmatch(script):
+        return False
+    return all(_AWK_FILE.fullmatch(word) for word in words[at + 1 :])
+
+
+_SCRIPTS: Final = {"sed": _harmless_sed, "awk": _harmless_awk}

@@ -1,0 +1,97 @@
+"""What is looked at before a line is read: its length, its characters, its continued lines. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+LINE_BYTES_MAX: Final = 64 * 1024
+SENTENCE_CHARS_MAX: Final = 240
+
+_ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+# Cc, Cf, Zl, Zp, Zs, Cn, Co, Cs: what a person does not see, or sees as something else. TAB, LF and space are excepted.
+_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+
+# Letters, marks and symbols that are drawn as nothing although their category says otherwise.
+_INVISIBLE: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, range(0xFE00, 0xFE0F)))
+    + "".join(map(chr, range(0xE0100, 0xE01F0)))
+)
+
+
+def shorten(sentence: str) -> str:
+    """A reason that quotes a long word or command, cut in the middle so that a person can read it."""
+    if len(sentence) <= SENTENCE_CHARS_MAX:
+        return sentence
+    half = SENTENCE_CHARS_MAX // 2
+    return f"{sentence[:half]} … {sentence[-half:]}"
+
+
+def too_long(source: str) -> bool:
+    """Whether the line is over `LINE_BYTES_MAX` in UTF-8 (lone surrogates count three bytes)."""
+    if len(source) * 4 <= LINE_BYTES_MAX:
+        return False
+    return len(source) > LINE_BYTES_MAX or len(source.encode("utf-8", "surrogatepass")) > LINE_BYTES_MAX
+
+
+def strange_character(source: str) -> str | None:
+    """A sentence about the first control, invisible or look-alike character; None when all are what they seem.
+
+    Whether a character is assigned (Cn) is known to Python's own Unicode version: a newer one asks less, never more.
+    """
+    if source.isascii():
+        found = _ASCII_CONTROL.search(source)
+        return _strange(found.group()) if found else None
+    bad = {
+        char
+        for char in set(source)
+        if (unicodedata.category(char) in _REFUSED_CATEGORIES and char not in " \t\n") or char in _INVISIBLE
+    }
+    if not bad:
+        return None
+    return _strange(min(bad, key=source.index))
+
+
+def _strange(char: str) -> str:
+    name = unicodedata.name(char, "control character" if ord(char) < 0xA0 else "unnamed character").lower()
+    return f"the line holds U+{ord(char):04X} ({name}), which does not show as what it is"
+
+
+# Inside single quotes and comments a backslash is a letter, so the newline after it stays; everywhere else the two
+# vanish before the shell reads words. `#` begins a comment at the start of a word only, and a vanished pair does not
+# start a word: `a\<newline>#b` is the word `a#b`.
+_PIECE = re.compile(
+    r"""(?P<gap>(?:[\s;&|()<>]|\\\n)++)(?P<comment>\#[^\n]*+)?
+    |\A\#[^\n]*+
+    |(?P<word>(?:[^\s'"\\;&|()<>]++|\\.|'[^']*+'|"(?:[^"\\]|\\.)*+")++)
+    |.""",
+    re.DOTALL | re.VERBOSE,
+)
+_OUTSIDE_SINGLE_QUOTES = re.compile(r"""'[^']*+'|(?P<double>"(?:[^"\\]|\\.)*+")|(?P<join>\\\n)|\\.""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def join_lines(source: str) -> str:
+    """Take away every backslash-newline that the shell takes away; linear in the length of `source`."""
+    if "\\\n" not in source:
+        return source
+    return _PIECE.sub(_join_piece, source)
+
+
+def _join_piece(piece: re.Match[str]) -> str:
+    if piece["gap"] is not None:
+        return piece["gap"].replace("\\\n", "") + (piece["comment"] or "")
+    if piece["word"] is not None and "\\\n" in piece["word"]:
+        return _OUTSIDE_SINGLE_QUOTES.sub(_join_word, piece["word"])
+    return piece.group()
+
+
+def _join_word(part: re.Match[str]) -> str:
+    if part["join"] is not None:
+        return ""
+    if part["double"] is not None:
+        return _ESCAPE.sub(lambda escape: "" if escape[1] == "\n" else escape.group(), part.group())
+    return part.group()

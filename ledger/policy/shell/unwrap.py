@@ -1,0 +1,325 @@
+"""What wrappers run: `timeout 5 ls` runs `ls`, `bash -c 'rm x'` runs `rm x`. Pure, bounded in depth and in steps.
+
+Two readings. `peel` is strict and serves allow rules: every option must be understood. `unwrap` is wide and serves
+deny and ask rules: it would rather find a command too many.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from ledger.policy.shell.budget import Budget
+from ledger.policy.shell.model import Assignment, Command, Word, Wrapper
+from ledger.policy.shell.names import lookups
+from ledger.policy.shell.parse import Found, parse
+from ledger.policy.shell.tables import OPAQUE, RUNNERS, SHELLS, TRANSPARENT, Opaque, Transparent
+from ledger.policy.shell.text import join_lines
+from ledger.policy.shell.words import decode, loosen
+
+UNWRAP_DEPTH_MAX: Final = 16
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FD_RUNS: Final = frozenset({"-x", "-X", "--exec", "--exec-batch"})
+_READS_SUBSCRIPTS: Final = frozenset(
+    {
+        "let",
+        "test",
+        "[",
+        "unset",
+        "printf",
+        "read",
+        "declare",
+        "typeset",
+        "local",
+        "export",
+        "readonly",
+        "mapfile",
+        "wait",
+    }
+)
+_GRAMMAR: Final = frozenset({"{", "!", "if", "then", "elif", "else", "while", "until", "do", "coproc", "function"})
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_ONLY_LOOKS = re.compile(r"-[pvV]*[vV]")  # `command -v rm` runs nothing
+
+
+def peel(command: Command) -> Command | None:
+    """The command behind one transparent wrapper; None when there is none or its options are not understood."""
+    spec = TRANSPARENT.get(command.name or "")
+    if spec is None or command.assignments:
+        return None
+    at = _after_options(spec, [word.resolved for word in command.words])
+    if at is None or at >= len(command.words):
+        return None
+    return _inner(command, command.words[at:], Wrapper.TRANSPARENT)
+
+
+def _after_options(spec: Transparent, words: Sequence[str | None]) -> int | None:
+    """The index of the first word of the inner command; None when something is not understood."""
+    at, end = 1, len(words)
+    while at < end:
+        word = words[at]
+        if word is None:
+            return None
+        if word == "--":
+            at += 1
+            break
+        if not word.startswith("-") or word == "-":
+            break
+        step = 1 if word in spec.flags else _valued(spec, word, words[at + 1] if at + 1 < end else None)
+        if step is None:
+            return None
+        at += step
+    if spec.operand is not None:
+        operand = words[at] if at < end else None
+        if operand is None or not re.fullmatch(spec.operand, operand):
+            return None
+        at += 1
+    return at
+
+
+def _valued(spec: Transparent, word: str, following: str | None) -> int | None:
+    for option in spec.valued:
+        if word == option and option != "-":
+            return 2 if following is not None and re.fullmatch(spec.value, following) else None
+        glued = option + "=" if option.startswith("--") else option
+        if word.startswith(glued) and re.fullmatch(spec.value, word[len(glued) :]):
+            return 1
+    return None
+
+
+def unwrap(found: Sequence[Found], budget: Budget) -> list[Command]:
+    """All commands of `found`, each followed by those that it runs, until `budget` is spent."""
+    commands: list[Command] = []
+    for one in found:
+        _expand(one, 0, budget, commands)
+    return commands
+
+
+def _expand(found: Found, depth: int, budget: Budget, commands: list[Command]) -> None:
+    commands.append(found.command)
+    for inner in _inside(found, budget):
+        if depth >= UNWRAP_DEPTH_MAX:
+            budget.spent = budget.spent or f"commands are wrapped more than {UNWRAP_DEPTH_MAX} deep"
+            return
+        if not budget.take_command():
+            return
+        _expand(inner, depth + 1, budget, commands)
+
+
+def _inside(found: Found, budget: Budget) -> Iterator[Found]:
+    command = found.command
+    if not command.words:
+        return
+    program = loosen(command.words[0])
+    if command.words[0].resolved is None:
+        yield from _dynamic(command, budget)
+    elif program in _GRAMMAR:
+        if len(command.words) > 1:
+            yield Found(_inner(command, command.words[1:], Wrapper.OPAQUE))
+    else:
+        yield from _known(found, lookups(program), budget)
+        if program in _READS_SUBSCRIPTS:
+            for word in command.words[1:]:
+                if word.quoted and ("$(" in loosen(word) or "`" in loosen(word)):
+                    yield from _script(command, loosen(word), budget)
+
+
+def _known(found: Found, names: Sequence[str], budget: Budget) -> Iterator[Found]:
+    command = found.command
+    for name in names:
+        special = _SPECIAL.get(name)
+        if special is not None:
+            yield from special(command, budget)
+            return
+        if name in TRANSPARENT:
+            peeled = peel(command)
+            yield from [Found(peeled)] if peeled else _opaque(command, TRANSPARENT[name].wide, budget)
+            return
+        if name in SHELLS:
+            yield from _shell(found, budget)
+            return
+        if name in OPAQUE:
+            yield from _opaque(command, OPAQUE[name], budget)
+            return
+    yield from _runner(command, names[-1], budget)
+
+
+def _inner(
+    outer: Command, words: tuple[Word, ...], wrapper: Wrapper, assignments: tuple[Assignment, ...] = ()
+) -> Command:
+    text = " ".join(word.raw for word in words)
+    return Command(text, words, assignments, (), text, outer.text, wrapper)
+
+
+def _script(outer: Command, source: str, budget: Budget) -> list[Found]:
+    found = parse(join_lines(source), budget, outer.text)
+    return [
+        Found(replace(one.command, wrapper=Wrapper.SCRIPT), one.stdin) if one.command.inside == outer.text else one
+        for one in found
+    ]
+
+
+def _dynamic(command: Command, budget: Budget) -> Iterator[Found]:
+    """`$SHELL -c 'rm x'`, `$SUDO rm x`, `{rm,x}`: what the name will be is not known, so it is taken for a wrapper."""
+    braces = _BRACES.fullmatch(command.words[0].raw)
+    if braces is not None:
+        words = tuple(decode(raw)[0] for raw in braces[1].split(",") if raw)
+        yield Found(_inner(command, words + command.words[1:], Wrapper.OPAQUE))
+        return
+    script = _shell_script(command.words)
+    if script is not None:
+        yield from _script(command, script, budget)
+    elif len(command.words) > 1:
+        yield from _opaque(command, Opaque(), budget)
+
+
+def _command(command: Command, budget: Budget) -> Iterator[Found]:
+    looks = len(command.words) > 1 and _ONLY_LOOKS.fullmatch(loosen(command.words[1]))
+    return iter(()) if looks else _opaque(command, Opaque(), budget)
+
+
+def _opaque(command: Command, spec: Opaque, budget: Budget, start: int = 1) -> Iterator[Found]:
+    words = command.words
+    for script in _scripts(spec, words[start:]):
+        yield from _script(command, script, budget)
+    if not spec.command:
+        return
+    at = _skip_options(spec, words, start) + spec.operands
+    if spec.operands and at < len(words) and loosen(words[at]).startswith("-"):
+        at = _skip_options(spec, words, at)
+    assignments = []
+    while at < len(words) and _ASSIGNMENT.match(words[at].raw):
+        name, _, value = words[at].raw.partition("=")
+        assignments.append(Assignment(name, decode(value)[0]))
+        at += 1
+    rest = words[at:]
+    if not rest:
+        return
+    if spec.joined:
+        yield from _script(command, " ".join(loosen(word) for word in rest), budget)
+    else:
+        yield Found(_inner(command, rest, Wrapper.OPAQUE, tuple(assignments)))
+
+
+def _skip_options(spec: Opaque, words: Sequence[Word], at: int) -> int:
+    while at < len(words):
+        word = loosen(words[at])
+        if word == "--":
+            return at + 1
+        if word.startswith("--"):
+            name, glued, _ = word[2:].partition("=")
+            at += 2 if not glued and name in spec.valued_long else 1
+        elif word.startswith("-") and len(word) > 1:
+            at += 2 if _takes_next(spec, word) else 1
+        else:
+            break
+    return at
+
+
+def _takes_next(spec: Opaque, cluster: str) -> bool:
+    for index, letter in enumerate(cluster[1:], 2):
+        if letter in spec.valued or letter in spec.script:
+            return index == len(cluster)
+    return False
+
+
+def _scripts(spec: Opaque, words: Sequence[Word]) -> Iterator[str]:
+    """The texts of `-c TEXT`, `-cTEXT`, `--command=TEXT` and `--command TEXT`, wherever they stand."""
+    for index, word in enumerate(words):
+        text = loosen(word)
+        following = loosen(words[index + 1]) if index + 1 < len(words) else None
+        if text.startswith("--"):
+            name, glued, value = text[2:].partition("=")
+            if len(name) > 1 and any(long.startswith(name) for long in spec.script_long):
+                yield from [value] if glued else [following or ""]
+        elif text.startswith("-"):
+            letters = [letter for letter in spec.script if letter in text]
+            if letters:
+                glued_text = text[text.index(letters[0]) + 1 :]
+                yield glued_text or following or ""
+
+
+def _shell(found: Found, budget: Budget) -> Iterator[Found]:
+    script = _shell_script(found.command.words)
+    if script is None and found.stdin is not None:
+        script = found.stdin
+    if script is not None:
+        yield from _script(found.command, script, budget)
+
+
+def _shell_script(words: Sequence[Word]) -> str | None:
+    at, reads_text = 1, False
+    while at < len(words):
+        word = loosen(words[at])
+        if word in ("--", "-"):
+            at += 1
+            break
+        if word[:1] not in ("-", "+") or len(word) < 2:
+            break
+        if word.startswith("--") or word.lower() == "-command":
+            reads_text = reads_text or word.lower() in ("--command", "-command", "--init-command")
+            at += 2 if word in ("--rcfile", "--init-file") else 1
+            continue
+        reads_text = reads_text or "c" in word
+        at += 2 if word[-1] in "oO" else 1
+    return loosen(words[at]) if reads_text and at < len(words) else None
+
+
+def _trap(command: Command, budget: Budget) -> Iterator[Found]:
+    operands = [word for word in command.words[1:] if not loosen(word).startswith("-")]
+    yield from _script(command, loosen(operands[0]), budget) if operands else []
+
+
+def _find(command: Command, budget: Budget) -> Iterator[Found]:
+    words, at = command.words, 1
+    while at < len(words):
+        if loosen(words[at]) not in _FIND_RUNS:
+            at += 1
+            continue
+        end = at + 1
+        while end < len(words) and loosen(words[end]) != ";" and not _ends_batch(words, end):
+            end += 1
+        if end > at + 1:
+            yield Found(_inner(command, words[at + 1 : end], Wrapper.OPAQUE))
+        at = end
+
+
+def _ends_batch(words: Sequence[Word], at: int) -> bool:
+    return loosen(words[at]) == "+" and loosen(words[at - 1]) == "{}"
+
+
+def _fd(command: Command, budget: Budget) -> Iterator[Found]:
+    for at, word in enumerate(command.words):
+        text = loosen(word)
+        if text in _FD_RUNS and at + 1 < len(command.words):
+            yield Found(_inner(command, command.words[at + 1 :], Wrapper.OPAQUE))
+        elif text.startswith(("--exec=", "--exec-batch=")):
+            yield from _script(command, text.partition("=")[2], budget)
+
+
+def _alias(command: Command, budget: Budget) -> Iterator[Found]:
+    for word in command.words[1:]:
+        value = loosen(word).partition("=")[2]
+        if value:
+            yield from _script(command, value, budget)
+
+
+_SPECIAL: Final = {"find": _find, "fd": _fd, "alias": _alias, "trap": _trap, "command": _command}
+
+
+def _runner(command: Command, name: str, budget: Budget) -> Iterator[Found]:
+    words = [loosen(word) for word in command.words[:3]]
+    for length in (1, 2, 3):
+        spec = RUNNERS.get((name, *words[1:length])) if len(words) >= length else None
+        if spec is not None:
+            yield from _opaque(command, spec, budget, start=length)
+    if name == "git":
+        for word in command.words[1:]:
+            _, bang, script = loosen(word).partition("=!")
+            if bang:
+                yield from _script(command, script, budget)

@@ -1,0 +1,86 @@
+"""Quote removal: from the source text of one word to what the shell makes of it. Pure and linear."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ledger.policy.shell.model import Word
+
+_PIECE = re.compile(
+    r"""(?P<single>'[^']*+')
+    |(?P<ansi>\$'(?:[^'\\]|\\.)*+')
+    |(?P<double>\$?"(?:[^"\\]|\\.)*+")
+    |(?P<escape>\\.)
+    |(?P<bare>[^'"\\$]++|.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_SIMPLE = re.compile(r"[A-Za-z0-9_@%+:,./^=~!#\]}-]++")
+_DOUBLE_ESCAPE = re.compile(r'\\([$`"\\\n])')
+_RUNS = re.compile(r"[$`]")
+_RUNS_IN_DOUBLE = re.compile(r"(?:[^\\$`]|\\.)*+[$`]", re.DOTALL)
+_GLOB = re.compile(r"[*?\[]")
+_SUBSTITUTES = re.compile(r"[<>]\(")
+
+_ANSI_ESCAPE = re.compile(
+    r"\\(?:(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9a-fA-F]{1,2})|u(?P<u4>[0-9a-fA-F]{1,4})"
+    r"|U(?P<u8>[0-9a-fA-F]{1,8})|c(?P<control>.)|(?P<letter>.))",
+    re.DOTALL,
+)
+_ANSI_LETTERS: Final = {
+    "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "?": "?",
+}  # fmt: skip
+_CODE_POINT_MAX: Final = 0x10FFFF
+
+
+def decode(raw: str) -> tuple[Word, str]:
+    """A word, and its unquoted text with each quoted piece replaced by NUL (to look for braces and tildes in)."""
+    if _SIMPLE.fullmatch(raw):
+        return Word(raw, raw, tilde=raw.startswith("~")), raw
+    resolved, bare, runs = _decode(raw)
+    dynamic = runs or ("{" in bare and ("," in raw or ".." in raw))
+    glob = _GLOB.search(bare) is not None and raw not in ("[", "]", "[[", "]]")
+    word = Word(raw, None if dynamic else resolved, "\0" in bare, glob, bare.startswith("~"))
+    return word, bare
+
+
+def loosen(word: Word) -> str:
+    """The word as nearly as it can be known: without quotes, with expansions as written. For deny rules only."""
+    return word.resolved if word.resolved is not None else _decode(word.raw)[0]
+
+
+def _decode(raw: str) -> tuple[str, str, bool]:
+    resolved, bare, runs = [], [], False
+    for piece in _PIECE.finditer(raw):
+        text = piece.group()
+        kind = piece.lastgroup
+        if kind == "bare":
+            resolved.append(text)
+            bare.append(text)
+            runs = runs or _RUNS.search(text) is not None or _SUBSTITUTES.search(text) is not None
+            continue
+        bare.append("\0")
+        if kind == "single":
+            resolved.append(text[1:-1])
+        elif kind == "escape":
+            resolved.append(text[1] if text[1] != "\n" else "")
+        elif kind == "ansi":
+            resolved.append(_ANSI_ESCAPE.sub(_ansi, text[2:-1]).partition("\0")[0])
+        else:
+            inner = text[text.index('"') + 1 : -1]
+            runs = runs or _RUNS_IN_DOUBLE.match(inner) is not None
+            resolved.append(_DOUBLE_ESCAPE.sub(lambda found: found[1] if found[1] != "\n" else "", inner))
+    return "".join(resolved), "".join(bare), runs
+
+
+def _ansi(escape: re.Match[str]) -> str:
+    kind, text = escape.lastgroup, escape[escape.lastgroup or 0]
+    if kind == "octal":
+        return chr(int(text, 8) & 0xFF)
+    if kind in ("hex", "u4", "u8"):
+        code = int(text, 16)
+        return chr(code) if code <= _CODE_POINT_MAX else ""
+    if kind == "control":
+        return chr(ord(text) & 0x1F)
+    return _ANSI_LETTERS.get(text, "\\" + text)

@@ -1,0 +1,116 @@
+"""How `Bash(…)` specifiers match a command: by words for deny and ask, narrowly for allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from ledger.policy.shell import Command, Word
+from ledger.policy.wildcard import Matcher
+
+_HIDDEN_BLANK: Final = "\0"
+_PREFIX: Final = ":*"
+_TAIL: Final = " *"
+_PATTERNS_MAX: Final = 4_096
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def normal_specifier(specifier: str) -> str:
+    """One space between words, and `x:*` at the end written `x *`."""
+    text = " ".join(specifier.split())
+    return text.removesuffix(_PREFIX) + " *" if text.endswith(_PREFIX) and text != _PREFIX else text
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def matcher(specifier: str) -> Matcher:
+    """The glob of a specifier, for texts with single spaces between words."""
+    return tail_glob(normal_specifier(specifier))
+
+
+def tail_glob(pattern: str) -> Matcher:
+    """As `glob`, but ` *` at the end may be missing: `git *` matches `git`."""
+    if not pattern.endswith(_TAIL):
+        return glob(pattern)
+    whole, bare = glob(pattern), glob(pattern.removesuffix(_TAIL))
+    return lambda text: whole(text) or bare(text)
+
+
+def glob(pattern: str) -> Matcher:
+    """`*` is any text, everything else itself. Linear in the text.
+
+    Each piece between two stars is searched once, from where the one before ended.
+    """
+    first, *rest = pattern.split("*")
+    if not rest:
+        return pattern.__eq__
+    middle, last = rest[:-1], rest[-1]
+    shortest = len(pattern) - len(rest)
+
+    def matches(text: str) -> bool:
+        if len(text) < shortest or not text.startswith(first) or not text.endswith(last):
+            return False
+        at, end = len(first), len(text) - len(last)
+        for piece in middle:
+            found = text.find(piece, at, end)
+            if found < 0:
+                return False
+            at = found + len(piece)
+        return at <= end
+
+    return matches
+
+
+def has_wildcard(specifier: str) -> bool:
+    return "*" in specifier
+
+
+def specifier_words(specifier: str) -> tuple[str, ...]:
+    """The words of a specifier without the wildcards at its end."""
+    words = normal_specifier(specifier).split(" ")
+    while words and words[-1] == "*":
+        words.pop()
+    return tuple(words)
+
+
+def reaches(specifier: str, words: Sequence[str]) -> bool:
+    """Wide, for deny and ask: the specifier's words at the start of the command, or its glob over the words.
+
+    A specifier without `*` reaches every command that begins with its words: `git push --force` reaches
+    `git push --force origin`, not `git push --force-with-lease`.
+    """
+    wanted = normal_specifier(specifier)
+    text = " ".join(words)
+    if not has_wildcard(wanted):
+        return text == wanted or text.startswith(wanted + " ")
+    return matcher(specifier)(text)
+
+
+def covers(specifier: str, command: Command) -> bool:
+    """Narrow, for allow: the whole command, word by word as written; no quote may hide the end of a word."""
+    text = visible_text(command.words)
+    wanted = normal_specifier(specifier)
+    if not has_wildcard(wanted):
+        return text == wanted or " ".join(word.raw for word in command.words) == wanted
+    return matcher(specifier)(text)
+
+
+def visible_text(words: Sequence[Word]) -> str:
+    """The words as written, with single spaces; a blank inside a word is not one that a pattern can match.
+
+    A word whose quotes only spell the same letters is written without them.
+    """
+    return " ".join(map(_visible, words))
+
+
+def _visible(word: Word) -> str:
+    shown = word.raw
+    if word.quoted and word.resolved is not None and _is_simple(word.resolved):
+        shown = word.resolved
+    for blank in " \t\n":
+        shown = shown.replace(blank, _HIDDEN_BLANK)
+    return shown
+
+
+def _is_simple(text: str) -> bool:
+    return bool(text) and all(character.isalnum() or character in "_-./:=@%+," for character in text)

@@ -1,0 +1,154 @@
+"""Path patterns as in .gitignore: `*` and `?` inside one name, `**` for any number of folders, `[…]` one character.
+
+Nothing backtracks more than one star deep: patterns and paths are cut into names, and each pair is compared once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+PathMatcher = Callable[[str], bool]
+"""Whether a path relative to the pattern's root matches."""
+
+_ANY: Final = "**"
+_PATTERNS_MAX: Final = 4_096
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def exact_glob(pattern: str) -> PathMatcher:
+    """The whole path, with case, from the root: `src/**/*.ts` is not `lib/src/a.ts`. `**` also stands for no folder."""
+    names = tuple(name for name in pattern.split("/") if name not in ("", "."))
+    return lambda path: _names_match(names, path.split("/"), inside=False)
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def ignore_glob(pattern: str) -> PathMatcher:
+    """The meaning of .gitignore, without case: everything inside a folder that matches does too.
+
+    A pattern without `/` but at its end matches at any depth; so does one that had nothing but a `/**` behind it.
+    """
+    text = pattern.removeprefix("./").casefold()
+    if text.startswith(("!", "#")):
+        return _nothing
+    if text in (_ANY, "*"):
+        return _everything
+    text = text.removesuffix("/**")
+    folder = text.endswith("/")
+    body = text.rstrip("/")
+    anchored = "/" in body
+    names = tuple(name for name in body.split("/") if name not in ("", "."))
+    if not names:
+        return _everything
+    if not anchored:
+        names = (_ANY, *names)
+
+    def matches(path: str) -> bool:
+        parts = path.casefold().split("/")
+        return _names_match(names, parts[:-1] if folder else parts, inside=True)
+
+    return matches
+
+
+def _everything(_path: str) -> bool:
+    return True
+
+
+def _nothing(_path: str) -> bool:
+    return False
+
+
+def _names_match(pattern: Sequence[str], names: Sequence[str], *, inside: bool) -> bool:
+    """Whether the names match; with `inside`, whether any of the path's own folders or itself does."""
+    reached = {0}
+    for index, name in enumerate(names):
+        reached = _skip_any(pattern, reached)
+        if inside and index and len(pattern) in reached:
+            return True
+        reached = {
+            place if pattern[place] == _ANY else place + 1
+            for place in reached
+            if place < len(pattern) and (pattern[place] == _ANY or name_matches(pattern[place], name))
+        }
+    # `**` at the end of a pattern of .gitignore means what is inside, not the folder itself.
+    return len(pattern) in (reached if inside else _skip_any(pattern, reached))
+
+
+def _skip_any(pattern: Sequence[str], reached: set[int]) -> set[int]:
+    """Every place that `**` may be left at without taking a name."""
+    places = set(reached)
+    for place in sorted(reached):
+        at = place
+        while at < len(pattern) and pattern[at] == _ANY:
+            at += 1
+            places.add(at)
+    return places
+
+
+def name_matches(pattern: str, name: str) -> bool:
+    r"""One name against `*`, `?`, `[a-z]`, `[!a]` and `\` in front of any of them, in pattern times name."""
+    tokens = _tokens(pattern)
+    at = place = 0
+    star = resume = -1
+    while at < len(name):
+        piece = tokens[place] if place < len(tokens) else None
+        if piece == "*":
+            star, resume = place, at
+            place += 1
+        elif piece is not None and _takes(piece, name[at]):
+            place += 1
+            at += 1
+        elif star >= 0:
+            resume += 1
+            place, at = star + 1, resume
+        else:
+            return False
+    return all(piece == "*" for piece in tokens[place:])
+
+
+_Token = str | tuple[bool, tuple[tuple[str, str], ...]]
+
+
+def _takes(piece: _Token, character: str) -> bool:
+    if isinstance(piece, tuple):
+        negated, ranges = piece
+        return negated != any(low <= character <= high for low, high in ranges)
+    return piece == "?" or piece == "\\" + character
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def _tokens(pattern: str) -> tuple[_Token, ...]:
+    r"""`*`, `?`, a set, or `\` and a literal character."""
+    tokens: list[_Token] = []
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        end = pattern.find("]", at + 2) if character == "[" else -1
+        if character in "*?":
+            if not (character == "*" and tokens and tokens[-1] == "*"):
+                tokens.append(character)
+        elif end > 0:
+            tokens.append(_set(pattern[at + 1 : end]))
+            at = end
+        elif character == "\\" and at + 1 < len(pattern):
+            at += 1
+            tokens.append("\\" + pattern[at])
+        else:
+            tokens.append("\\" + character)
+        at += 1
+    return tuple(tokens)
+
+
+def _set(body: str) -> tuple[bool, tuple[tuple[str, str], ...]]:
+    negated = body[:1] in ("!", "^")
+    body = body[1:] if negated else body
+    ranges, at = [], 0
+    while at < len(body):
+        if at + 2 < len(body) and body[at + 1] == "-":
+            ranges.append((body[at], body[at + 2]))
+            at += 3
+        else:
+            ranges.append((body[at], body[at]))
+            at += 1
+    return negated, tuple(ranges)

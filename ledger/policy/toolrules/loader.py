@@ -1,0 +1,106 @@
+"""Read the files of `Tool(specifier)` rules: BetCode's, and the settings of Claude Code where that program looks.
+
+What cannot be read is an error, never "no rules".
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from ledger.limits import POLICY_BYTES
+from ledger.policy.checks import Origin, shown
+from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import Document, JsonSyntaxError, parse
+from ledger.policy.model import Layer
+from ledger.policy.toolrules.rule import check_config
+
+SECTION: Final = "permissions"
+USER_SETTINGS: Final = ".claude/settings.json"
+PROJECT_SETTINGS: Final = ".claude/settings.json"
+LOCAL_SETTINGS: Final = ".claude/settings.local.json"
+MANAGED_SETTINGS: Final = "/etc/claude-code/managed-settings.json"
+
+
+def load_settings(
+    project: str | Path,
+    *,
+    home: str | None = None,
+    flag: str | Path | None = None,
+    managed: str | Path = MANAGED_SETTINGS,
+    trusted: bool = True,
+) -> tuple[Layer, ...]:
+    """The layers of Claude Code, lowest first, as far as their files exist: user, project, local, flag, managed.
+
+    `flag` is the file that `--settings` names, which must then exist. `trusted` is about the project's folder: without
+    it the allow rules of its two files do not count. Raises PolicyError with file and line.
+    """
+    folder = Path(project)
+    found = [
+        ("user", Path(home, USER_SETTINGS) if home else None, True),
+        ("project", folder / PROJECT_SETTINGS, trusted),
+        ("local", folder / LOCAL_SETTINGS, trusted),
+    ]
+    layers = [
+        load_tool_rules(path, name=name, trusted=counts)
+        for name, path, counts in found
+        if path is not None and _is(path)
+    ]
+    if flag is not None:
+        layers.append(load_tool_rules(flag, name="flag"))
+    if _is(Path(managed)):
+        layers.append(load_tool_rules(managed, name="managed"))
+    return tuple(layers)
+
+
+def load_tool_rules(path: str | Path, *, name: str = "project", trusted: bool = True) -> Layer:
+    """One layer from a file with `{"permissions": {"allow": […], "ask": […], "deny": […]}}`.
+
+    Only that member is kept, so that no key or token of the file reaches the log. A settings file without
+    it has no rules. `.jsonc` files may hold comments. Raises PolicyError with file and
+    line.
+    """
+    file = str(path)
+    document = _parse(file, _read(file))
+    config = _kept(file, document.value)
+    lines = {where: line for where, line in document.lines.items() if where.split("/")[1:2] == [SECTION]}
+    check_config(config, Origin(name, file, lines))
+    return Layer(name, config=config, file=file, trusted=trusted, lines=lines)
+
+
+def _kept(file: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise PolicyError(f"{shown(file)} must hold an object with `{SECTION}`", file=file)
+    return {SECTION: value.get(SECTION, {})}
+
+
+def _is(path: Path) -> bool:
+    """Whether something stands at a path; what cannot be looked at counts, so that reading it fails loudly."""
+    try:
+        return path.exists() or path.is_symlink()
+    except OSError:
+        return True
+
+
+def _read(file: str) -> str:
+    try:
+        with Path(file).open("rb") as stream:
+            content = stream.read(POLICY_BYTES + 1)
+    except (OSError, ValueError) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise PolicyError(f"{shown(file)} cannot be read: {cause.lower()}", file=file) from error
+    if len(content) > POLICY_BYTES:
+        raise PolicyError(f"{shown(file)} is larger than {POLICY_BYTES} bytes", file=file)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PolicyError(f"{shown(file)} line {line}: the file is not UTF-8", file=file, line=line) from None
+
+
+def _parse(file: str, text: str) -> Document:
+    try:
+        return parse(text, comments=file.endswith(".jsonc"))
+    except JsonSyntaxError as problem:
+        message = f"{shown(file)} line {problem.line}: {problem.text}"
+        raise PolicyError(message, file=file, line=problem.line) from None

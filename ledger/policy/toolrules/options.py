@@ -1,0 +1,62 @@
+"""What the two dialects of tool rules may be told besides their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ledger.policy.checks import shown
+from ledger.policy.errors import PolicyError
+from ledger.policy.facts import FileFacts, MappedFacts, NoFacts
+
+PROFILES: Final = ("hardened", "faithful")
+MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+
+
+class Options(msgspec.Struct, frozen=True):
+    """`cwd` is the agent's working directory and `home` its user's; both absolute, `home` may be unknown."""
+
+    hardened: bool
+    cwd: str
+    home: str | None
+    facts: FileFacts
+    mode: str = "default"
+
+
+def read_options(dialect: str, options: Mapping[str, Any], facts: FileFacts | None, names: Sequence[str]) -> Options:
+    """Check the options of a source. `fs` among them replaces `facts`. Raises PolicyError."""
+    for name in options:
+        if name not in names:
+            known = ", ".join(names)
+            raise PolicyError(f"the {dialect} dialect has no option {shown(name)}; it has {known}", key=name)
+    profile = _choice(options, "profile", PROFILES)
+    cwd = _folder(options, "cwd") or "/"
+    entries = options.get("fs")
+    if entries is not None:
+        if not isinstance(entries, Mapping):
+            raise PolicyError(f"the option `fs` must be an object from path to fact, not {shown(entries)}", key="fs")
+        facts = MappedFacts(entries, cwd)
+    mode = _choice(options, "mode", MODES)
+    return Options(profile == "hardened", cwd, _folder(options, "home"), facts or NoFacts(), mode)
+
+
+def _choice(options: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
+    """An option with a closed list of values; the first one is the default."""
+    value = options.get(name)
+    if value is None:
+        return known[0]
+    if isinstance(value, str) and value in known:
+        return value
+    wanted = " or ".join(f"`{choice}`" for choice in known)
+    raise PolicyError(f"the option `{name}` must be {wanted}, not {shown(value)}", key=name)
+
+
+def _folder(options: Mapping[str, Any], name: str) -> str | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise PolicyError(f"the option `{name}` must be an absolute path, not {shown(value)}", key=name)
+    return value.rstrip("/") or "/"

@@ -1,0 +1,62 @@
+"""Where path rules and the paths of calls point: `~`, `..`, the working directory, and links."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ledger.policy.facts import FileFacts
+
+PATH_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Read": ("file_path", "path"),
+    "Edit": ("file_path", "path"),
+    "Write": ("file_path", "path"),
+    "MultiEdit": ("file_path", "path"),
+    "NotebookRead": ("notebook_path", "path"),
+    "NotebookEdit": ("notebook_path", "path"),
+    "Grep": ("path",),
+    "Glob": ("path",),
+    "LS": ("path",),
+}
+"""The tools that are about a path, and the members of their input that may hold it."""
+
+READERS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
+EDITORS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+_SEARCHERS: Final = frozenset({"Grep", "Glob", "LS"})
+
+
+def absolute(path: str, cwd: str, home: str | None) -> str:
+    """An absolute path without `.`, `..` and double slashes; nothing is looked up. `~` needs a home."""
+    if home is not None and (path == "~" or path.startswith("~/")):
+        path = home + path[1:]
+    joined = posixpath.normpath(posixpath.join(cwd, path))
+    return "/" + joined.lstrip("/")
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether a path is the folder itself or inside it. Both are absolute."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def relative(path: str, root: str) -> str | None:
+    """The path from a root, None when it is not inside; the root itself is the empty string."""
+    if path == root:
+        return ""
+    base = root.rstrip("/") + "/"
+    return path[len(base) :] if path.startswith(base) else None
+
+
+def path_of(tool: str, value: Any, cwd: str) -> str | None:
+    """The path that a file tool's input names as written; the working directory where a search names none."""
+    if isinstance(value, Mapping):
+        for field in PATH_FIELDS.get(tool, ()):
+            if isinstance(path := value.get(field), str) and path:
+                return path
+    return cwd if tool in _SEARCHERS else None
+
+
+def both_forms(path: str, facts: FileFacts) -> tuple[str, ...]:
+    """A path as it is written, and as its links lead when that differs."""
+    resolved = facts.resolve(path)
+    return (path,) if resolved == path else (path, resolved)

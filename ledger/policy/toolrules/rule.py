@@ -1,0 +1,120 @@
+"""`Tool` and `Tool(specifier)` rules, as BetCode and Claude Code write them in `{"permissions": {"allow": […], …}}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ledger.limits import NAME_LENGTH_CHARS
+from ledger.policy.checks import Origin, check_pattern, origin_of, shown
+from ledger.policy.errors import PolicyError
+from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
+from ledger.policy.model import Layer, RuleRef, Verdict
+
+_SECTION: Final = "permissions"
+_FINAL: Final = "final"
+_LISTS: Final = (("deny", Verdict.DENY), ("ask", Verdict.ASK), ("allow", Verdict.ALLOW), (_FINAL, Verdict.DENY))
+
+
+class ToolRule(msgspec.Struct, frozen=True):
+    """One rule. `specifier` is None for a rule that is about the whole tool, also when it was written `Tool(*)`.
+
+    `layer` is the name of its layer and `rank` that layer's place, 0 the lowest. `order` is its place among all rules,
+    in the order of layers, files' members and lists. A `final` deny is never lifted.
+    """
+
+    tool: str
+    specifier: str | None
+    action: Verdict
+    ref: RuleRef
+    layer: str = ""
+    rank: int = 0
+    order: int = 0
+    final: bool = False
+
+
+def parse_rule(text: str) -> tuple[str, str | None]:
+    """The tool's name and the specifier: everything between the first `(` and the `)` at the end."""
+    name, opened, rest = text.partition("(")
+    if not opened or not rest.endswith(")") or not name:
+        return text, None
+    specifier = rest[:-1]
+    return name, None if specifier.strip() in ("", "*") else specifier
+
+
+def read_rules(layers: tuple[Layer, ...]) -> tuple[ToolRule, ...]:
+    """The rules of all layers, lowest layer first, each layer's in the order in which its file has them.
+
+    A layer that is not trusted gives no allow rules. Raises PolicyError, which names file and line.
+    """
+    if len(layers) > LAYER_COUNT:
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+    rules: list[ToolRule] = []
+    for rank, layer in enumerate(layers):
+        rules += _layer_rules(layer, rank, len(rules))
+    if len(rules) > RULE_COUNT:
+        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are taken")
+    return tuple(rules)
+
+
+def _layer_rules(layer: Layer, rank: int, first: int) -> list[ToolRule]:
+    origin = origin_of(layer)
+    if layer.config is not None and layer.rules:
+        raise origin.problem("a layer holds either a configuration or rules, not both", ())
+    written: list[Written]
+    if layer.config is None:
+        written = [
+            (rule.permission if rule.pattern == "*" else f"{rule.permission}({rule.pattern})", rule.action, (), False)
+            for rule in layer.rules
+        ]
+    else:
+        written = check_config(layer.config, origin)
+    rules: list[ToolRule] = []
+    for text, action, keys, final in written:
+        if action is Verdict.ALLOW and not layer.trusted:
+            continue
+        tool, specifier = parse_rule(text)
+        ref = RuleRef(text, layer.name, layer.file, origin.line(keys))
+        rules.append(ToolRule(tool, specifier, action, ref, layer.name, rank, first + len(rules), final))
+    return rules
+
+
+Written = tuple[str, Verdict, tuple[str | int, ...], bool]
+"""A rule's text, its action, where it stands, and whether it is final."""
+
+
+def check_config(config: Any, origin: Origin) -> list[Written]:
+    """Check a configuration and list its rules in its own order. Other members than `permissions` are left alone."""
+    if not isinstance(config, Mapping):
+        raise origin.problem(f"a configuration is an object with `{_SECTION}`, not {shown(config)}", ())
+    section = config.get(_SECTION, {})
+    if not isinstance(section, Mapping):
+        raise origin.problem(f"`{_SECTION}` must be an object with `allow`, `ask` and `deny`", (_SECTION,))
+    actions = dict(_LISTS)
+    found: list[Written] = []
+    for name, texts in section.items():
+        action = actions.get(name)
+        if action is None:
+            continue
+        if not isinstance(texts, list | tuple):
+            raise origin.problem(f"`{name}` must be a list of rules, not {shown(texts)}", (_SECTION, name))
+        for index, text in enumerate(texts):
+            keys = (_SECTION, name, index)
+            found.append((_check_text(text, origin, keys), action, keys, name == _FINAL))
+    return found
+
+
+def _check_text(text: Any, origin: Origin, keys: tuple[str | int, ...]) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise origin.problem(f"a rule is a string such as `Bash(git status)`, not {shown(text)}", keys)
+    check_pattern(text, origin, keys)
+    name, opened, rest = text.partition("(")
+    if opened and not rest.endswith(")"):
+        raise origin.problem(f"the rule {shown(text)} has no `)` at its end", keys)
+    if not name.strip():
+        raise origin.problem(f"the rule {shown(text)} names no tool", keys)
+    if len(name) > NAME_LENGTH_CHARS:
+        raise origin.problem(f"the tool of {shown(text)} has more than {NAME_LENGTH_CHARS} characters", keys)
+    return text

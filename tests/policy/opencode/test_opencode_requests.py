@@ -1,0 +1,151 @@
+"""What each tool asks: its permission, its patterns, what `always` covers, and directories outside the project."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger.policy import Call, Layer, Part, PolicySource, Verdict
+from ledger.policy.opencode import OpenCodePolicy, Request
+from ledger.policy.opencode.patch import PatchedFile, patched_files
+
+FILES = {"../.git": "dir", "../outside": "dir", "../../etc": "dir", "link": "-> /etc"}
+PATCH = """*** Begin Patch
+*** Add File: src/new.ts
++*** Add File: not-this-one.ts
+*** Update File: src/old.ts
+*** Move to: /etc/moved.ts
+@@ class A
+-a
++b
+*** Delete File: ../gone.ts
+*** End Patch"""
+
+
+def policy(**options: Any) -> OpenCodePolicy:
+    return OpenCodePolicy(PolicySource(options={"cwd": "/repo/app", "home": "/home/ann", "fs": FILES, **options}))
+
+
+def request(tool: str, value: Any, **options: Any) -> Request | None:
+    return policy(**options).request(Call("x", (), tool, value))
+
+
+OUTSIDE = (("/etc/*",),)
+
+
+@pytest.mark.parametrize(
+    ("tool", "value", "asked"),
+    [
+        ("read", {"filePath": "src/a.ts"}, Request("read", ("app/src/a.ts",))),
+        ("read", {"filePath": "/repo"}, Request("read", ("",))),
+        ("read", {"filePath": "/repo/other/x"}, Request("read", ("other/x",))),
+        ("read", {"filePath": "/etc"}, Request("read", ("../etc",), directories=OUTSIDE)),
+        ("read", {"filePath": "/etc/passwd"}, Request("read", ("../etc/passwd",), directories=OUTSIDE)),
+        ("read", {"filePath": "x/../../../etc/passwd"}, Request("read", ("../etc/passwd",), directories=OUTSIDE)),
+        ("write", {"filePath": "a", "content": ""}, Request("edit", ("app/a",))),
+        ("edit", {"filePath": "/etc/x"}, Request("edit", ("../etc/x",), directories=OUTSIDE)),
+        ("multiedit", {"filePath": "a", "edits": []}, Request("edit", ("app/a",))),
+        (
+            "apply_patch",
+            {"patchText": PATCH},
+            Request(
+                "edit", ("app/src/new.ts", "app/src/old.ts", "gone.ts"), directories=OUTSIDE, more=("../etc/moved.ts",)
+            ),
+        ),
+        ("glob", {"pattern": "**/*.ts"}, Request("glob", ("**/*.ts",))),
+        ("glob", {"pattern": "*", "path": "/opt/x"}, Request("glob", ("*",), directories=(("/opt/x/*",),))),
+        ("grep", {"pattern": "a.b", "path": "/etc"}, Request("grep", ("a.b",), directories=OUTSIDE)),
+        ("grep", {"pattern": "a", "path": "/etc/passwd"}, Request("grep", ("a",), directories=OUTSIDE)),
+        ("list", {}, Request("list", ("app",))),
+        ("list", {"path": "/etc"}, Request("list", ("../etc",), directories=OUTSIDE)),
+        ("lsp", {"operation": "hover", "filePath": "/etc/x"}, Request("lsp", ("*",), directories=OUTSIDE)),
+        ("webfetch", {"url": "https://a.example/"}, Request("webfetch", ("https://a.example/",))),
+        ("websearch", {"query": "redis"}, Request("websearch", ("redis",))),
+        ("codesearch", {"query": "redis"}, Request("codesearch", ("redis",))),
+        ("task", {"subagent_type": "explore"}, Request("task", ("explore",))),
+        ("skill", {"name": "deploy"}, Request("skill", ("deploy",), ("deploy",))),
+        ("todowrite", {"todos": []}, Request("todowrite", ("*",))),
+        ("todoread", None, Request("todoread", ("*",))),
+        ("question", {"questions": []}, Request("question", ("*",))),
+        ("doom_loop", {"tool": "bash"}, Request("doom_loop", ("bash",), ("bash",))),
+        ("external_directory", {"filepath": "/etc/x"}, Request("external_directory", ("/etc/*",), ("/etc/*",))),
+        ("external_directory", {"filepath": "/repo/x"}, Request("external_directory", (), ())),
+        ("github_search", {"q": "x"}, Request("github_search", ("*",))),
+    ],
+)
+def test_a_tool_asks_about_what_it_touches(tool: str, value: Any, asked: Request) -> None:
+    assert request(tool, value) == asked
+
+
+@pytest.mark.parametrize(
+    ("tool", "value"),
+    [
+        ("bash", {}),
+        ("bash", {"command": ["rm"]}),
+        ("bash", {"command": "ls", "workdir": 1}),
+        ("bash", {"command": "a" * 70_000}),
+        ("read", {"path": "a"}),
+        ("write", {"filePath": ""}),
+        ("apply_patch", {"patchText": "*** Update File: a"}),
+        ("grep", {}),
+        ("webfetch", {"url": 1}),
+        ("task", "explore"),
+    ],
+)
+def test_an_input_that_does_not_say_what_it_is_about_is_asked_whatever_the_rules_say(tool: str, value: Any) -> None:
+    allowing = OpenCodePolicy(PolicySource(layers=(Layer("p", config={"permission": "allow"}),)))
+    judged = allowing.evaluate(Call(tool, (), tool, value))
+    assert (judged.verdict, judged.parts) == (Verdict.ASK, (Part(tool, Verdict.ASK, liftable=False),))
+    assert judged.reason == f"no patterns can be worked out from the input of `{tool}`, so a person must look at it"
+
+
+def test_a_patch_names_its_files_and_no_line_of_their_content() -> None:
+    assert patched_files(PATCH) == (
+        PatchedFile("src/new.ts"),
+        PatchedFile("src/old.ts", "/etc/moved.ts"),
+        PatchedFile("../gone.ts"),
+    )
+
+
+def test_hardened_judges_where_a_patch_moves_a_file_to_and_where_a_link_leads() -> None:
+    call = Call("edit", (), "apply_patch", {"patchText": PATCH})
+    texts = [[part.text for part in policy(profile=p).evaluate(call).parts] for p in ("faithful", "hardened")]
+    assert [texts[1][:3], texts[1][3:]] == [texts[0], ["../etc/moved.ts"]]
+    linked = {"filePath": "link/passwd"}
+    found = [request("read", linked, profile=profile) for profile in ("faithful", "hardened")]
+    asked = Request("read", ("app/link/passwd",))
+    assert found == [asked, Request("read", ("app/link/passwd",), directories=(("/repo/app/link/*",),))]
+
+
+def test_hardened_sees_a_path_outside_behind_a_quoted_name_and_a_wrapper() -> None:
+    line = Call("bash", (), "bash", {"command": "'rm' /etc/x; timeout 5 cat /opt/y/z"})
+    judged = [policy(profile=profile).evaluate(line).ask_first for profile in ("faithful", "hardened")]
+    assert judged == [(), (Call("external_directory", ("/etc/*", "/opt/y/*")),)]
+
+
+def test_without_a_working_directory_a_relative_path_is_inside_and_an_absolute_one_is_not() -> None:
+    judge = OpenCodePolicy(PolicySource())
+    asked = [judge.request(Call("x", (), "read", {"filePath": path})) for path in ("src/a.ts", "/repo/a.ts")]
+    assert [one.directories if one else None for one in asked] == [(), (("/repo/*",),)]
+    assert asked[0] == Request("read", ("src/a.ts",))
+
+
+def test_outside_of_a_repository_the_worktree_holds_nothing_but_the_directory() -> None:
+    found = request("read", {"filePath": "/repo/other"}, worktree="/")
+    assert found == Request("read", ("repo/other",), directories=(("/repo/*",),))
+
+
+def test_a_call_that_runs_in_another_folder_is_measured_by_where_the_agent_was_started() -> None:
+    call = Call("read", (), "read", {"filePath": "passwd"}, "/etc")
+    assert policy().request(call) == Request("read", ("../etc/passwd",), directories=OUTSIDE)
+
+
+def test_patterns_of_the_caller_stand_unless_they_are_those_of_the_input() -> None:
+    value = {"command": "rm /etc/x"}
+    own = policy().request(Call("bash", (), "bash", value))
+    assert own is not None
+    assert policy().request(Call("bash", ("rm /etc/x",), "bash", value)) == own
+    assert policy().request(Call("bash", ("rm y",), "bash", value)) == Request("bash", ("rm y",), ())
+    directory = Call("external_directory", ("/etc/*",), "bash", value)
+    assert policy().request(directory) == Request("external_directory", ("/etc/*",), ())

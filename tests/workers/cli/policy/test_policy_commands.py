@@ -1,0 +1,167 @@
+"""The commands that explain rules and care for them, as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.workers.cli.policy.conftest import PolicyLine
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("git log", 0, "allow: it runs without a question"),
+        ("git push origin", 3, "deny: it may not run"),
+        ("make", 7, "ask: a person must answer first"),
+    ],
+)
+def test_explain_says_the_verdict_and_is_its_exit_code(
+    line: PolicyLine, opencode: Path, command: str, code: int, said: str
+) -> None:
+    ran = line("policy", "explain", command, "--config", opencode, code=code)
+    assert ran.out.splitlines()[0] == said
+
+
+def test_explain_names_the_rule_with_file_and_line_and_what_it_came_before(line: PolicyLine, opencode: Path) -> None:
+    ran = line("policy", "explain", "git push origin", "--config", opencode, code=3)
+    assert f"bash git push * deny  {opencode}:6" in ran.out
+    assert f"  bash git * allow ({opencode}:5): it matches, but `bash git push * deny` comes before it" in ran.out
+    assert f"remove or narrow the rule `bash git push * deny` ({opencode}:6)" in ran.out
+
+
+def test_explain_finds_the_files_that_the_program_itself_finds(line: PolicyLine, claude: Path) -> None:
+    ran = line("policy", "explain", "git push", "--dialect", "claude", "--cwd", claude, "--json", code=3)
+    settings = {"layer": "project", "file": str(claude / ".claude/settings.json"), "line": 5}
+    assert ran.row["rules"] == [{"text": "Bash(git push:*)", **settings}]
+
+
+def test_explain_takes_a_tool_with_its_input_or_a_permission_with_patterns(line: PolicyLine, opencode: Path) -> None:
+    fetch = ("--tool", "webfetch", "--input", '{"url": "https://example.com"}')
+    assert line("policy", "explain", *fetch, "--config", opencode, code=3)
+    assert line("policy", "explain", "--permission", "webfetch", "--pattern", "x", "--config", opencode, code=3)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "say COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P"),
+        (["ls", "--tool", "x"], "say COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P"),
+        (["ls", "--input", "{}"], "--input needs --tool NAME"),
+        (["--tool", "Bash"], "--tool needs --input JSON"),
+        (["--permission", "bash"], "say at least one --pattern PATTERN (`*` is any use of it)"),
+    ],
+)
+def test_a_call_that_is_not_said_is_wrong_usage(line: PolicyLine, words: list[str], error: str) -> None:
+    assert f"error: {error}\n" in line("policy", "explain", *words, code=2).err
+
+
+def test_shell_shows_what_a_line_would_run(line: PolicyLine) -> None:
+    ran = line("policy", "shell", "A=1 sudo rm x > log", "--json", code=0)
+    assert ran.row["commands"][0] == {
+        "text": "A=1 sudo rm x",
+        "words": ["sudo", "rm", "x"],
+        "assignments": ["A=1"],
+        "redirects": [{"operator": ">", "target": "log"}],
+        "in": None,
+    }
+    assert [(one["text"], one["in"]) for one in ran.row["commands"]][1] == ("rm x", "A=1 sudo rm x")
+    assert (ran.row["plain"], ran.row["reason"]) == (False, "`A=1` sets a variable")
+    assert line("policy", "shell", "ls | wc", code=0).out.splitlines()[0] == "plain"
+
+
+def test_rules_prints_the_rules_in_one_form_with_their_layers(line: PolicyLine, claude: Path) -> None:
+    ran = line("policy", "rules", "--dialect", "claude", "--cwd", claude, "--json", code=0)
+    assert ran.rows == [
+        {"permission": "Bash", "pattern": "git:*", "action": "allow", "layer": "project"},
+        {"permission": "Bash", "pattern": "git push:*", "action": "deny", "layer": "project"},
+    ]
+    shown = line("policy", "rules", "--dialect", "claude", "--cwd", claude, code=0).out
+    assert f"{claude}/.claude/settings.json:5" in shown
+
+
+def test_rules_says_when_there_are_none(line: PolicyLine, tmp_path: Path) -> None:
+    ran = line("policy", "rules", "--dialect", "claude", "--cwd", tmp_path, code=0)
+    assert ran.out == "there are no rules: everything is asked\n"
+    assert ran.err == "hint: no file of `claude` rules was found here; name one with --config FILE\n"
+
+
+def test_disabled_lists_the_tools_that_are_wholly_denied(line: PolicyLine, opencode: Path) -> None:
+    words = ("policy", "disabled", "--tools", "bash,webfetch", "--config", opencode)
+    assert line(*words, "--json", code=0).row == {"disabled": ["webfetch"]}
+    assert line(*words, code=0).out == "webfetch\n"
+
+
+def test_remember_shows_what_an_always_would_grant_as_grants_of_check(line: PolicyLine, opencode: Path) -> None:
+    words = ("policy", "remember", "make all", "--config", opencode)
+    grant = {"permission": "bash", "pattern": "make *", "action": "allow"}
+    shown = line(*words, "--json", "--profile", "faithful", code=0).row
+    assert shown == grant | {"pattern": shown["pattern"]}
+    ran = line.check(
+        {"tool": "bash", "input": {"command": "make all"}, "grants": [shown]},
+        options=("--dialect", "opencode", "--profile", "faithful", "--config", opencode),
+    )
+    assert ran.row["verdict"] == "allow"
+
+
+def test_lint_exits_with_11_when_it_finds_something(line: PolicyLine, opencode: Path, claude: Path) -> None:
+    assert line("policy", "lint", "--config", opencode, code=0).out == "nothing is wrong with these rules\n"
+    settings = claude / ".claude/settings.json"
+    settings.write_text('{"permissions": {"allow": [\n"Baash"\n]}}')
+    ran = line("policy", "lint", "--dialect", "claude", "--cwd", claude, "--json", code=11)
+    assert ran.row == {
+        "file": str(settings),
+        "line": 2,
+        "code": "unknown-tool",
+        "severity": "warning",
+        "text": "`Baash` is about a tool `Baash`, which claude does not have",
+        "fix": "did you mean `Bash`?",
+    }
+
+
+def test_lint_finds_a_comma_that_drops_a_file_and_does_not_read_what_is_not_there(
+    line: PolicyLine, tmp_path: Path
+) -> None:
+    dropped = tmp_path / "dropped.json"
+    dropped.write_text('{"permissions": {"allow": ["Read"],}}')
+    ran = line("policy", "lint", "--dialect", "claude", "--config", dropped, "--json", code=11)
+    assert [(row["code"], row["severity"]) for row in ran.rows] == [("trailing-comma", "error")]
+    assert "cannot be read" in line("policy", "lint", "--config", tmp_path / "none.json", code=12).err
+
+
+def test_test_holds_rules_to_a_table_beside_them(line: PolicyLine, opencode: Path) -> None:
+    table = opencode.with_name("table.jsonc")
+    rows = {"allow": ["git log"], "deny": [{"tool": "webfetch", "input": {"url": "https://x"}}], "ask": ["git push"]}
+    table.write_text(json.dumps({"dialect": "opencode", "rules": "opencode.json", **rows}, indent=1))
+    ran = line("policy", "test", table, "--json", code=11)
+    assert [(row["text"], row["wanted"], row["verdict"], row["ok"]) for row in ran.rows] == [
+        ("git log", "allow", "allow", True),
+        ("git push", "ask", "deny", False),
+        ("webfetch https://x", "deny", "deny", True),
+    ]
+    shown = line("policy", "test", table, code=11).out
+    assert "table.jsonc:16: `git push` must be ask, and is deny\n  because `bash git push * deny`\n" in shown
+    table.write_text(table.read_text().replace('"ask"', '"deny_too"'))
+    assert "a table has no member `deny_too`" in line("policy", "test", table, code=12).err
+
+
+def test_convert_prints_a_configuration_and_tells_what_became_stricter(line: PolicyLine, opencode: Path) -> None:
+    words = ("policy", "convert", "--from", "opencode", "--to", "codelia", "--config", opencode)
+    ran = line(*words, code=0)
+    assert json.loads(ran.out) == {
+        "version": 1,
+        "permissions": {
+            "allow": [{"tool": "bash", "command": "git"}],
+            "deny": [{"tool": "bash", "command": "git push"}],
+        },
+    }
+    assert ran.err.startswith(f"stricter: `webfetch * deny` ({opencode}:8): codelia has no such tool")
+    as_json = line(*words, "--json", code=0)
+    assert (as_json.row["config"], len(as_json.row["changes"]), as_json.err) == (json.loads(ran.out), 1, "")
+
+
+def test_an_option_that_a_dialect_does_not_know_by_value_is_bad_input(line: PolicyLine, opencode: Path) -> None:
+    ran = line("policy", "rules", "--config", opencode, "--order", "random", "--json", code=12)
+    assert ran.error["code"] == "POLICY"

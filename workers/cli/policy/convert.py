@@ -1,0 +1,51 @@
+"""`policy convert`: rules from one program to another."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ledger.policy.asked import source_of
+from ledger.policy.converting import Change, Converted
+from ledger.policy.converting import convert as converted
+from ledger.policy.dialects import DIALECTS
+from workers.cli.output import Output, talk
+from workers.cli.policy.explain import compiled_here
+from workers.cli.policy.options import Choices, policy_command
+
+
+@policy_command(
+    "convert",
+    examples=(
+        "permission-ledger policy convert --from claude --to opencode --config .claude/settings.json",
+        "permission-ledger policy convert --from opencode --to claude --config opencode.json --json",
+    ),
+)
+@click.option("--from", "source", required=True, type=click.Choice(sorted(DIALECTS)), help="The language of the rules.")
+@click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="The language to write.")
+def convert(*, choices: Choices, as_json: bool, source: str, target: str) -> None:
+    """Write rules in another dialect, by what they mean; the configuration goes to stdout.
+
+    What the other dialect cannot say becomes stricter, never looser, and each such change is told on stderr; with
+    --json it is a member of the one object printed: {"config", "changes"}.
+    """
+    output = Output(as_json=as_json)
+    given = Choices({**choices.typed, "dialect": source})
+    found = converted(compiled_here(source_of(given.found())), target)
+    if as_json:
+        output.row({"config": found.config, "changes": [_json(one) for one in found.changes]})
+        return
+    _tell(output, found)
+
+
+def _json(change: Change) -> dict[str, object]:
+    ref = change.rule.ref
+    return {"rule": ref.text, "file": ref.file, "line": ref.line, "text": change.text}
+
+
+def _tell(output: Output, found: Converted) -> None:
+    for line in json.dumps(found.config, ensure_ascii=False, indent=2).splitlines():
+        output.line(line)
+    for one in found.changes:
+        talk(f"stricter: `{one.rule.ref.text}` ({one.rule.place}): {one.text}")

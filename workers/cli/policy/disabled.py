@@ -1,0 +1,28 @@
+"""`policy disabled`: which tools need not be offered to a model."""
+
+from __future__ import annotations
+
+import click
+
+from ledger.errors import InputError
+from workers.cli.output import Output
+from workers.cli.policy.options import Choices, policy_command
+
+
+@policy_command(
+    "disabled",
+    examples=("permission-ledger policy disabled --tools bash,edit,webfetch --config opencode.json",),
+)
+@click.option("--tools", required=True, metavar="A,B", help="Names of tools, with commas between them.")
+def disabled(*, choices: Choices, as_json: bool, tools: str) -> None:
+    """List those of the tools that the rules deny whatever their input is, in the order given."""
+    output = Output(as_json=as_json)
+    names = [name.strip() for name in tools.split(",")]
+    if not all(names):
+        raise InputError(f"--tools `{tools}` holds an empty name; write them like `bash,edit`")
+    gone = choices.policy(quiet=as_json).disabled(names)
+    found = [name for name in dict.fromkeys(names) if name in gone]
+    if as_json:
+        output.row({"disabled": found})
+    for name in () if as_json else found or ["none of them is wholly denied"]:
+        output.line(name)

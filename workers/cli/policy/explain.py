@@ -1,0 +1,126 @@
+"""`policy explain`: an answer to "why?", for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from ledger.policy.checking import Judged, judge, rule_json, with_facts
+from ledger.policy.dialects import compile_policy
+from ledger.policy.disk import DiskFacts
+from ledger.policy.explaining import Explanation, Near
+from ledger.policy.explaining import explain as explained
+from ledger.policy.model import Part, Policy, PolicySource, RuleRef, Verdict
+from workers.cli.exits import Exit
+from workers.cli.output import Output
+from workers.cli.policy.calls import call_options, typed_call
+from workers.cli.policy.options import Choices, policy_command
+
+EXITS: Final = {Verdict.ALLOW: Exit.DONE, Verdict.ASK: Exit.PENDING, Verdict.DENY: Exit.DENIED}
+
+_HEADLINES: Final = {
+    Verdict.ALLOW: "allow: it runs without a question",
+    Verdict.ASK: "ask: a person must answer first",
+    Verdict.DENY: "deny: it may not run",
+}
+
+
+@policy_command(
+    "explain",
+    examples=(
+        "permission-ledger policy explain 'git push --force origin main'",
+        "permission-ledger policy explain --dialect claude --config .claude/settings.json 'npm test && rm -rf build'",
+        """permission-ledger policy explain --dialect claude --tool Read --input '{"file_path": ".env"}' --json""",
+        "permission-ledger policy explain --permission webfetch --pattern https://example.com",
+    ),
+)
+@call_options
+def explain(*, choices: Choices, as_json: bool, **typed: Any) -> int:
+    """Say which parts a command or call has, which rule decided and where it stands, and what would change it.
+
+    Without --config and --layer the rules are those that the source's own program finds here. The exit code is the
+    verdict: 0 allow, 7 ask, 3 deny.
+    """
+    output = Output(as_json=as_json)
+    call = typed_call(choices.dialect, **typed)
+    policy = choices.policy(quiet=as_json)
+    found = explained(policy, call, compiled_here)
+    if as_json:
+        output.row(
+            {**judge(policy, call), "near": [_near_json(one) for one in found.near], "fixes": _fixes_json(found)}
+        )
+    else:
+        _tell(output, found)
+    return EXITS[found.judged.verdict]
+
+
+def compiled_here(source: PolicySource) -> Policy:
+    """A policy that knows this machine's files."""
+    return with_facts(compile_policy(source), DiskFacts())
+
+
+def _near_json(near: Near) -> dict[str, Any]:
+    return {**rule_json(near.rule.ref), "matches": near.matches, "why": near.why}
+
+
+def _fixes_json(found: Explanation) -> list[dict[str, Any]]:
+    return [msgspec.to_builtins(fix) for fix in found.fixes]
+
+
+def _tell(output: Output, found: Explanation) -> None:
+    judged: Judged = found.judged
+    output.line(_HEADLINES[judged.verdict])
+    if judged.reason:
+        output.line(f"because {judged.reason}")
+    if judged.verdict is Verdict.DENY and judged.message:
+        output.line(f"the agent is told: {judged.message}")
+    _parts(output, judged)
+    _nearly(output, found.near)
+    for fix in found.fixes:
+        output.line()
+        output.line(f"{fix.text}{':' if fix.config else ''}")
+        if fix.config:
+            output.line(f"  {json.dumps(fix.config, ensure_ascii=False)}")
+
+
+def _parts(output: Output, judged: Judged) -> None:
+    rows = [
+        (call.permission, part.verdict.value, part.text, *_decided(part))
+        for call, evaluation in judged.first
+        for part in evaluation.parts
+    ]
+    rows += [(_where(part), part.verdict.value, part.text, *_decided(part)) for part in judged.own.parts]
+    if rows:
+        output.line()
+        output.table(("PART", "VERDICT", "TEXT", "RULE", "WHERE"), rows)
+
+
+def _where(part: Part) -> str:
+    inside = getattr(part, "inside", None)
+    return f"in `{inside}`" if inside else "itself"
+
+
+def _decided(part: Part) -> tuple[str | None, str | None]:
+    if part.grants:
+        return f"grant {', '.join(part.grants)}", None
+    return _joined(rule.text for rule in part.rules), _joined(map(place_of, part.rules))
+
+
+def _joined(texts: Iterable[str]) -> str | None:
+    return "; ".join(texts) or None
+
+
+def place_of(rule: RuleRef) -> str:
+    """Where a rule stands: `file:line`, or else its layer."""
+    return f"{rule.file}:{rule.line}" if rule.file and rule.line else rule.file or rule.layer or "-"
+
+
+def _nearly(output: Output, near: tuple[Near, ...]) -> None:
+    if near:
+        output.line()
+        output.line("rules that nearly decided:")
+        for one in near:
+            output.line(f"  {one.rule.ref.text} ({one.rule.place}): {one.why}")

@@ -1,0 +1,79 @@
+"""`policy lint`: mistakes in rules before they matter."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from ledger.policy.errors import PolicyError
+from ledger.policy.files import find_layers
+from ledger.policy.linting import Finding, lint_rules, lint_text
+from workers.cli.exits import Exit
+from workers.cli.output import Output
+from workers.cli.policy.explain import compiled_here
+from workers.cli.policy.options import Choices, policy_command
+
+
+@policy_command(
+    "lint",
+    examples=(
+        "permission-ledger policy lint --config opencode.json",
+        "permission-ledger policy lint --dialect claude --json",
+    ),
+)
+def lint(*, choices: Choices, as_json: bool) -> int:
+    """Find rules that never decide, are lifted or not honoured, and names and keys that mean nothing.
+
+    Without --config and --layer the files are those that the source's own program finds here. The exit code is 11
+    when anything was found.
+    """
+    output = Output(as_json=as_json)
+    found = _findings(choices, quiet=as_json)
+    if as_json:
+        output.rows(msgspec.to_builtins(one) for one in found)
+    for one in () if as_json else found:
+        output.line(f"{_place(one)}: {one.severity}: {one.text} [{one.code}]")
+        output.line(f"  {one.fix}")
+    if not found and not as_json:
+        output.line("nothing is wrong with these rules")
+    return Exit.FINDINGS if found else Exit.DONE
+
+
+def _place(found: Finding) -> str:
+    return f"{found.file}:{found.line}" if found.file and found.line else found.file or "-"
+
+
+def _findings(choices: Choices, *, quiet: bool) -> list[Finding]:
+    found = [one for file in choices.files for one in lint_text(choices.dialect, _read(file), file)]
+    if any(one.severity == "error" for one in found):
+        return found
+    try:
+        if not choices.has_files:
+            for layer in find_layers(choices.dialect, choices.cwd, os.environ, home=choices.home):
+                found += lint_text(choices.dialect, _read(layer.file), layer.file) if layer.file else ()
+        policy = choices.policy(quiet=quiet)
+    except PolicyError as problem:
+        if isinstance(problem.__cause__, OSError):
+            raise
+        return [*found, _broken(choices.dialect, problem)]
+    return found + lint_rules(policy, compiled_here)
+
+
+def _broken(dialect: str, problem: PolicyError) -> Finding:
+    """A file that cannot be used, said as well as it can be."""
+    file, line = problem.data.get("file"), problem.data.get("line")
+    if isinstance(file, str):
+        better = [one for one in lint_text(dialect, _read(file), file) if one.severity == "error"]
+        if better:
+            return better[0]
+    return Finding(file, line, "invalid", "error", str(problem), "correct it; until then nothing starts with this file")
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8-sig", errors="replace")
+    except (OSError, ValueError) as error:
+        cause = (getattr(error, "strerror", None) or str(error)).lower()
+        raise PolicyError(f"`{file}` cannot be read: {cause}", file=file) from error

@@ -1,0 +1,65 @@
+"""`policy shell`: the analysis of a command line, for whoever wants to know what it would run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ledger.policy.shell import Analysis, Command, Word, analyse
+from workers.cli.output import Output
+from workers.cli.policy.options import policy_command
+
+
+@policy_command(
+    "shell",
+    examples=(
+        """permission-ledger policy shell 'git log | xargs -n1 rm -rf'""",
+        """permission-ledger policy shell 'FOO=1 bash -c "make && make install" > log' --json""",
+    ),
+    with_rules=False,
+)
+@click.argument("command")
+def shell(*, as_json: bool, command: str) -> None:
+    """Show every command that a line would run, at any depth and behind any wrapper, and whether the line is plain.
+
+    Only a plain line can be allowed by a rule in the hardened profile.
+    """
+    output = Output(as_json=as_json)
+    analysis = analyse(command)
+    if as_json:
+        output.row(analysis_json(analysis))
+        return
+    output.line("plain" if analysis.plain else f"not plain: {analysis.reason}")
+    if analysis.commands:
+        rows = [_row(one) for one in analysis.commands]
+        output.table(("COMMAND", "ASSIGNMENTS", "REDIRECTS", "INSIDE"), rows)
+
+
+def analysis_json(analysis: Analysis) -> dict[str, Any]:
+    return {
+        "commands": [command_json(one) for one in analysis.commands],
+        "plain": analysis.plain,
+        "reason": analysis.reason,
+    }
+
+
+def command_json(command: Command) -> dict[str, Any]:
+    """`words` are as the command gets them; a word that is known only when it runs is as written."""
+    return {
+        "text": command.text,
+        "words": [_text(word) for word in command.words],
+        "assignments": [f"{one.name}={_text(one.value)}" for one in command.assignments],
+        "redirects": [{"operator": one.operator, "target": _text(one.target)} for one in command.redirects],
+        "in": command.inside,
+    }
+
+
+def _text(word: Word) -> str:
+    return word.raw if word.resolved is None else word.resolved
+
+
+def _row(command: Command) -> tuple[object, ...]:
+    assignments = " ".join(f"{one.name}={one.value.raw}" for one in command.assignments)
+    redirects = " ".join(one.text for one in command.redirects)
+    return command.text, assignments or None, redirects or None, command.inside
