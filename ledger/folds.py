@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.events import LogRegressed
+from ledger.events import Asked, Event, LogRegressed
 from ledger.grants import Recorded
 from ledger.limits import LEASE_MS
+from ledger.policy.model import Verdict
 from ledger.project import GrantInProject, ProjectState, decide_project, evolve_project
 from ledger.session import SessionState, decide, evolve, needs_presence, next_due_ms, settle
 from ledger.session.commands import Ask, Connect, Judging, Live, OutdatedRulesError, Recheck
@@ -56,6 +57,10 @@ class SessionFold:
     def next_due_ms(self, state: SessionState) -> int | None:
         return next_due_ms(state)
 
+    def keeps_due(self, event: Event) -> bool:
+        """An ask that is allowed or denied at once never waits."""
+        return isinstance(event, Asked) and event.verdict is not Verdict.ASK
+
     def due_hint(self, before: SessionState, after: SessionState, after_ms: int) -> Due | str | None:
         """What to tell the due index; None when it need not change."""
         if not (before.pending or after.pending or before.lock_request or after.lock_request):
@@ -100,6 +105,9 @@ class ProjectFold:
 
     def next_due_ms(self, state: ProjectState) -> int | None:
         return None
+
+    def keeps_due(self, event: Event) -> bool:
+        return True
 
     def due_hint(self, before: ProjectState, after: ProjectState, after_ms: int) -> Due | str | None:
         return None

@@ -89,6 +89,10 @@ class Fold(Protocol[S]):
 
     def next_due_ms(self, state: S) -> int | None: ...
 
+    def keeps_due(self, event: Event) -> bool:
+        """Whether a new event of this kind never changes what is due; then `due_hint` need not be asked."""
+        ...
+
     def due_hint(self, before: S, after: S, after_ms: int) -> Due | str | None: ...
 
 
@@ -120,14 +124,17 @@ class _Job(Generic[S]):
 class _Batch(Generic[S]):
     """Commands decided together: their events in one row, and what each of them came to.
 
-    `after` is the entry they follow, and `prev` the next link of the chain.
+    `after` is the entry they follow, and `prev` the first link of the chain. `state` counts the first `folded_count` of
+    the events, as if they were written at `now_ms`; most batches are written before anybody needs more than that.
     """
 
     __slots__ = (
         "after",
         "events",
+        "folded_count",
         "not_after_ms",
         "not_before_ms",
+        "now_ms",
         "outcomes",
         "payloads",
         "prev",
@@ -136,8 +143,10 @@ class _Batch(Generic[S]):
         "written_at",
     )
 
-    def __init__(self, state: S, after: Position, prev: str) -> None:
+    def __init__(self, state: S, after: Position, prev: str, now_ms: int) -> None:
         self.state = state
+        self.folded_count = 0
+        self.now_ms = now_ms
         self.after = after
         self.prev = prev
         self.events: list[tuple[Event, Actor, str]] = []
@@ -152,16 +161,16 @@ class _Batch(Generic[S]):
 
     def take(self, plan: Plan) -> None:
         """Add a plan's events, all or none. Raises InputError when one is too large: its own command fails, no other."""
-        prev = self.prev
         events: list[tuple[Event, Actor, str]] = []
         payloads: list[bytes] = []
+        last = self.payloads[-1] if self.payloads else None
         for index, event in enumerate(plan.events):
             event_id = plan.event_ids[index] if plan.event_ids else new_event_id()
-            payload = codec.encode(event, event_id=event_id, prev=prev, actor=plan.actor)
+            last_version = self.after.version + len(self.events) + len(events)
+            prev = self.prev if last is None else chain.within_append(last_version, last)
+            last = codec.encode(event, event_id=event_id, prev=prev, actor=plan.actor)
             events.append((event, plan.actor, event_id))
-            payloads.append(payload)
-            prev = chain.within_append(self.after.version + len(self.events) + len(events), payload)
-        self.prev = prev
+            payloads.append(last)
         self.events += events
         self.payloads += payloads
         self.narrow(plan)
@@ -351,10 +360,10 @@ class Stream(Generic[S]):
     async def _plan(self, jobs: list[_Job[S]], told_ms: int | None) -> tuple[_Batch[S], list[_Job[S]]]:
         batch, due, now_ms = await self._settled(told_ms, reading=all(job.command is None for job in jobs))
         if due.events:
-            self._speculate(batch, due, now_ms)
+            batch.take(due)
         if due.more:
             return batch, jobs
-        next_due_ms = self._fold.next_due_ms(batch.state)
+        next_due_ms = self._fold.next_due_ms(self._ahead(batch))
         if next_due_ms is not None:
             batch.not_after_ms = next_due_ms - 1
         for index, job in enumerate(jobs):
@@ -371,41 +380,42 @@ class Stream(Generic[S]):
         """
         while True:
             now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
-            batch = self._begin()
+            batch = self._begin(now_ms)
             due = NOTHING if reading else await self._fold.settle(batch.state, now_ms)
             if self.position == batch.after:
                 return batch, due, now_ms
 
-    def _begin(self) -> _Batch[S]:
-        return _Batch(self.state, self.position, self._next_prev())
+    def _begin(self, now_ms: int) -> _Batch[S]:
+        return _Batch(self.state, self.position, self._next_prev(), now_ms)
 
     def _decide(self, batch: _Batch[S], job: _Job[S], now_ms: int) -> None:
         first = len(batch.events)
         error: LedgerError | None = None
         if job.command is not None and job.command is not SETTLE:
             try:
-                self._speculate(batch, self._fold.decide(batch.state, job.command, now_ms), now_ms)
+                batch.take(self._fold.decide(self._ahead(batch), job.command, now_ms))
             except LedgerError as refusal:
                 error = refusal
         batch.outcomes.append((job, error, first, len(batch.events)))
 
-    def _speculate(self, batch: _Batch[S], plan: Plan, now_ms: int) -> None:
-        """Add a plan's events, and go on deciding as if they were written at `now_ms`."""
-        known = len(batch.events)
-        batch.take(plan)
-        for index, (event, actor, event_id) in enumerate(batch.events[known:], batch.after.version + known + 1):
-            batch.state = self._fold.evolve(batch.state, Recorded(event, actor, now_ms, index, event_id))
+    def _ahead(self, batch: _Batch[S]) -> S:
+        """The state after all of the batch, as if it were written at its `now_ms`."""
+        while batch.folded_count < len(batch.events):
+            event, actor, event_id = batch.events[batch.folded_count]
+            batch.folded_count += 1
+            version = batch.after.version + batch.folded_count
+            batch.state = self._fold.evolve(batch.state, Recorded(event, actor, batch.now_ms, version, event_id))
+        return batch.state
 
     async def _append(self, batch: _Batch[S], jobs: Sequence[_Job[S]]) -> Answer:
-        now_ms = max(self._store.clock.now_ms(), self.position.ms)
         append = Append(
             key=self.key,
             after=batch.after,
             payloads=tuple(batch.payloads),
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
-            due=self._fold.due_hint(self.state, batch.state, now_ms),
-            binding=any_binding(event for event, _, _ in batch.events),
+            due=self._due_hint(batch),
+            binding=self._store.confirms and any_binding(event for event, _, _ in batch.events),
         )
         companion = next((job.companion for job in jobs if job.companion is not None), None)
         also_read = None if companion is None else (companion.key, companion.position)
@@ -418,6 +428,12 @@ class Stream(Generic[S]):
             if append.binding:
                 self._safe = Position(answer.ms, batch.after.version + len(batch.events))
         return answer
+
+    def _due_hint(self, batch: _Batch[S]) -> Due | str | None:
+        if all(self._fold.keeps_due(event) for event, _, _ in batch.events):
+            return None
+        now_ms = max(self._store.clock.now_ms(), self.position.ms)
+        return self._fold.due_hint(self.state, self._ahead(batch), now_ms)
 
     def _take_own(self, batch: _Batch[S], ms: int) -> None:
         """Fold what was just written, as it was decided: nothing has to be decoded for that."""
@@ -478,9 +494,9 @@ class Stream(Generic[S]):
         log.warning("stream %s: the server has lost entry %s; folding again", self.key.name, seen)
         self._forget()
         await self._ensure_folded()
-        batch = self._begin()
-        plan = self._fold.decide(self.state, Regression(seen, self.position), self._store.clock.now_ms())
-        self._speculate(batch, plan, max(self._store.clock.now_ms(), self.position.ms))
+        now_ms = self._store.clock.now_ms()
+        batch = self._begin(max(now_ms, self.position.ms))
+        batch.take(self._fold.decide(self.state, Regression(seen, self.position), now_ms))
         if batch.events:
             await self._learn_regression(batch)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from ledger.errors import InputError
-from ledger.events import Actor, LogRegressed, ToolFinished, ToolFinishedDetail
+from ledger.events import Actor, Event, LogRegressed, ToolFinished, ToolFinishedDetail
 from ledger.grants import Recorded
 from ledger.stores.port import Answer, Append, Due, Entry, Opening, Position, Store, StreamKey
 from ledger.stream import SYSTEM, Plan, Regression, Stream
@@ -77,6 +77,9 @@ class TallyFold:
 
     def next_due_ms(self, state: Tally) -> int | None:
         return None
+
+    def keeps_due(self, event: Event) -> bool:
+        return False
 
     def due_hint(self, before: Tally, after: Tally, after_ms: int) -> Due | str | None:
         return None
