@@ -18,6 +18,15 @@ from tests.support.servers import RealServer, shared_server, start_server
 __all__ = ["shared_cluster", "shared_server", "start_server"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--simulation-seed",
+        type=int,
+        default=None,
+        help="run this simulation only; a failing one names its seed",
+    )
+
+
 def pytest_report_header() -> str:
     return f"ledger stores: {MEMORY}, {SERVER}, and a cluster of six such (each started once a worker)"
 

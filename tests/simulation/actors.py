@@ -1,0 +1,308 @@
+"""Who takes part: askers, approvers, granters, clients, expiry workers, and who closes. All write down what they heard.
+
+Each goes on where it was after a crash of its process: what it had not been told of, it does again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from ledger import (
+    AlreadyAnsweredError,
+    Ledger,
+    RefusalError,
+    Result,
+    Session,
+    SessionClosedError,
+    StaleReplyError,
+    StoreError,
+    Timeouts,
+    UnknownGrantError,
+    UnknownRequestError,
+)
+from ledger.errors import InDoubtError
+from ledger.stores.port import Position, StreamKey
+from tests.simulation.world import World
+from workers.settling import Settler
+
+PROJECT: Final = "shop"
+PATTERNS: Final = ("git push", "npm test", "make")
+RULES: Final = [
+    {"permission": "read", "pattern": "*", "action": "allow"},
+    {"permission": "bash", "pattern": "rm *", "action": "deny"},
+]
+TIMEOUTS: Final = Timeouts(attended=10, unattended=30, cap=60)
+REPLIES: Final = ("once", "once", "session", "always", "reject")
+PATIENCE_SECONDS: Final = 2.0
+
+T = TypeVar("T")
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a caller heard of a request, and where the logs stood when it called and when it heard.
+
+    `heard` is an outcome, or `unknown`, or `closed`. `at_ms` is None where the answer does not say when.
+    """
+
+    who: str
+    kind: Literal["ask", "wait", "reply", "cancel"]
+    session: str
+    request_id: str
+    heard: str
+    by: str | None
+    reply: str | None
+    at_ms: int | None
+    since: Position
+    until: Position
+    project_since: Position
+    project_until: Position
+    called_ms: int
+    told_ms: int
+    said: str | None = None
+    refused: bool = False
+
+
+class Diary:
+    """What everybody was told, and which facts were acknowledged."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.told: list[Told] = []
+        self.noted: list[tuple[str, str]] = []
+        """(session, call id) of notes that were acknowledged."""
+
+
+class Call:
+    """One call on its way: when it began, and what comes of it."""
+
+    def __init__(self, diary: Diary, who: str, kind: Any, on: tuple[str, str], said: str | None) -> None:
+        session, request_id = on
+        self._diary = diary
+        self._names = (who, kind, session, request_id)
+        self._said = said
+        self._stream = StreamKey("session", session)
+        self._project = StreamKey("project", PROJECT)
+        world = diary.world
+        self._began = (world.head(self._stream), world.head(self._project), world.now_ms)
+
+    def heard(
+        self,
+        what: str,
+        by: str | None = None,
+        reply: str | None = None,
+        at_ms: int | None = None,
+        *,
+        refused: bool = True,
+    ) -> None:
+        world = self._diary.world
+        since, project_since, called_ms = self._began
+        until, project_until, told_ms = world.head(self._stream), world.head(self._project), world.now_ms
+        self._diary.told.append(
+            Told(
+                *self._names, what, by, reply, at_ms, since, until, project_since, project_until, called_ms, told_ms,
+                self._said, refused,
+            )
+        )  # fmt: skip
+
+    def result(self, result: Result) -> None:
+        self.heard(result.outcome or "pending", result.by.name, result.reply, result.at_ms, refused=False)
+
+
+class Someone:
+    """What all actors can do. `turns` is how often it acts."""
+
+    is_daemon = False
+
+    def __init__(self, diary: Diary, name: str, turns: int) -> None:
+        self.name = name
+        self.is_done = False
+        self._diary = diary
+        self._world = diary.world
+        self._chance = diary.world.scheduler.chance
+        self._left = turns
+        self._held: dict[tuple[int, str], Session] = {}
+
+    async def run(self, ledger: Ledger) -> None:
+        while self._left:
+            await self._world.pass_time(6)
+            await self._act(ledger)
+            self._left -= 1
+
+    async def _act(self, ledger: Ledger) -> None:
+        raise NotImplementedError
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Try again while the server is away or does not answer."""
+        while True:
+            try:
+                return await work()
+            except StoreError:
+                await self._world.pass_time(PATIENCE_SECONDS)
+
+    async def _session(self, ledger: Ledger, session_id: str) -> Session:
+        """Opened once in each life of the process: later calls go by what its cache knows."""
+        held = self._held.get((id(ledger), session_id))
+        if held is None:
+            cascade: Any = "project" if session_id.endswith("1") else "session"
+            held = await self._patiently(
+                lambda: ledger.session(
+                    session_id, project=PROJECT, rules=RULES, timeouts=TIMEOUTS, cascade_always=cascade, actor="opener"
+                )
+            )
+            self._held[id(ledger), session_id] = held
+        return held
+
+    def _call(self, kind: str, session: str, request_id: str, said: str | None = None) -> Call:
+        return Call(self._diary, self.name, kind, (session, request_id), said)
+
+
+class Asker(Someone):
+    """Asks, by the same id until it is told an outcome; sometimes gives up and withdraws; notes what it ran."""
+
+    def __init__(self, diary: Diary, name: str, session: str, turns: int) -> None:
+        super().__init__(diary, name, turns)
+        self._on = session
+        self._number = 0
+
+    async def _act(self, ledger: Ledger) -> None:
+        # By how often it has acted, so that it asks the same again after a crash.
+        number = self._left
+        request_id = f"{self.name}-{number}"
+        pattern = PATTERNS[number % len(PATTERNS)] if number % 7 else "rm -rf /"
+        permission = "read" if number % 5 == 4 else "bash"
+        session = await self._session(ledger, self._on)
+        self._diary.world.board.append((self._on, request_id))
+        if self._chance.random() < 0.25:
+            await self._submit_and_wait(session, permission, pattern, request_id)
+        if await self._ask(session, permission, pattern, request_id):
+            await self._note(session, request_id)
+
+    async def _ask(self, session: Session, permission: str, pattern: str, request_id: str) -> bool:
+        while True:
+            call = self._call("ask", self._on, request_id)
+            try:
+                result = await session.ask(permission, [pattern], always=[pattern], request_id=request_id)
+            except RefusalError as error:
+                call.heard(error.code.lower(), error.data["by"])
+                return False
+            except SessionClosedError:
+                call.heard("closed")
+                return False
+            except UnknownRequestError:
+                # Only where the server lost it.
+                call.heard("lost")
+            except StoreError:
+                await self._world.pass_time(PATIENCE_SECONDS)
+            else:
+                call.result(result)
+                return True
+
+    async def _submit_and_wait(self, session: Session, permission: str, pattern: str, request_id: str) -> None:
+        try:
+            await session.submit(permission, [pattern], always=[pattern], request_id=request_id)
+            call = self._call("wait", self._on, request_id)
+            call.result(await session.wait(request_id, timeout=self._chance.random() * 4))
+        except (StoreError, SessionClosedError, UnknownRequestError):
+            return
+        if self._chance.random() < 0.4:
+            await self._withdraw(session, request_id)
+
+    async def _withdraw(self, session: Session, request_id: str) -> None:
+        call = self._call("cancel", self._on, request_id)
+        try:
+            call.result(await session.cancel(request_id, actor=self.name))
+        except AlreadyAnsweredError as error:
+            call.heard(error.data["outcome"], error.data["by"], error.data["reply"], error.data["at_ms"])
+        except (StoreError, UnknownRequestError):
+            return
+
+    async def _note(self, session: Session, request_id: str) -> None:
+        self._number += 1
+        call_id = f"{request_id}-ran-{self._number}"
+        try:
+            await session.note_tool_finished(request_id, call_id=call_id)
+        except StoreError:
+            return
+        self._diary.noted.append((self._on, call_id))
+
+
+class Approver(Someone):
+    """Answers what it heard of, also what others answer at the same time."""
+
+    async def _act(self, ledger: Ledger) -> None:
+        if not self._world.board:
+            return
+        session_id, request_id = self._chance.choice(self._world.board[-4:])
+        reply = self._chance.choice(REPLIES)
+        message = "use a branch" if reply == "reject" and self._chance.random() < 0.3 else None
+        session = await self._session(ledger, session_id)
+        while True:
+            call = self._call("reply", session_id, request_id, reply)
+            try:
+                call.result(await session.reply(request_id, reply, message=message, actor=self.name))
+            except AlreadyAnsweredError as error:
+                call.heard(error.data["outcome"], error.data["by"], error.data["reply"], error.data["at_ms"])
+            except StaleReplyError:
+                call.heard("expired")
+            except UnknownRequestError:
+                call.heard("unknown")
+            except StoreError:
+                await self._world.pass_time(PATIENCE_SECONDS)
+                continue
+            return
+
+
+class Granter(Someone):
+    """Grants to the whole project, and takes it back."""
+
+    async def _act(self, ledger: Ledger) -> None:
+        try:
+            grant = await ledger.grant_in_project(PROJECT, "bash", self._chance.choice(PATTERNS), actor=self.name)
+        except StoreError:
+            return
+        await self._world.pass_time(5)
+        # Unknown only where the server lost it.
+        with suppress(UnknownGrantError):
+            await self._patiently(lambda: ledger.revoke(grant.grant.grant_id, actor=self.name))
+
+
+class Client(Someone):
+    """A person's client that opens a session for a while; it is there while its lease is renewed."""
+
+    async def _act(self, ledger: Ledger) -> None:
+        session = await self._session(ledger, self._chance.choice(["ses_0", "ses_1"]))
+        try:
+            connection = await session.connect(f"phone-{self.name}", actor=self.name)
+            async with connection:
+                await self._world.pass_time(20)
+        except (StoreError, SessionClosedError):
+            return
+
+
+class Closer(Someone):
+    """Closes one session, late."""
+
+    async def _act(self, ledger: Ledger) -> None:
+        session = await self._session(ledger, "ses_0")
+        await self._world.pass_time(30)
+        await self._patiently(lambda: session.close(actor=self.name))
+
+
+class ExpiryWorker(Someone):
+    """Settles what the index of deadlines names, as the worker does, until everybody else is done."""
+
+    is_daemon = True
+
+    async def run(self, ledger: Ledger) -> None:
+        settler = Settler(ledger)
+        while True:
+            await self._world.pass_time(4)
+            try:
+                await settler.settle_due()
+                settler.give_another_try()
+            except (StoreError, InDoubtError):
+                continue

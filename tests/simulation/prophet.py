@@ -1,0 +1,174 @@
+"""What everybody must have been told, told from the logs alone; by its own small idea of rules and grants."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from ledger.events import Asked, Cancelled, Expired, Granted, Reopened, Replied, Revoked, ToolFinished
+from ledger.grants import Recorded
+from ledger.limits import SWEEP_SECONDS
+from ledger.policy import Verdict
+from tests.simulation.actors import Told
+from tests.support.auditor import Auditor
+
+SLACK_MS: Final = 12_000
+"""For processes that are down, servers that are away and clocks that are wrong."""
+
+LATEST_MS: Final = round(SWEEP_SECONDS * 1000) + SLACK_MS
+
+
+class Status(NamedTuple):
+    """Where a request stands from a version on."""
+
+    version: int
+    outcome: str
+    by: str = ""
+    reply: str | None = None
+    ms: int = 0
+    rests_on_project: bool = False
+
+
+UNKNOWN: Final = Status(0, "unknown")
+
+
+class Allowed:
+    """Which (permission, pattern) the grants of one stream allow, at each version."""
+
+    def __init__(self, records: Iterable[Recorded]) -> None:
+        granted: dict[str, tuple[str, str]] = {}
+        self._at: list[frozenset[tuple[str, str]]] = [frozenset()]
+        for recorded in records:
+            event = recorded.event
+            if isinstance(event, Granted) and event.detail:
+                granted[event.grant_id] = (event.permission, event.detail.pattern)
+            elif isinstance(event, Revoked):
+                granted.pop(event.grant_id, None)
+            self._at.append(frozenset(granted.values()))
+
+    def at(self, version: int) -> frozenset[tuple[str, str]]:
+        return self._at[version]
+
+    def between(self, first: int, last: int) -> frozenset[tuple[str, str]]:
+        """What was allowed at any version from the first to the last."""
+        return frozenset().union(*self._at[first : last + 1])
+
+
+class Prophet:
+    """Reads the log of one session, beside that of its project."""
+
+    def __init__(self, records: Sequence[Recorded], project: Sequence[Recorded]) -> None:
+        self._statuses: dict[str, list[Status]] = defaultdict(lambda: [UNKNOWN])
+        self._asked: dict[str, Asked] = {}
+        self._own = Allowed(records)
+        self._shared = Allowed(project)
+        self._auditor = Auditor()
+        self._closed_at: int | None = None
+        for recorded in records:
+            self._read(recorded)
+        noted = Counter(one.event.call_id for one in records if isinstance(one.event, ToolFinished))
+        assert {call: count for call, count in noted.items() if count > 1} == {}, "a fact is noted once"
+        self.noted = frozenset(noted)
+
+    def _read(self, recorded: Recorded) -> None:
+        event, version, ms, by = recorded.event, recorded.version, recorded.ms, recorded.actor.name
+        if isinstance(event, Expired | Cancelled | Replied):
+            deadline_ms = self._auditor.deadline.get(event.request_id)
+            assert deadline_ms is None or ms <= deadline_ms + LATEST_MS, "a request ends by its deadline and a sweep"
+        self._auditor.read([recorded])
+        match event:
+            case Asked():
+                self._asked[event.request_id] = event
+                assert event.verdict is self._verdict(event, version, event.project_version), "judged by what stood"
+                self._stands(
+                    event.request_id, Status(version, _OUTCOMES[event.verdict], by, None, ms, event.rests_on_project)
+                )
+            case Reopened():
+                asked = self._asked[event.request_id]
+                assert event.verdict is self._verdict(asked, version, event.project_version), "judged by what stood"
+                if event.verdict is Verdict.ASK:
+                    # It waits since it was asked first.
+                    by, ms = self._statuses[event.request_id][1].by, self._statuses[event.request_id][1].ms
+                self._stands(event.request_id, Status(version, _OUTCOMES[event.verdict], by, None, ms))
+            case Replied():
+                self._stands(
+                    event.request_id, Status(version, event.outcome, by, event.reply, ms, event.rests_on_project)
+                )
+            case Expired():
+                self._stands(event.request_id, Status(version, "expired", by, None, ms))
+            case Cancelled():
+                self._stands(event.request_id, Status(version, "cancelled", by, None, ms))
+            case _:
+                pass
+        if self._auditor.closed and self._closed_at is None:
+            self._closed_at = version
+
+    def _stands(self, request_id: str, status: Status) -> None:
+        self._statuses[request_id].append(status)
+
+    def _verdict(self, asked: Asked, version: int, project_version: int | None) -> Verdict:
+        """Read runs, rm does not, and the rest is asked unless a grant allows it."""
+        call = _call(asked)
+        if asked.permission == "read":
+            return Verdict.ALLOW
+        if call[1].startswith("rm "):
+            return Verdict.DENY
+        granted = self._own.at(version - 1) | self._shared.at(project_version or 0)
+        return Verdict.ALLOW if call in granted else Verdict.ASK
+
+    # --- what callers heard -----------------------------------------------------------------------------------------
+
+    def waiting(self) -> list[str]:
+        return self._auditor.waiting()
+
+    def check(self, told: Told) -> None:
+        """Fails when this could not have been heard between the call and its answer."""
+        held = self._held(told)
+        assert any(_agrees(told, status) for status in held), f"{told} but it was {held}"
+        if told.kind == "ask":
+            self._check_ask(told, held)
+        if told.kind == "reply" and not told.refused:
+            assert told.reply == told.said, f"{told} was told that its answer counts"
+
+    def _held(self, told: Told) -> list[Status]:
+        """The statuses that the request had between call and answer."""
+        if told.heard == "closed":
+            assert self._closed_at is not None
+            assert self._closed_at <= told.until.version
+            return [Status(self._closed_at, "closed")]
+        statuses = self._statuses[told.request_id]
+        before = [status for status in statuses if status.version <= told.since.version][-1]
+        return [before, *(one for one in statuses if told.since.version < one.version <= told.until.version)]
+
+    def _check_ask(self, told: Told, held: list[Status]) -> None:
+        last = held[-1]
+        assert told.told_ms <= max(told.called_ms, last.ms) + LATEST_MS, f"{told} was told too late: {last}"
+        if told.heard == "allowed" and last.rests_on_project:
+            asked = self._asked[told.request_id]
+            own = self._own.between(told.since.version, told.until.version)
+            shared = self._shared.between(told.project_since.version, told.project_until.version)
+            assert _call(asked) in own | shared, f"{told} by a grant that had been revoked"
+
+
+_OUTCOMES: Final = {Verdict.ALLOW: "allowed", Verdict.DENY: "denied", Verdict.ASK: "pending"}
+
+
+def _call(asked: Asked) -> tuple[str, str]:
+    assert asked.detail
+    return asked.permission, asked.detail.patterns[0]
+
+
+def _agrees(told: Told, status: Status) -> bool:
+    if told.heard != status.outcome:
+        return False
+    by_agrees = told.by in (None, status.by) or told.heard in ("pending", "closed")
+    reply_agrees = told.kind == "ask" or told.by is None or told.reply == status.reply
+    return by_agrees and reply_agrees and told.at_ms in (None, status.ms)
+
+
+def check_all(told: Iterable[Told], noted: Iterable[tuple[str, str]], prophets: dict[str, Prophet]) -> None:
+    for one in told:
+        prophets[one.session].check(one)
+    for session, call_id in noted:
+        assert call_id in prophets[session].noted, f"{call_id} was acknowledged, and is not there"

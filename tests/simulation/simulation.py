@@ -1,0 +1,178 @@
+"""One run by one seed: who takes part, what goes wrong, and whether everything was as it should be."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import Any, Final
+
+from ledger.folds import ProjectFold, SessionFold
+from ledger.grants import Recorded
+from ledger.reading import read_entry
+from ledger.session import next_due_ms
+from ledger.stores.memory import MemoryStore
+from ledger.stores.port import START, Entry, Position, StreamKey
+from tests.simulation import actors as cast_of
+from tests.simulation.prophet import Prophet, check_all
+from tests.simulation.scheduler import Scheduler, run
+from tests.simulation.store import Faults
+from tests.simulation.world import Actor, Process, World, task_factory
+
+SESSIONS: Final = ("ses_0", "ses_1")
+PROCESSES_COUNT: Final = 3
+TROUBLE_SECONDS: Final = 40
+"""So long things go wrong; then everybody has as long as it takes to end, within reason."""
+
+END_SECONDS: Final = 400
+SKEW_MS: Final = 1500
+
+
+class Simulation:
+    """`seed` says all. With `failovers` the server loses acknowledged entries now and then, and no faults besides."""
+
+    def __init__(self, seed: int, *, failovers: bool = False) -> None:
+        self.seed = seed
+        self._failovers = failovers
+        self._scheduler = Scheduler(seed)
+        self.world = self._world(self._scheduler.chance)
+        self.world.lost = self._hints_are_lost_too
+        self._diary = cast_of.Diary(self.world)
+
+    @property
+    def trace(self) -> str:
+        return self._scheduler.trace
+
+    @property
+    def steps(self) -> int:
+        return self._scheduler.steps
+
+    def run(self) -> None:
+        """Raises AssertionError, with the seed, when something was not as it should be."""
+        try:
+            run(self._scheduler, self._main, task_factory)
+            self._audit()
+        except Exception as error:
+            more = " with failovers" if self._failovers else ""
+            raise AssertionError(
+                f"simulation {self.seed}{more} went wrong; see it again with --simulation-seed {self.seed}"
+            ) from error
+
+    # --- who and what -----------------------------------------------------------------------------------------------
+
+    def _world(self, chance: random.Random) -> World:
+        """Each seed has troubles of its own; some have hardly any, so that one trouble does not hide another."""
+
+        def some(most: float) -> float:
+            return most * chance.random() if chance.random() < 0.5 else 0
+
+        faults = Faults(
+            unreachable=some(0.05),
+            answer_lost=some(0.2),
+            in_doubt=some(0.06),
+            wake_up_lost=some(0.5),
+            wake_up_again=some(0.3),
+            wake_up_by_id=some(0.6),
+            gap=some(0.1),
+        )
+        failover = 0.02 if self._failovers else 0
+        return World(self._scheduler, faults, crash=some(0.01), failover=failover)
+
+    def _cast(self) -> list[Actor]:
+        chance, diary = self._scheduler.chance, self._diary
+        cast: list[Actor] = [
+            *(cast_of.Asker(diary, f"asker{number}", SESSIONS[number % 2], 3) for number in range(4)),
+            *(cast_of.Approver(diary, f"approver{number}", 5) for number in range(3)),
+            cast_of.Granter(diary, "granter", 4),
+            cast_of.Client(diary, "client", 1),
+            cast_of.ExpiryWorker(diary, "expiry", 1),
+        ]
+        if chance.random() < 0.3:
+            cast.append(cast_of.Closer(diary, "closer", 1))
+        return cast
+
+    async def _main(self) -> None:
+        chance, world = self._scheduler.chance, self.world
+        parts: list[list[Actor]] = [[] for _ in range(PROCESSES_COUNT)]
+        cast = self._cast()
+        for actor in cast:
+            chance.choice(parts).append(actor)
+        world.processes = [
+            Process(world, f"p{number}", chance.randint(-SKEW_MS, SKEW_MS), part) for number, part in enumerate(parts)
+        ]
+        for process in world.processes:
+            process.start()
+
+        def left() -> list[str]:
+            return [actor.name for actor in cast if not (actor.is_done or actor.is_daemon)]
+
+        await world.until(lambda: world.scheduler.now > TROUBLE_SECONDS, TROUBLE_SECONDS + 10, lambda: "trouble")
+        world.calm()
+        await world.until(lambda: not left() and all(process.ledger for process in world.processes), END_SECONDS,
+            lambda: f"not done: {left()}")  # fmt: skip
+        await world.until(lambda: not self._waiting(), 120, lambda: f"still waiting: {self._waiting()}")
+        await self._compare_folds()
+        for process in world.processes:
+            await process.stop()
+
+    def _waiting(self) -> list[tuple[str, str]]:
+        return [(name, request_id) for name in SESSIONS for request_id in self._replayed(name).pending]
+
+    # --- what must hold ---------------------------------------------------------------------------------------------
+
+    def log(self, key: StreamKey) -> list[Recorded]:
+        """Decoded, with every link of the chain checked."""
+        entries = [Entry(*START, b""), *self.world.server.streams.get(key, [])]
+        return [
+            read_entry(key, entry, Position(before.ms, before.version), before.payload)
+            for before, entry in pairwise(entries)
+        ]
+
+    def _replayed(self, session: str) -> Any:
+        key = StreamKey("session", session)
+        fold = SessionFold(MemoryStore(self.world.server))
+        state = fold.initial(key)
+        for recorded in self.log(key):
+            state = fold.evolve(state, recorded)
+        return state
+
+    def _hints_are_lost_too(self, key: StreamKey) -> None:
+        """The index of deadlines lies on the same server: it is as old as the stream."""
+        if key.kind == "session":
+            due_ms = next_due_ms(self._replayed(key.id))
+            self.world.server.due.pop(key.id, None)
+            if due_ms is not None:
+                self.world.server.due[key.id] = due_ms
+
+    async def _compare_folds(self) -> None:
+        """Every process's fold, grown by its own appends and by wake-ups, is what a replay gives."""
+        # Once beforehand: who finds that the server has lost entries writes that down.
+        for _ in self.world.processes:
+            await self._live_folds()
+        for name, (shared, sessions) in (await self._live_folds()).items():
+            assert shared == self._replayed_project(), f"{name}: fold(live) is fold(replay)"
+            for session in SESSIONS:
+                assert sessions[session] == self._replayed(session), f"{name} {session}: fold(live) is fold(replay)"
+
+    async def _live_folds(self) -> dict[str, tuple[Any, dict[str, Any]]]:
+        folds: dict[str, tuple[Any, dict[str, Any]]] = {}
+        for process in self.world.processes:
+            assert process.ledger
+            streams = process.ledger.streams
+            sessions = {name: await streams.session(name).refresh() for name in SESSIONS}
+            folds[process.name] = (await streams.project(cast_of.PROJECT).refresh(), sessions)
+        return folds
+
+    def _replayed_project(self) -> Any:
+        key = StreamKey("project", cast_of.PROJECT)
+        state = ProjectFold().initial(key)
+        for recorded in self.log(key):
+            state = ProjectFold().evolve(state, recorded)
+        return state
+
+    def _audit(self) -> None:
+        project = self.log(StreamKey("project", cast_of.PROJECT))
+        if self._failovers:
+            # What was lost had been told: only the logs themselves can be judged.
+            return
+        prophets = {name: Prophet(self.log(StreamKey("session", name)), project) for name in SESSIONS}
+        check_all(self._diary.told, self._diary.noted, prophets)

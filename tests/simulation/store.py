@@ -1,0 +1,241 @@
+"""A store as a process on a bad network has it: every call and answer waits its turn, and may be lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ledger.errors import InDoubtError, StoreError
+from ledger.events import Presence
+from ledger.stores.memory import MemoryServer, MemoryStore
+from ledger.stores.port import (
+    Answer,
+    Append,
+    Due,
+    Entry,
+    Listener,
+    Opening,
+    Position,
+    StreamInfo,
+    StreamKey,
+    WakeUp,
+)
+from tests.simulation.scheduler import Parked, Scheduler
+
+T0: Final = 1_800_000_000_000
+"""When a simulation begins (server ms)."""
+
+
+class Faults(msgspec.Struct, frozen=True):
+    """How likely each is, each time. Of an answer that is lost, the client sends its command again."""
+
+    unreachable: float = 0
+    answer_lost: float = 0
+    in_doubt: float = 0
+    wake_up_lost: float = 0
+    wake_up_again: float = 0
+    wake_up_by_id: float = 0
+    gap: float = 0
+
+
+NO_FAULTS: Final = Faults()
+
+
+class ServerClock:
+    """The server's time is that of the simulation; a process is wrong about it by its skew."""
+
+    known = True
+    grace_ms = 250
+
+    def __init__(self, scheduler: Scheduler, skew_ms: int = 0) -> None:
+        self._scheduler = scheduler
+        self._skew_ms = skew_ms
+
+    def now_ms(self) -> int:
+        return T0 + int(self._scheduler.now * 1000) + self._skew_ms
+
+    def observe(self, now_ms: int) -> None:
+        """It stays wrong."""
+
+    async def wait_until(self, ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        reached = loop.create_future()
+        # A hair more than until then: a timer must not ring before the whole millisecond is there.
+        timer = loop.call_later(max((ms - self.now_ms() + 1) / 1000, 0), reached.set_result, None)
+        try:
+            await reached
+        finally:
+            timer.cancel()
+
+
+class FaultyStore:
+    """A `MemoryStore` behind the scheduler. A dead one, of a process that crashed, answers no more."""
+
+    confirms = False
+
+    def __init__(self, scheduler: Scheduler, server: MemoryServer, name: str, skew_ms: int) -> None:
+        self._scheduler = scheduler
+        self._inner = MemoryStore(server)
+        self._name = name
+        self._listener: Listener | None = None
+        self._context = contextvars.copy_context()
+        self._wake_ups = 0
+        self.clock = ServerClock(scheduler, skew_ms)
+        self.faults = NO_FAULTS
+        self.is_dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def die(self) -> None:
+        """What was on its way to the server may arrive; nothing comes back."""
+        self.is_dead = True
+        await self._inner.close()
+        for parked in self._scheduler.take_all(lambda one: one.owner is self):
+            if parked.name.endswith(" on its way") and self._scheduler.happens(0.5):
+                parked.go()
+            else:
+                parked.drop()
+
+    async def append(
+        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
+    ) -> tuple[Answer, tuple[Entry, ...]]:
+        where = f"append {append.key.name}"
+        self._may_be_unreachable()
+        if self._scheduler.happens(self.faults.in_doubt):
+            if self._scheduler.happens(0.5):
+                await self._arrive(where, append)
+            await self._turn(f"{where} in doubt")
+            raise InDoubtError("no answer came")
+        answer = await self._arrive(where, append)
+        while self._scheduler.happens(self.faults.answer_lost):
+            answer = await self._arrive(f"{where} again", append)
+        beside: tuple[Entry, ...] = ()
+        if also_read is not None:
+            await self._turn(f"{where} beside")
+            if self._scheduler.happens(self.faults.in_doubt):
+                raise InDoubtError("what an allow rests on could not be read")
+            beside = self._inner._after(*also_read, 1000)
+        await self._turn(f"{where} answered")
+        return answer, beside
+
+    async def _arrive(self, where: str, append: Append) -> Answer:
+        """The server carries it out, also where the process that sent it is dead by then."""
+        self._must_live()
+        arrived: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def go() -> None:
+            answer = self._inner._append(append)
+            if not arrived.done():
+                arrived.set_result(answer)
+
+        self._scheduler.park(Parked(f"{self._name} {where} on its way", self, go, arrived.cancel))
+        return await arrived
+
+    async def open(self, key: StreamKey) -> Opening:
+        await self._asked(f"open {key.name}")
+        opening = await self._inner.open(key)
+        await self._turn(f"open {key.name} answered")
+        return opening
+
+    async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
+        await self._asked(f"read {key.name}")
+        page = await self._inner.read(key, after, count)
+        await self._turn(f"read {key.name} answered")
+        return page
+
+    async def info(self, key: StreamKey) -> StreamInfo | None:
+        await self._asked(f"info {key.name}")
+        return await self._inner.info(key)
+
+    async def now_ms(self) -> int:
+        await self._asked("time")
+        return await self._inner.now_ms()
+
+    async def due(
+        self, until_ms: int | None, count: int, partitions: Sequence[int] | None = None
+    ) -> list[tuple[str, int | None]]:
+        await self._asked("due")
+        return await self._inner.due(until_ms, count, partitions)
+
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
+        await self._asked(f"correct {session}")
+        await self._inner.correct_due(session, seen_ms, to)
+
+    async def leases(self, session: str | None) -> tuple[Presence, ...]:
+        await self._asked(f"leases {session}")
+        here = await self._inner.leases(session)
+        await self._turn(f"leases {session} answered")
+        return here
+
+    async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
+        await self._asked(f"renew {session}")
+        await self._inner.renew_lease(session, client, lease_ms)
+
+    async def drop_lease(self, session: str | None, client_id: str) -> None:
+        await self._asked(f"drop {session}")
+        await self._inner.drop_lease(session, client_id)
+
+    # --- wake-ups ---------------------------------------------------------------------------------------------------
+
+    async def listen(self, listener: Listener) -> None:
+        self._listener = listener
+        self._context = contextvars.copy_context()
+        await self._inner.listen(self)
+
+    async def subscribe(self, partition: int) -> None:
+        await self._asked(f"subscribe {partition}")
+        await self._inner.subscribe(partition)
+        await self._turn(f"subscribe {partition} answered")
+        self.gap(partition)
+
+    def woken(self, wake_up: WakeUp) -> None:
+        """The server published it; it is lost, or on its way."""
+        if self._scheduler.happens(self.faults.gap):
+            # The connection breaks: what was on its way is lost, and said to be when it is there again.
+            self._scheduler.take_all(lambda one: one.owner is self and one.name.endswith(" rings"))
+            partition = self._inner.partition_of(wake_up.key)
+            self._ring(f"gap {partition:04}", lambda: self.gap(partition))
+        elif not self._scheduler.happens(self.faults.wake_up_lost):
+            if self._scheduler.happens(self.faults.wake_up_by_id):
+                wake_up = wake_up._replace(entries=())
+            self._deliver(wake_up)
+
+    def _deliver(self, wake_up: WakeUp) -> None:
+        def go() -> None:
+            if self._listener is not None and not self.is_dead:
+                self._listener.woken(wake_up)
+            if self._scheduler.happens(self.faults.wake_up_again):
+                self._deliver(wake_up)
+
+        self._wake_ups += 1
+        self._ring(f"{wake_up.key.name} {self._wake_ups:06} rings", go)
+
+    def gap(self, partition: int) -> None:
+        if self._listener is not None and not self.is_dead:
+            self._listener.gap(partition)
+
+    def _ring(self, name: str, go: Any) -> None:
+        self._scheduler.park(Parked(f"{self._name} {name}", self, lambda: self._context.run(go), lambda: None))
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    async def _asked(self, where: str) -> None:
+        self._may_be_unreachable()
+        await self._turn(where)
+
+    async def _turn(self, where: str) -> None:
+        self._must_live()
+        await self._scheduler.turn(f"{self._name} {where}", self)
+
+    def _may_be_unreachable(self) -> None:
+        if self._scheduler.happens(self.faults.unreachable):
+            raise StoreError("the server cannot be reached")
+
+    def _must_live(self) -> None:
+        if self.is_dead:
+            raise asyncio.CancelledError

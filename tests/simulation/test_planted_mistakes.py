@@ -1,0 +1,131 @@
+"""The simulation can see: with a mistake planted in the core or in the server, some seed soon goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from msgspec.structs import replace
+
+from ledger import stream
+from ledger.session_handle import Session
+from ledger.stores.memory import MemoryStore
+from ledger.stores.port import START, Append, Appended, Entry
+from ledger.stream import Stream
+from ledger.streams import Streams
+from tests.simulation.simulation import Simulation
+
+SEEDS_COUNT: Final = 150
+
+
+def first_failure(*, failovers: bool = False) -> str:
+    """What the first simulation that goes wrong says."""
+    for seed in range(SEEDS_COUNT):
+        try:
+            Simulation(seed, failovers=failovers).run()
+        except AssertionError as error:
+            return f"{error}: {error.__cause__!r}"
+    raise AssertionError(f"{SEEDS_COUNT} simulations saw nothing")
+
+
+def test_a_server_that_compares_versions_instead_of_ids_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = MemoryStore._append
+
+    def append(self: MemoryStore, append: Append) -> Any:
+        entries = self._server.streams.get(append.key, [])
+        head = entries[-1].position if entries else START
+        same_version = head.version == append.after.version
+        return compared(self, replace(append, after=head) if same_version else append)
+
+    monkeypatch.setattr(MemoryStore, "_append", append)
+    assert "does not follow the entry before it" in first_failure(failovers=True)
+
+
+def test_a_writer_that_does_not_look_for_its_own_events_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_bears", lambda *_: False)
+    assert "a fact is noted once" in first_failure()
+
+
+def test_wake_ups_that_are_lost_with_nobody_looking_by_himself_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(self: Streams) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Streams, "_sweep", never)
+    monkeypatch.setattr(Streams, "gap", lambda *_: None)
+    assert "was told too late" in first_failure()
+
+
+def test_a_gap_that_is_passed_over_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absorb(self: Stream[Any], entries: tuple[Entry, ...]) -> bool:
+        known = [entry for entry in entries if entry.version <= self.position.version + 1]
+        self._absorb(known)
+        return True
+
+    async def never(self: Streams) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Streams, "_sweep", never)
+    monkeypatch.setattr(Stream, "_absorb_quietly", absorb)
+    assert "was told too late" in first_failure()
+
+
+def test_refusals_on_stale_state_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who only reads reads; a command that makes no event is answered from the cache."""
+    folded, handled = Stream._ensure_folded, Stream._handle
+    commanded: set[Stream[Any]] = set()
+
+    async def handle(self: Stream[Any], jobs: list[Any]) -> list[Any]:
+        (commanded.discard if any(job.command is None for job in jobs) else commanded.add)(self)
+        return await handled(self, jobs)
+
+    async def ensure_folded(self: Stream[Any]) -> bool:
+        return await folded(self) or self in commanded
+
+    monkeypatch.setattr(Stream, "_handle", handle)
+    monkeypatch.setattr(Stream, "_ensure_folded", ensure_folded)
+    assert "but it was" in first_failure()
+
+
+def test_an_allow_by_a_grant_of_the_project_that_is_not_looked_at_again_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def no_look(self: Session, done: Any, command: Any, project: Any) -> Any:
+        return done.state
+
+    monkeypatch.setattr(Session, "_after_ask", no_look)
+    assert "by a grant that had been revoked" in first_failure()
+
+
+def _outside(field: str) -> Callable[..., Any]:
+    checked = MemoryStore._append
+
+    def append(self: MemoryStore, append: Append) -> Any:
+        return checked(self, replace(append, **{field: None}))
+
+    return append
+
+
+def test_a_server_that_takes_an_allow_after_the_deadline_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryStore, "_append", _outside("not_after_ms"))
+    assert "no allow after the deadline" in first_failure()
+
+
+def test_a_server_that_takes_an_expiry_before_the_deadline_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryStore, "_append", _outside("not_before_ms"))
+    assert "no expiry before the deadline" in first_failure()
+
+
+def test_an_answer_that_is_told_before_it_is_written_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that acknowledges and forgets."""
+    written = MemoryStore._append
+    count = iter(range(1, 1_000_000))
+
+    def append(self: MemoryStore, append: Append) -> Any:
+        if next(count) % 20 == 0 and append.after != START:
+            return Appended(max(self.clock.now_ms(), append.after.ms), self.clock.now_ms())
+        return written(self, append)
+
+    monkeypatch.setattr(MemoryStore, "_append", append)
+    assert first_failure()
