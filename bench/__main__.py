@@ -1,4 +1,4 @@
-"""`python -m bench`: measure on this machine, in one run whose rounds take turns."""
+"""`python -m bench`: measure on this machine, in one run: within a round the floors and the ledger take turns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.asks import ConcurrentAppends, LoneAsk, ServerTime
 from bench.deadlines import Deadlines
 from bench.place import Probe, place_at
 from bench.rebuild import Rebuild
-from bench.report import FSYNCS, Run, print_table, write_json
+from bench.report import Row, Run, print_table, write_json
 from bench.trips import Trips
 from bench.waiting import Waiting
 from ledger.stores.embedded import embedded_server
@@ -27,29 +27,40 @@ ROUNDS_QUICK = 2
 
 async def measure(names: tuple[str, ...], *, quick: bool) -> Run:
     rounds = ROUNDS_QUICK if quick else ROUNDS
-    probes = [kind() for kind in PROBES if kind.name in names]
-    with tempfile.TemporaryDirectory() as folder:
-        async with embedded_server(Path(folder)) as server, place_at(server.url, quick=quick) as place:
-            info = await place.info("server")
-            for probe in probes:
-                _tell(f"{probe.name}: preparing")
-                await place.set_fsync("everysec")
-                await probe.start(place)
-            for number in range(rounds):
-                for fsync in FSYNCS:
-                    await place.set_fsync(fsync)
-                    for probe in probes:
-                        if fsync in probe.fsyncs:
-                            _tell(f"{probe.name}: round {number + 1} of {rounds}, appendfsync {fsync}")
-                            await probe.round(fsync)
+    rows: list[Row] = []
+    server = ""
+    for kind in PROBES:
+        if kind.name in names:
+            probe = kind()
+            server = await _run(probe, rounds, quick=quick)
+            rows += probe.rows()
     return Run(
         quick=quick,
         rounds=rounds,
-        server=f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}",
+        server=server,
         python=platform.python_version(),
         processors=os.cpu_count() or 1,
-        rows=[row for probe in probes for row in probe.rows()],
+        rows=rows,
     )
+
+
+async def _run(probe: Probe, rounds: int, *, quick: bool) -> str:
+    """All rounds of one part; gives the server's name and version.
+
+    Each part has a server of its own: on a common one the processes of one part would hear of every append of another.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        async with embedded_server(Path(folder)) as server, place_at(server.url, quick=quick) as place:
+            info = await place.info("server")
+            _tell(f"{probe.name}: preparing")
+            await place.set_fsync("everysec")
+            await probe.start(place)
+            for number in range(rounds):
+                for fsync in probe.fsyncs:
+                    _tell(f"{probe.name}: round {number + 1} of {rounds}, appendfsync {fsync}")
+                    await place.set_fsync(fsync)
+                    await probe.round(fsync)
+    return f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"
 
 
 def _tell(text: str) -> None:

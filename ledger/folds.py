@@ -7,13 +7,13 @@ from typing import Any
 from ledger.events import Asked, Event, LogRegressed
 from ledger.grants import Recorded
 from ledger.limits import LEASE_MS
+from ledger.plans import NOTHING, SYSTEM, Plan, Regression
 from ledger.policy.model import Verdict
 from ledger.project import GrantInProject, ProjectState, decide_project, evolve_project
 from ledger.session import SessionState, decide, evolve, needs_presence, next_due_ms, settle
 from ledger.session.commands import Ask, Connect, Judging, Live, OutdatedRulesError, Recheck
 from ledger.session.state import in_order
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
-from ledger.stream import NOTHING, SYSTEM, Plan, Regression
 
 
 class SessionFold:

@@ -13,9 +13,10 @@ from ledger.errors import DamageError, InputError, UnknownSessionError
 from ledger.events import Actor, Event, event_type
 from ledger.grants import Recorded
 from ledger.limits import PAGE_COUNT
+from ledger.plans import Fold
 from ledger.reading import check_info, read_entry
 from ledger.stores.port import START, Foreign, Position, Store, StreamKey
-from ledger.stream import Fold, Stream
+from ledger.stream import Stream
 from ledger.streams import Streams
 from ledger.times import format_time, parse_time
 

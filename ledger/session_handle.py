@@ -15,10 +15,11 @@ from ledger.connection import Connection
 from ledger.durations import check_duration_ms
 from ledger.errors import InDoubtError, StoreError
 from ledger.events import Actor, CancelCause, Presence, ToolRef
-from ledger.grants import Recorded, derived_event_id, in_force
+from ledger.grants import derived_event_id, in_force
 from ledger.history import LoggedEvent, follow
 from ledger.ids import check_id, new_grant_id, new_request_id
 from ledger.limits import LEASE_MS
+from ledger.plans import Done
 from ledger.plugins import opinions_of
 from ledger.policy.model import Policy, PolicySource
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
@@ -45,7 +46,8 @@ from ledger.session.commands import (
     TakeLock,
 )
 from ledger.session.state import SessionState, Settled
-from ledger.stream import Done, Stream
+from ledger.stream import Stream
+from ledger.waiters import Waiters
 
 if TYPE_CHECKING:
     from ledger.client import Ledger
@@ -66,8 +68,7 @@ class Session(ToolCalls):
         self._ledger = ledger
         self._streams = ledger.streams
         self._stream: Stream[SessionState] = ledger.streams.session(session_id)
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
-        self._stop_observing: Any = None
+        self._waiters = Waiters(ledger.streams, self._stream)
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
@@ -270,7 +271,7 @@ class Session(ToolCalls):
                         last = await patiently(partial(self._safe, last))
                     if last.outcome is not None:
                         return last
-                    await self._until_changed(request_id, last)
+                    await self._waiters.until_changed(request_id, last.request.deadline_ms)
         except TimeoutError:
             return last or result_of(await self._folded(), request_id)
 
@@ -282,42 +283,6 @@ class Session(ToolCalls):
             except StoreError:
                 await asyncio.sleep(AWAY_SECONDS)
         return self._stream.state
-
-    async def _until_changed(self, request_id: str, result: Result) -> None:
-        self._observe()
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting.setdefault(request_id, [])
-        waiting.append(future)
-        deadline_ms = result.request.deadline_ms
-        if deadline_ms is not None:
-            self._streams.set_alarm(deadline_ms, self._stream)
-        try:
-            await future
-        finally:
-            if future in waiting:
-                waiting.remove(future)
-            if not waiting:
-                self._waiting.pop(request_id, None)
-            if not self._waiting:
-                self.close_handle()
-
-    def _observe(self) -> None:
-        if self._stop_observing is None:
-            self._stop_observing = self._stream.observe(self._changed)
-
-    def _changed(self, recorded: Recorded | None) -> None:
-        """Wake who waits for the request that an event is about; all of them when it may be about any."""
-        request_id = None if recorded is None else getattr(recorded.event, "request_id", None)
-        for waited in [request_id] if request_id else list(self._waiting):
-            for future in self._waiting.pop(waited, ()):
-                if not future.done():
-                    future.set_result(None)
-
-    def close_handle(self) -> None:
-        """Stop observing; waiting tasks are cancelled by their owners."""
-        if self._stop_observing is not None:
-            self._stop_observing()
-            self._stop_observing = None
 
     # --- answering --------------------------------------------------------------------------------------------------
 

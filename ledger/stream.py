@@ -11,9 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
-
-import msgspec
+from typing import Any, Generic, TypeVar
 
 from ledger import chain, codec
 from ledger.binding import any_binding
@@ -22,6 +20,7 @@ from ledger.events import Actor, Event
 from ledger.grants import Recorded
 from ledger.ids import new_event_id
 from ledger.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
+from ledger.plans import NOTHING, SETTLE, Done, Fold, Plan, Regression
 from ledger.reading import check_info, contradicts, read_entry
 from ledger.stores.port import (
     START,
@@ -44,56 +43,8 @@ S = TypeVar("S")
 
 log = logging.getLogger(__name__)
 
-SYSTEM = Actor("system", "ledger")
-
-SETTLE = "settle"
-"""The command that does nothing but what every command does first: end what is due."""
-
 ROUNDS_MAX = 64
 """Tries of one batch (conflicts, windows) before it is given up; each round has seen what the one before had not."""
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """Events that one command makes, by whom, and in which window of server time (ms) they may be written."""
-
-    events: tuple[Event, ...] = ()
-    actor: Actor = SYSTEM
-    not_before_ms: int | None = None
-    not_after_ms: int | None = None
-    event_ids: tuple[str, ...] = ()
-    more: bool = False
-
-
-NOTHING = Plan()
-
-
-class Done(msgspec.Struct, Generic[S], frozen=True):
-    """What came of a command: the state that holds now, and the events that this command itself made."""
-
-    state: S
-    events: tuple[Recorded, ...] = ()
-
-
-class Fold(Protocol[S]):
-    """What a kind of stream folds to, and how it decides. Pure, but for `settle`, which may look who is there."""
-
-    def initial(self, key: StreamKey) -> S: ...
-
-    def evolve(self, state: S, recorded: Recorded) -> S: ...
-
-    def decide(self, state: S, command: Any, now_ms: int) -> Plan: ...
-
-    async def settle(self, state: S, now_ms: int) -> Plan:
-        """What is due at this moment."""
-        ...
-
-    def next_due_ms(self, state: S) -> int | None: ...
-
-    def keeps_due(self, event: Event) -> bool:
-        """Whether a new event of this kind never changes what is due; then `due_hint` need not be asked."""
-        ...
-
-    def due_hint(self, before: S, after: S, after_ms: int) -> Due | str | None: ...
 
 
 class _Job(Generic[S]):
@@ -600,13 +551,6 @@ def _recorded(batch: _Batch[Any], first: Position) -> list[Recorded]:
         Recorded(event, actor, first.ms, version, event_id)
         for version, (event, actor, event_id) in enumerate(batch.events, first.version)
     ]
-
-
-class Regression(msgspec.Struct, frozen=True):
-    """The command with which a stream records that its server has lost entries."""
-
-    seen: Position
-    found: Position
 
 
 def _log_failure(future: asyncio.Future[Any]) -> None:

@@ -14,10 +14,11 @@ from weakref import WeakSet, WeakValueDictionary
 from ledger.errors import LedgerError, StoreError
 from ledger.folds import ProjectFold, SessionFold
 from ledger.limits import STREAMS_KEPT_COUNT, SWEEP_SECONDS
+from ledger.plans import SETTLE
 from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey, WakeUp
-from ledger.stream import SETTLE, Stream
+from ledger.stream import Stream
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Final
 
 from ledger import Ledger
 from ledger.errors import LedgerError, StoreError
+from ledger.plans import SETTLE
 from ledger.session.state import SessionState
 from ledger.stores.port import NOTHING_DUE, Due
-from ledger.stream import SETTLE
 
 log = logging.getLogger(__name__)
 

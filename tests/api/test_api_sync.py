@@ -35,7 +35,7 @@ OpenSync = Callable[..., SyncLedger]
 # What has no blocking counterpart: parts of the ledger's own machinery.
 INSIDE: Final = {
     Ledger: {"actor", "compiled", "release_in_project", "store", "streams", "deciders"},
-    Session: {"close_handle", "release", "write_project_grants", "stream", "renew_lease"},
+    Session: {"release", "write_project_grants", "stream", "renew_lease"},
     Connection: set[str](),
 }
 

@@ -81,6 +81,7 @@ BANS: Final = [
 # Signals between parts of one package: caught before they reach a caller, so they are not of the public tree.
 SIGNALS: Final = {
     "ledger.policy.jsonc.JsonSyntaxError": "becomes a PolicyError with file and line",
+    "ledger.policy.shell.lexer.NotPlain": "the line is not plain, with the reason; a way out of nested functions",
     "ledger.stores.embedded.binary.UnfitError": "the next place for a server binary is tried",
     "ledger.stores.embedded.errors.AbandonedError": "the server that was waited for is given up; another is started",
     "ledger.stores.link.LinkError": "the store says what it means for the command: unreachable or in doubt",

@@ -24,7 +24,7 @@ PROJECT: Final[dict[str, Any]] = PYPROJECT["project"]
 LOCKS: Final = ("requirements/build.txt", "requirements/dev.txt", "requirements/runtime.txt")
 
 # Names to import that differ from the distribution's.
-IMPORTED_AS: Final = {"rpds-py": "rpds"}
+IMPORTED_AS: Final = {"rpds-py": "rpds", "tree-sitter": "tree_sitter", "tree-sitter-bash": "tree_sitter_bash"}
 DEVELOPMENT: Final = ("_pytest", "hypothesis", "importlinter", "mypy", "pytest", "pytest_asyncio", "xdist", "yaml")
 
 

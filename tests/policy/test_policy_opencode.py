@@ -239,8 +239,10 @@ def test_the_disabled_tools_are_those_of_all_layers() -> None:
     [
         (
             {"profil": "x"},
-            "the opencode dialect has no option `profil`; it has profile, edition, order, compat, agent, home, defaults, "
-            "cwd, worktree, sandbox_root, data, tmp, fs",
+            (
+                "the opencode dialect has no option `profil`; it has profile, edition, order, compat, agent, home, defaults, "
+                "cwd, worktree, sandbox_root, data, tmp, fs"
+            ),
         ),
         ({"profile": "strict"}, "the option `profile` must be `hardened` or `faithful`, not `strict`"),
         ({"defaults": 1}, "the option `defaults` must be true or false, not `1`"),

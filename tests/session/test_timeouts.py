@@ -6,8 +6,8 @@ import pytest
 
 from ledger.errors import StaleReplyError
 from ledger.events import ClientConnected, ClientDisconnected, DeadlineMoved, Expired, LockPassed, Replied, Settings
+from ledger.plans import SYSTEM
 from ledger.session import next_due_ms, settle
-from ledger.stream import SYSTEM
 from tests.support.commands import asks, cancels, connects, disconnects, has_inbox_open, opens, replies
 from tests.support.scenario import T0, LosesLease, Scenario, Settle, given, later, ms
 

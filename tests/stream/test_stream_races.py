@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ledger.errors import InDoubtError, InputError
+from ledger.plans import Plan
 from ledger.stores.port import Store, WakeUp
-from ledger.stream import Plan, Stream
+from ledger.stream import Stream
 from tests.support.backends import SESSION, Backend, log_of
 from tests.support.tally import Claim, Ears, Tally, TallyFold, Watched, add, tally
 from tests.support.waiting import wait_until_async

@@ -22,6 +22,7 @@ from ledger.durations import parse_duration
 from ledger.errors import LedgerError
 from ledger.events import Actor, Event, Presence, Replied, Value
 from ledger.grants import Recorded, derived_event_id
+from ledger.plans import SYSTEM
 from ledger.policy import Policy, PolicySource, compile_policy
 from ledger.project import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
 from ledger.reading import read_entry
@@ -29,7 +30,6 @@ from ledger.results import Result, result_of
 from ledger.session import Decision, SessionState, decide, evolve, settle
 from ledger.session.commands import AnyCommand, Command, Live
 from ledger.stores.port import START, Entry, Position, StreamKey
-from ledger.stream import SYSTEM
 
 T0: Final = 1_800_000_000_000
 """When a scenario begins (server ms)."""

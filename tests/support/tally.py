@@ -10,8 +10,9 @@ import msgspec
 from ledger.errors import InputError
 from ledger.events import Actor, Event, LogRegressed, ToolFinished, ToolFinishedDetail
 from ledger.grants import Recorded
+from ledger.plans import SYSTEM, Plan, Regression
 from ledger.stores.port import Answer, Append, Due, Entry, Opening, Position, Store, StreamKey
-from ledger.stream import SYSTEM, Plan, Regression, Stream
+from ledger.stream import Stream
 from tests.support.backends import SESSION
 
 TESTER = Actor("person", "tester")
