@@ -27,22 +27,27 @@ _NEW_MODE: Final = 0o644
 
 
 def load_layers(
-    project: str | os.PathLike[str], environ: Mapping[str, str], *, home: str | None = None, trusted: bool = True
+    project: str | os.PathLike[str],
+    environ: Mapping[str, str],
+    *,
+    home: str | None = None,
+    trusted: bool = True,
+    strict: bool = True,
 ) -> tuple[Layer, ...]:
     """The global and the project layer, lowest first, as far as their files exist (codelia.md 4).
 
     The global file is the one that `CODELIA_CONFIG_PATH` names, which must then exist; else `config.json` in
     `~/.codelia`, or in `$XDG_CONFIG_HOME/codelia` where `CODELIA_LAYOUT` is `xdg`. `trusted` is about the project's
-    file. Raises PolicyError with file and line.
+    file; `strict` as for `load_config`. Raises PolicyError with file and line.
     """
     layers = []
     named = environ.get("CODELIA_CONFIG_PATH", "").strip()
     user = Path(named) if named else _user_config(environ, home)
     if user is not None and (named or user.exists()):
-        layers.append(load_config(user, name="global"))
+        layers.append(load_config(user, name="global", strict=strict))
     own = Path(project) / PROJECT_CONFIG
     if own.exists():
-        layers.append(load_config(own, name="project", trusted=trusted))
+        layers.append(load_config(own, name="project", trusted=trusted, strict=strict))
     return tuple(layers)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ledger.policy.model import Grant, Rule, RuleRef, Verdict
+from ledger.policy.rule_index import RuleIndex
 from ledger.policy.wildcard import Matcher, compile_normalised, normalise
 
 _PERMISSIONS_KEPT_MAX: Final = 256
-_WORDS_KEPT_MAX: Final = 1_024
 
 
 class CompiledRule(NamedTuple):
@@ -25,7 +25,6 @@ class CompiledRule(NamedTuple):
     action: Verdict
     refs: tuple[RuleRef, ...]
     spelt: dict[str, str]
-    first_word: str | None
 
     @property
     def text(self) -> str:
@@ -46,25 +45,15 @@ class CompiledGrant(NamedTuple):
 
 
 class PermissionRules:
-    """The rules of one permission, the last one first, found by the first word of a text."""
+    """The rules of one permission, the last one first, found by what a text must hold for them to match."""
 
     def __init__(self, rules: Sequence[CompiledRule]) -> None:
         self.all = tuple(rules)
-        self._words = {rule.first_word for rule in self.all}
-        self._open = tuple(rule for rule in self.all if rule.first_word is None)
-        self._by_word: dict[str, tuple[CompiledRule, ...]] = {}
+        self._index = RuleIndex([normalise(rule.text) for rule in self.all])
 
-    def about(self, value: str) -> tuple[CompiledRule, ...]:
+    def about(self, value: str) -> Iterator[CompiledRule]:
         """Those that may match a normalised text, which is most often few of them."""
-        word = value.partition(" ")[0]
-        if word not in self._words:
-            return self._open
-        found = self._by_word.get(word)
-        if found is None:
-            found = tuple(rule for rule in self.all if rule.first_word is None or rule.first_word == word)
-            if len(self._by_word) < _WORDS_KEPT_MAX:
-                self._by_word[word] = found
-        return found
+        return map(self.all.__getitem__, self._index.candidates(value))
 
 
 class CompiledRules:
@@ -117,13 +106,7 @@ def _compile(rule: Rule) -> CompiledRule:
     ref = RuleRef(f"{rule.permission} {rule.pattern} {rule.action.value}", rule.layer, rule.file, rule.line)
     spelt = {"permission": rule.permission, "pattern": rule.pattern, "action": rule.action.value}
     permission = compile_normalised(normalise(rule.permission))
-    return CompiledRule(permission, *_matchers(rule.pattern), rule.action, (ref,), spelt, _first_word(rule.pattern))
-
-
-def _first_word(pattern: str) -> str | None:
-    """The first word of every text that a pattern matches; None when texts with several first words may match."""
-    word = normalise(pattern).partition(" ")[0]
-    return None if "*" in word or "?" in word else word
+    return CompiledRule(permission, *_matchers(rule.pattern), rule.action, (ref,), spelt)
 
 
 def _matchers(pattern: str) -> tuple[Callable[[str], bool], Callable[[str], bool]]:

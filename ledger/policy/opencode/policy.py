@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec.structs import replace
@@ -114,7 +115,7 @@ class OpenCodePolicy:
         request = self.request(call)
         if request is None:
             return _unknown_input(call)
-        return _Judging(self, request, grants, self._options.places(call.cwd)).evaluation(call)
+        return _Judging(self, request, grants, call).evaluation()
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Whether a grant turns a part that was recorded as ask into an allow."""
@@ -134,14 +135,20 @@ class OpenCodePolicy:
     def command_rules(self, grants: Sequence[CompiledGrant], places: Places) -> OpenCodeCommands:
         return OpenCodeCommands(self._compiled, grants, places, final_denies=self._final_denies)
 
+    def places(self, cwd: str | None) -> Places:
+        return self._options.places(cwd)
+
     def judge(self, permission: str, patterns: Sequence[str], grants: Sequence[CompiledGrant]) -> Evaluation:
         """The faithful verdict about some patterns of one permission."""
         if not patterns:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
         candidates = self._compiled.of(permission)
         parts = tuple(self._part(text, last_match(text, candidates), grants) for text in patterns)
-        verdict = strictest(part.verdict for part in parts)
-        rules = tuple(dict.fromkeys(ref for part in parts if part.verdict is verdict for ref in part.rules))
+        if len(parts) == 1:
+            verdict, rules = parts[0].verdict, parts[0].rules
+        else:
+            verdict = strictest(part.verdict for part in parts)
+            rules = tuple(dict.fromkeys(ref for part in parts if part.verdict is verdict for ref in part.rules))
         message = self._denial(candidates.all) if verdict is Verdict.DENY else None
         return Evaluation(verdict, parts, rules, message, _reason(verdict, parts))
 
@@ -168,12 +175,19 @@ class OpenCodePolicy:
 class _Judging:
     """One call of one policy, with its grants."""
 
-    def __init__(self, policy: OpenCodePolicy, request: Request, grants: Sequence[Grant], places: Places) -> None:
-        self.policy, self.request, self.places = policy, request, places
-        self.grants = compile_grants(grants, request.permission)
+    def __init__(self, policy: OpenCodePolicy, request: Request, grants: Sequence[Grant], call: Call) -> None:
+        self.policy, self.request, self.call = policy, request, call
+        self.grants = compile_grants(grants, request.permission) if grants else ()
 
-    def evaluation(self, call: Call) -> Evaluation:
-        request, hard = self.request, self.policy.is_hardened
+    @cached_property
+    def places(self) -> Places:
+        """Worked out only when needed: it takes longer than finding the rule."""
+        return self.policy.places(self.call.cwd)
+
+    def evaluation(self) -> Evaluation:
+        request, hard, call = self.request, self.policy.is_hardened, self.call
+        if not hard and not request.always and not request.directories:
+            return self._judge(request.patterns)
         first = request.directories
         if not hard:
             judged = replace(self._judge(request.patterns), always=request.always)

@@ -194,6 +194,10 @@ def test_a_file_that_cannot_be_read_is_an_error_with_its_line(tmp_path: Path, co
 
 
 def test_the_faithful_profile_may_load_what_the_hardened_one_refuses(tmp_path: Path) -> None:
-    file = tmp_path / "config.json"
+    file = tmp_path / ".codelia" / "config.json"
+    file.parent.mkdir()
     file.write_text('{"permissions": {"allow": [{"tool": "bash", "command": ""}]}}')
     assert load_config(file, strict=False).config["permissions"]["allow"] == [{"tool": "bash", "command": ""}]
+    assert [layer.file for layer in load_layers(tmp_path, {}, strict=False)] == [str(file)]
+    with pytest.raises(PolicyError, match="`command` must be a string that is not empty"):
+        load_layers(tmp_path, {})

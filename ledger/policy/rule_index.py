@@ -1,0 +1,65 @@
+"""Which of many wildcards may match a text, found without trying them all. Pure.
+
+A pattern is filed under one literal text that everything it matches must hold: its own beginning, or, if that is
+missing or shared by many, the piece of `GRAM_CHARS` characters that the fewest patterns have. What comes out is a
+superset of what matches, in the order of the patterns, so that the last match can still be sought one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+PREFIX_CHARS_MAX: Final = 24
+SHARED_PREFIX_COUNT_MAX: Final = 8
+GRAM_CHARS: Final = 3
+INDEXED_TEXT_CHARS_MAX: Final = 1_024
+"""Cutting a longer text into pieces costs more than it saves."""
+
+_WILD: Final = re.compile(r"[*?]")
+_OPTIONAL_TAIL: Final = " *"
+
+
+class RuleIndex:
+    """Positions of patterns by what a text must hold for them to match; patterns and texts are normalised."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        runs = [_WILD.split(pattern.removesuffix(_OPTIONAL_TAIL)) for pattern in patterns]
+        beginnings = [pieces[0][:PREFIX_CHARS_MAX] for pieces in runs]
+        shared = Counter(beginnings)
+        grams = [{gram for piece in pieces for gram in _grams(piece)} for pieces in runs]
+        common = Counter(gram for found in grams for gram in found)
+        self._all = range(len(patterns))
+        self._open: list[int] = []
+        self._by_beginning: dict[str, list[int]] = {}
+        self._by_gram: dict[str, list[int]] = {}
+        for position, (beginning, found) in enumerate(zip(beginnings, grams, strict=True)):
+            rarest = min(sorted(found), key=common.__getitem__, default=None)
+            if beginning and (shared[beginning] <= SHARED_PREFIX_COUNT_MAX or rarest is None):
+                self._by_beginning.setdefault(beginning, []).append(position)
+            elif rarest is not None:
+                self._by_gram.setdefault(rarest, []).append(position)
+            else:
+                self._open.append(position)
+        self._lengths = sorted({len(beginning) for beginning in self._by_beginning})
+
+    def candidates(self, text: str) -> Sequence[int]:
+        """The positions of all patterns that may match, in order."""
+        if self._by_gram and len(text) > INDEXED_TEXT_CHARS_MAX:
+            return self._all
+        found = self._open.copy()
+        by_beginning = self._by_beginning
+        for length in self._lengths:
+            if positions := by_beginning.get(text[:length]):
+                found += positions
+        if self._by_gram:
+            for gram in self._by_gram.keys() & set(_grams(text)):
+                found += self._by_gram[gram]
+        # A text shorter than a length gives the same slice again, and so the same positions.
+        return sorted(set(found)) if len(found) > 1 else found
+
+
+def _grams(text: str) -> Iterator[str]:
+    return (text[at : at + GRAM_CHARS] for at in range(len(text) - GRAM_CHARS + 1))
