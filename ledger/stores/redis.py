@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from redis.exceptions import ResponseError
 
-from ledger.errors import InDoubtError, SetupError, StoreError
+from ledger.errors import DamageError, InDoubtError, SetupError, StoreError
 from ledger.events import Presence
 from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, GIVE_UP_SECONDS, INLINE_WAKE_UP_BYTES, PAGE_COUNT
 from ledger.stores.clock import Clock, EstimatedClock
@@ -452,7 +452,13 @@ class RedisStore:
             await self.command("ZREM", key, *gone)
 
     async def leases(self, session: str | None) -> tuple[Presence, ...]:
-        members = await self.command("ZRANGE", self.keys.lease(session), f"({self._clock.now_ms()}", "+inf", "BYSCORE")
+        key = self.keys.lease(session)
+        try:
+            members = await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE")
+        except DamageError as error:
+            # A hint: nobody was heard of. Deadlines must pass all the same, and asks and replies count.
+            log.warning("who is there cannot be read from `%s`: %s", key, error.text)
+            return ()
         pairs = (member.decode().partition("\n") for member in members)
         return tuple(Presence(client_id, name) for client_id, _, name in pairs)
 
