@@ -46,6 +46,7 @@ from ledger.session.commands import (
     TakeLock,
 )
 from ledger.session.state import SessionState, Settled
+from ledger.session.verdicts import lifts_denies
 from ledger.stream import Stream
 from ledger.waiters import Waiters
 
@@ -185,7 +186,7 @@ class Session(ToolCalls):
         state = self._stream.state if self._stream.folded else await self._stream.refresh()
         policy = self._policy(state)
         project = None if state.project is None else await self._project_stream(state)
-        if project is not None and policy.source.options.get("compat") == "v1":
+        if project is not None and lifts_denies(policy):
             # Only here may a grant lift a deny, so only here must even a denial know the newest grants.
             await project.refresh()
         command = Ask(

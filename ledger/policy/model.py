@@ -104,7 +104,8 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One piece of a call that was judged by itself.
 
     `liftable` says whether a grant may turn this part's ask into an allow; a configured deny, and an ask that the
-    dialect puts above grants, are not liftable. `grants` are the ids of the grants that did lift it.
+    dialect puts above grants, are not liftable. `grants` are the ids of the grants that did lift it. `inside` is the
+    text of the part that this one was found in: what a wrapper or a substitution runs.
     """
 
     text: str
@@ -112,6 +113,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     rules: tuple[RuleRef, ...] = ()
     liftable: bool = True
     grants: tuple[str, ...] = ()
+    inside: str | None = None
 
 
 class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -29,6 +29,11 @@ def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:
     return strictest((verdict, unknown))
 
 
+def lifts_denies(policy: Policy) -> bool:
+    """Whether grants come after every rule, configured denies included (OpenCode's `compat = "v1"`)."""
+    return getattr(policy, "compat", policy.source.options.get("compat")) == "v1"
+
+
 def grants_that_release(
     policy: Policy, request: Request, grants: Sequence[StandingGrant]
 ) -> tuple[StandingGrant, ...] | None:
@@ -42,7 +47,7 @@ def grants_that_release(
         return None
     if with_opinions(Verdict.ALLOW, request.opinions) is not Verdict.ALLOW:
         return None
-    grants_alone = policy.source.options.get("compat") == "v1"
+    grants_alone = lifts_denies(policy)
     used: list[StandingGrant] = []
     for part in evaluation.parts:
         # What a grant had lifted when it was asked counts by the grants of now: that one may be revoked.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed
 from ledger.policy.shell.glob import spells
-from ledger.policy.shell.hardened import InnerPart, accesses, hardened, peeled, spellings
+from ledger.policy.shell.hardened import accesses, hardened, peeled, spellings
 from ledger.policy.shell.model import (
     Access,
     Analysis,
@@ -32,7 +32,6 @@ __all__ = [
     "Command",
     "CommandRules",
     "Form",
-    "InnerPart",
     "Redirect",
     "Ruling",
     "Spelling",

@@ -32,12 +32,6 @@ from ledger.policy.shell.unwrap import UNWRAP_DEPTH_MAX, peel
 from ledger.policy.shell.words import loosen
 
 
-class InnerPart(Part, frozen=True):
-    """A part that the source system does not judge by itself; `inside` is the text of the part that runs it."""
-
-    inside: str | None = None
-
-
 class _Finding(msgspec.Struct, frozen=True):
     """Why one command (or redirection) may not simply run. `liftable`: a grant for its own words would help."""
 
@@ -60,7 +54,7 @@ def hardened(
 
     `directory` is where the line starts, in the terms of `rules.enter`. `analysis` saves a second one. Parts that the
     analysis raised can no longer be lifted by a grant; commands that decided and that `faithful` has no part for are
-    appended as `InnerPart`.
+    appended with the text they were found in (`Part.inside`).
     """
     if faithful.verdict is Verdict.DENY:
         return faithful
@@ -238,13 +232,13 @@ def _combine(
         places = known.get(_collapse(finding.text), []) if finding.inside is None or _is_redirect(finding) else []
         if not places and (finding.text, finding.inside) not in appended:
             appended[finding.text, finding.inside] = len(parts)
-            parts.append(InnerPart(finding.text, Verdict.ALLOW, inside=finding.inside))
+            parts.append(Part(finding.text, Verdict.ALLOW, inside=finding.inside))
         for index in places or [appended[finding.text, finding.inside]]:
             parts[index] = _raised(parts[index], finding)
     floor = Verdict.ASK if line_reason is not None else Verdict.ALLOW
     verdict = strictest([faithful.verdict, floor, *(finding.verdict for finding in findings)])
     if verdict is not faithful.verdict and not any(part.verdict is verdict for part in parts):
-        parts.append(InnerPart(command_line.strip(), verdict, liftable=False))
+        parts.append(Part(command_line.strip(), verdict, liftable=False))
     return _evaluation(faithful, verdict, tuple(parts), findings, line_reason)
 
 

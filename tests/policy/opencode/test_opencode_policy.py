@@ -15,7 +15,6 @@ from ledger.policy.opencode import (
     permission_of,
     unknown_permissions,
 )
-from ledger.policy.shell import InnerPart
 
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
 GIT: dict[str, Any] = {"*": "ask", "git *": "allow", "git push --force *": "deny"}
@@ -61,7 +60,7 @@ def test_the_command_that_a_wrapper_hides_is_named_with_what_hides_it() -> None:
     judged = bash_rules({"*": "allow", "rm *": "deny"}).evaluate(bash("sudo rm x"))
     denied = ref("bash rm * deny")
     assert (judged.verdict, judged.rules, judged.message) == (DENY, (denied,), "Denied by rule: bash rm * deny")
-    assert InnerPart("rm x", DENY, (denied,), liftable=False, inside="sudo rm x") in judged.parts
+    assert Part("rm x", DENY, (denied,), liftable=False, inside="sudo rm x") in judged.parts
 
 
 def test_a_line_that_is_not_plain_is_asked_and_says_why() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.policy.model import Evaluation, Part, RuleRef, Verdict
-from ledger.policy.shell.hardened import InnerPart, hardened
+from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.text import SENTENCE_CHARS_MAX
 from tests.policy.shell.simple_rules import ROOT, SimpleRules, judge, verdict
 
@@ -38,8 +38,8 @@ def test_a_denied_command_behind_wrappers_is_named_with_what_runs_it() -> None:
     assert evaluation == Evaluation(
         Verdict.DENY,
         (
-            InnerPart("rm x", Verdict.DENY, (RM,), liftable=False, inside="bash -c 'rm x'"),
-            InnerPart("sudo bash -c 'rm x'", Verdict.ASK, liftable=False),
+            Part("rm x", Verdict.DENY, (RM,), liftable=False, inside="bash -c 'rm x'"),
+            Part("sudo bash -c 'rm x'", Verdict.ASK, liftable=False),
         ),
         (RM,),
         message="Denied by rule: prefix rm",
@@ -72,7 +72,7 @@ def test_a_part_that_asks_and_has_a_dangerous_argument_cannot_be_lifted() -> Non
 
 def test_a_command_without_a_rule_for_its_own_words_asks_although_the_source_allows() -> None:
     evaluation = judge("timeout 5 touch x", ["prefix timeout"])
-    assert evaluation.parts == (InnerPart("timeout 5 touch x", Verdict.ASK, liftable=False),)
+    assert evaluation.parts == (Part("timeout 5 touch x", Verdict.ASK, liftable=False),)
     assert evaluation.reason == "no rule allows `touch x` by its own words"
 
 
