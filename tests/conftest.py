@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -25,6 +26,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="run this simulation only; a failing one names its seed",
     )
+
+
+def pytest_configure() -> None:
+    # Started in the background of a shell, a process ignores Ctrl-C, and so would everything that the tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
