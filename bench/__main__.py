@@ -14,13 +14,23 @@ import click
 from bench.asks import ConcurrentAppends, LoneAsk, ServerTime
 from bench.deadlines import Deadlines
 from bench.place import Probe, place_at
+from bench.policy import PolicySpeed
 from bench.rebuild import Rebuild
 from bench.report import Row, Run, print_table, write_json
 from bench.trips import Trips
 from bench.waiting import Waiting
 from ledger.stores.embedded import embedded_server
 
-PROBES: tuple[type[Probe], ...] = (LoneAsk, ConcurrentAppends, ServerTime, Trips, Rebuild, Waiting, Deadlines)
+PROBES: tuple[type[Probe], ...] = (
+    LoneAsk,
+    ConcurrentAppends,
+    ServerTime,
+    Trips,
+    Rebuild,
+    Waiting,
+    Deadlines,
+    PolicySpeed,
+)
 ROUNDS = 5
 ROUNDS_QUICK = 2
 

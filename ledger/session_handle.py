@@ -70,6 +70,8 @@ class Session(ToolCalls):
         self._streams = ledger.streams
         self._stream: Stream[SessionState] = ledger.streams.session(session_id)
         self._waiters = Waiters(ledger.streams, self._stream)
+        self.before_asking: Callable[[], Awaitable[None]] | None = None
+        """Run before each ask; what it raises, the ask raises (see `ledger.policy_files`)."""
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
@@ -155,6 +157,8 @@ class Session(ToolCalls):
         return await self._submit(request_id, question, who)
 
     async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
+        if self.before_asking is not None:
+            await self.before_asking()
         result = await self._by_current_rules(lambda: self._ask(request_id, question, who))
         return await self._safe(result) if self._ledger.store.confirms else result
 
@@ -169,6 +173,8 @@ class Session(ToolCalls):
         self, tool_name: str, tool_input: Mapping[str, Any], *, request_id: str, cwd: str | None = None
     ) -> tuple[ToolRequest, ...]:
         """What a call of a tool asks, in order; the last request is the call itself. Raises InputError."""
+        if self.before_asking is not None:
+            await self.before_asking()
         state = await self._folded()
         where = state.cwd if cwd is None else cwd
         return tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)

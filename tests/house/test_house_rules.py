@@ -90,6 +90,7 @@ SIGNALS: Final = {
 
 # Not imported by any other module of the packages, on purpose.
 ENTRANCES: Final = {
+    "ledger.policy_files": "for agent workers whose rules lie in files that people edit",
     "ledger.testing": "for the tests of those who use the ledger",
 }
 

@@ -1,0 +1,127 @@
+"""Rules reload when their files change, as an event in the session that uses them.
+
+The log then tells which rules judged what, and replay needs no file. This module looks at files only through their
+status; reading and checking them is the business of the loader that it is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from ledger.errors import LedgerError
+from ledger.policy.checks import shown
+from ledger.policy.errors import PolicyError
+from ledger.policy.model import PolicySource
+
+if TYPE_CHECKING:
+    from ledger.client import Ledger
+    from ledger.session_handle import Session
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 2.0
+_Stamp = tuple[int, ...] | None
+
+
+class PolicyWatch:
+    """Keeps one session's rules equal to its files. Made by `watch_policy`."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        session: Session,
+        load: Callable[[], PolicySource],
+        files: Iterable[str | os.PathLike[str]],
+    ) -> None:
+        self._ledger, self._session, self._load = ledger, session, load
+        self._files = {os.fspath(file) for file in files}
+        self._in_force: frozenset[str] = frozenset()
+        self._stamps: dict[str, _Stamp] | None = None
+        self._turn = asyncio.Lock()
+
+    async def check(self) -> None:
+        """Bring the session's rules up to date. Raises what the loader raises, as long as it does."""
+        async with self._turn:
+            if self._stamps is None or self._stamps != self._look():
+                self._stamps = None  # whatever goes wrong from here on goes wrong again at the next ask
+                self._stamps = await self._reload()
+
+    async def look_on(self, seconds: float) -> None:
+        """Check every so many seconds, for a session in which nobody asks."""
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.check()
+            except (LedgerError, OSError) as error:
+                log.warning("session %s refuses to judge: %s", self._session.id, error)
+
+    def _look(self) -> dict[str, _Stamp]:
+        return {file: _stamp(file) for file in self._files}
+
+    async def _reload(self) -> dict[str, _Stamp]:
+        while True:
+            # Looked at before they are read: a change in between is seen by the next check.
+            stamps = self._look()
+            self._refuse_gone(stamps)
+            source = await asyncio.to_thread(self._load)
+            found = frozenset(layer.file for layer in source.layers if layer.file is not None)
+            if found <= self._files:
+                break
+            self._files |= found
+        await self._ledger.session(self._session.id, policy=source)
+        self._in_force = found
+        return stamps
+
+    def _refuse_gone(self, stamps: dict[str, _Stamp]) -> None:
+        """Loaders pass over optional files that are missing, which would drop the denies of one that was there."""
+        for file in sorted(self._in_force):
+            if stamps[file] is None:
+                text = f"{shown(file)} holds rules of this session and is gone; put it back, or open the session anew"
+                raise PolicyError(text, file=file)
+
+
+@asynccontextmanager
+async def watch_policy(
+    ledger: Ledger,
+    session: Session,
+    load: Callable[[], PolicySource],
+    *,
+    files: Iterable[str | os.PathLike[str]] = (),
+    interval_seconds: float = LOOK_SECONDS,
+) -> AsyncIterator[PolicyWatch]:
+    """Judge the asks of `session` by the files behind `load`, as they are at the moment of each ask.
+
+    `load` reads and checks the files (in a thread) and gives their layers; the files of its layers are watched, and
+    `files` besides them, which need not be there yet. Other rules are recorded as `policy_changed` before anything is
+    judged by them; the files are also looked at every `interval_seconds`, when nobody asks.
+
+    This fails closed. While a file cannot be read, or one whose rules were in force is gone, every new ask of this
+    handle raises the loader's error, until the file is readable again: the rules before the change may have allowed
+    what the change forbids, and "no rules" is never what a broken file means. Requests that are pending can still be
+    answered. Raises the same error (PolicyError) when the files cannot be read at the start.
+    """
+    watch = PolicyWatch(ledger, session, load, files)
+    await watch.check()
+    session.before_asking = watch.check
+    looking = asyncio.create_task(watch.look_on(interval_seconds), name=f"policy files of {session.id}")
+    try:
+        yield watch
+    finally:
+        session.before_asking = None
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+
+
+def _stamp(file: str) -> _Stamp:
+    """What changes with a file; its ctime also tells of a mode that was changed."""
+    try:
+        status = os.stat(file)  # noqa: PTH116 - at every ask
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
