@@ -22,6 +22,9 @@ async def play(ledger: Ledger, session_id: str, project: str, played: Recording)
         session_id,
         project=project,
         cwd=header.cwd,
+        # As the recorded program reads them; the stricter default would not let `python -m *` stand for a program
+        # that runs anything.
+        options={"profile": "faithful", "compat": "v2"},
         rules=header.rules,
         policy_source=f"recorded with {header.recorded}",
         timeouts=Timeouts(unattended=NOBODY_THERE_SECONDS),
