@@ -15,6 +15,8 @@ from ledger.stores.link import LinkError, refusal_in
 
 log = logging.getLogger(__name__)
 
+CLOSE_SECONDS = 5.0
+
 Address = tuple[str, int]
 
 _FAILURES = (RedisError, RedisClusterException, OSError)
@@ -73,10 +75,11 @@ class Topology:
         self._tell()
 
     async def close(self) -> None:
+        # redis-py leaves connections open when its look at the cluster is cut short, so it is let come to its end.
         if self._refreshing is not None:
-            self._refreshing.cancel()
-            with suppress(asyncio.CancelledError, LinkError, SetupError):
-                await self._refreshing
+            with suppress(asyncio.CancelledError, TimeoutError, LinkError, SetupError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._refreshing
         await _close(self._cluster)
 
     async def _learn(self) -> None:

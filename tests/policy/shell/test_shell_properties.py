@@ -22,7 +22,7 @@ from ledger.policy.shell.text import LINE_BYTES_MAX, join_lines
 from ledger.policy.shell.words import loosen
 from tests.policy.shell.simple_rules import ROOT, SimpleRules, verdict
 
-JUDGE_SECONDS_MAX: Final = 1.0  # stated: 250 ms; a busy machine gets four times that
+JUDGE_SECONDS_MAX: Final = 10.0  # stated: 250 ms, measured by the bench; here only that nothing hangs
 CORPUS: dict[str, list[dict[str, Any]]] = json.loads(
     (Path(__file__).parents[2] / "data/policy/shell_fuzz.json").read_text()
 )
