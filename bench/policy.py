@@ -165,11 +165,11 @@ class PolicySpeed:
 
 def _shell_call(dialect: str, line: str) -> Call:
     tool = "Bash" if dialect in ("betcode", "claude") else "bash"
-    return Call(tool, (), tool, {"command": line}, "/work")
+    return Call(tool, (), tool, {"command": line}, "/srv")
 
 
 def _allow_all(dialect: str, profile: str) -> Policy:
-    options = {"profile": profile, "cwd": "/work", "home": "/home/user", "fs": {}}
+    options = {"profile": profile, "cwd": "/srv", "home": "/home/user", "fs": {}}
     layer = Layer("bench", config=ALLOW_ALL[dialect])
     return compile_policy(PolicySource(dialect=dialect, layers=(layer,), options=options))
 

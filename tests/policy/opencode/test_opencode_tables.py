@@ -13,17 +13,17 @@ from ledger.policy.opencode import OpenCodePolicy
 from ledger.policy.opencode.arity import ARITY, prefix
 
 DATA = Path(__file__).parents[2] / "data" / "policy"
-HOME, PROJECT = "/work/home", "/work/shop"
+HOME, PROJECT = "/srv/home", "/srv/shop"
 FILES = {
     ".git": "dir",
     "f.txt": "file",
     "sub": "dir",
     "nested": "dir",
-    "/work/outside/o.txt": "file",
-    "/work/outside/a b": "dir",
+    "/srv/outside/o.txt": "file",
+    "/srv/outside/a b": "dir",
     "/etc/hosts": "file",
     "/tmp": "dir",
-    "/work/home": "dir",
+    "/srv/home": "dir",
     "/": "dir",
 }
 STRICTNESS = ["allow", "ask", "deny"]
