@@ -145,6 +145,8 @@ class ToolCalls:
             )
             if result.outcome is None:
                 result = await self.wait(result.request_id)
+                if result.rests_on_changing_grants:
+                    continue  # asking again attaches, and reads whether the grant still stands
             error = result.error()
             if error is not None:
                 raise error

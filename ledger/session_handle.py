@@ -112,7 +112,7 @@ class Session(ToolCalls):
         result = await self._submit(request_id, question, who)
         while result.outcome is None:
             result = await self.wait(request_id)
-            if result.settled is not None and result.settled.cause is not None and result.request.rests_on_project:
+            if result.rests_on_changing_grants:
                 # Released by a grant of the project: attaching reads whether it still stands.
                 result = await self._submit(request_id, question, who)
         error = result.error()
@@ -268,19 +268,22 @@ class Session(ToolCalls):
 
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
         """Return when the request is settled, or after `timeout` seconds with where it stands then."""
-        last: Result | None = None
         try:
             async with asyncio.timeout(timeout):
                 await self._streams.watch(self._stream)
                 while True:
-                    last = result_of(await self._patient_state(), request_id)
-                    if last.outcome == "allowed":
-                        last = await patiently(partial(self._safe, last))
-                    if last.outcome is not None:
-                        return last
-                    await self._waiters.until_changed(request_id, last.request.deadline_ms)
+                    result = result_of(await self._patient_state(), request_id)
+                    if result.outcome == "allowed":
+                        result = await patiently(partial(self._safe, result))
+                    if result.outcome is not None:
+                        return result
+                    await self._waiters.until_changed(request_id, result.request.deadline_ms)
         except TimeoutError:
-            return last or result_of(await self._folded(), request_id)
+            result = result_of(await self._folded(), request_id)
+        if result.outcome == "allowed":
+            # Time ran out while it was made sure that the allow lasts: it does not count until that is known.
+            result = await self._safe(result)
+        return result
 
     async def _patient_state(self) -> SessionState:
         """The state, however long the server is away: an agent that waits is not told of a server's restart."""

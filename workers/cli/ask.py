@@ -144,9 +144,9 @@ async def ask(
     result = await submit()
     while result.outcome is None and waiting.wants:
         result = await _wait(session, result, asking, waiting.seconds, request_id, quiet=output.as_json)
-        if not result.allowed or result.request_id == request_id:
+        if not result.allowed or (result.request_id == request_id and not result.rests_on_changing_grants):
             break
-        # What had to be allowed first is: now the call itself.
+        # What had to be allowed first is, so now the call itself; or a grant released it, which may be gone by now.
         result = await submit()
     _print(output, result)
     return OF_OUTCOME[result.outcome]
