@@ -24,7 +24,7 @@ from ledger.plugins import opinions_of
 from ledger.policy.model import Policy, PolicySource
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
 from ledger.replies import parse_answer
-from ledger.requests import Question, check_message, check_name, make_question
+from ledger.requests import Question, check_message, check_name, check_tool_input, make_question
 from ledger.results import Approved, Pending, Result, pending_of, result_of
 from ledger.safe import AWAY_SECONDS, patiently, safe_result
 from ledger.session.commands import (
@@ -306,11 +306,12 @@ class Session(ToolCalls):
         digest: str | None = None,
         client_id: str | None = None,
         administrator: bool = False,
+        updated_input: Mapping[str, Any] | None = None,
     ) -> Result:
         """Answer a request; the same answer again succeeds and writes nothing.
 
         `reply` is `once`, `session`, `always` or `reject`, a name that BetCode has for one of them, or Codelia's
-        `{ok, remember, reason}`.
+        `{ok, remember, reason}`. `updated_input` (with `once`) is what the call may run with instead.
         Raises InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
         StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown).
         """
@@ -325,6 +326,7 @@ class Session(ToolCalls):
             digest=digest,
             client_id=client_id,
             administrator=administrator,
+            updated_input=None if updated_input is None else check_tool_input(updated_input),
         )
         done = await self._by_current_rules(lambda: self._answer(command))
         if not done.events:
@@ -420,12 +422,13 @@ class Session(ToolCalls):
         *,
         expires_in_ms: int | None = None,
         reason: str | None = None,
+        grant_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Approved:
-        """A standing allow for this session. Pattern `*` is the whole tool."""
+        """A standing allow for this session. Pattern `*` is the whole tool. An id that is known makes nothing."""
         command = MakeGrant(
             actor=self._ledger.actor(actor, "person"),
-            grant_id=new_grant_id(),
+            grant_id=new_grant_id() if grant_id is None else check_id(grant_id, "grant id"),
             permission=check_name(permission, "permission"),
             pattern=make_question("grant", [pattern]).call.patterns[0],
             expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
@@ -462,12 +465,15 @@ class Session(ToolCalls):
 
     # --- presence and the input lock --------------------------------------------------------------------------------
 
-    async def connect(self, client_id: str, *, actor: str, name: str | None = None) -> Connection:
+    async def connect(self, client_id: str, *, actor: Actor | str, name: str | None = None) -> Connection:
         """A person's client has this session open: what is pending is replayed to it in order of asking.
 
         Use it as `async with await session.connect(…) as connection`; the lease is renewed until the block ends.
         """
-        presence = Presence(check_id(client_id, "client id"), check_name(name or actor, "client name"))
+        presence = Presence(
+            check_id(client_id, "client id"),
+            check_name(name or (actor if isinstance(actor, str) else actor.name), "client name"),
+        )
         await self.renew_lease(presence)
         who = self._ledger.actor(actor, "person")
         done = await self._by_current_rules(lambda: self._connect(presence, who))
@@ -526,20 +532,26 @@ class Session(ToolCalls):
         call_id: str | None = None,
         ok: bool = True,
         ran: Question | None = None,
+        tool_input: Mapping[str, Any] | None = None,
         title: str | None = None,
         output: str | None = None,
+        key: str | None = None,
         actor: Actor | str | None = None,
     ) -> None:
-        """Record what really ran; `ran` tells whether it was what had been asked."""
+        """Record what really ran; `ran`, or `tool_input`, tells whether it was what had been asked.
+
+        The same `key` again notes nothing more.
+        """
         command = NoteToolFinished(
             actor=self._ledger.actor(actor, "agent"),
             request_id=request_id,
             call_id=None if call_id is None else check_id(call_id, "call id"),
             ok=ok,
             digest=ran.digest if ran else None,
-            input=ran.call.input if ran else None,
+            input=ran.call.input if ran else None if tool_input is None else check_tool_input(tool_input),
             title=check_message(title, "title"),
             output=check_message(output, "output"),
+            key=None if key is None else check_id(key, "key"),
         )
         await self._stream.submit(command)
 
