@@ -46,3 +46,4 @@ lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; LOCK_ARGS=
 	@$(LOCK) --constraint requirements/dev.txt --extra embedded --extra gateway --extra notify --output-file requirements/runtime.txt
 	@$(subst compile pyproject.toml,compile,$(LOCK)) --constraint requirements/dev.txt --group build \
 		--output-file requirements/build.txt
+	@$(subst compile pyproject.toml,compile,$(LOCK)) --group ci --output-file requirements/ci.txt

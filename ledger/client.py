@@ -20,10 +20,10 @@ from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
 from ledger.limits import LEASE_MS, POLICY_BYTES
 from ledger.plugins import Decider, check_deciders, from_entry_points
-from ledger.policy.checking import with_facts
 from ledger.policy.dialects import compile_policy, digest
 from ledger.policy.disk import DiskFacts
 from ledger.policy.model import Layer, Policy, PolicySource, Rule
+from ledger.policy.remembering import RememberingPolicy
 from ledger.policy.rules import merge
 from ledger.project import GrantInProject, RevokeInProject
 from ledger.requests import check_message, check_name, make_question
@@ -248,7 +248,7 @@ class Ledger:
         """The compiled form of a policy, with this machine's files as its facts; made once for each digest."""
         policy = self._policies.get(policy_digest)
         if policy is None:
-            policy = self._policies[policy_digest] = with_facts(compile_policy(source), DiskFacts())
+            policy = self._policies[policy_digest] = RememberingPolicy(compile_policy(source), DiskFacts())
         return policy
 
     @property

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import redis
 from redis.asyncio import Redis
 
+from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.port import Store
 from ledger.stores.redis import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import BACKENDS, CLUSTER, MEMORY, SERVER, Backend, Operator, as_redis
 from tests.support.clusters import Cluster, shared_cluster
-from tests.support.servers import RealServer, shared_server, start_server
+from tests.support.programs import EMBEDDED, binary_named, left_out, others_to_test
+from tests.support.servers import RealServer, other_servers, shared_server, start_server
 
-__all__ = ["shared_cluster", "shared_server", "start_server"]
+__all__ = ["other_servers", "shared_cluster", "shared_server", "start_server"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,9 +36,23 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
+    # Which server is on the PATH is the machine's affair; the tests mean the same one everywhere.
+    os.environ.setdefault(BINARY_VARIABLE, str(binary_named(EMBEDDED).path))
+
 
 def pytest_report_header() -> str:
-    return f"ledger stores: {MEMORY}, {SERVER}, and a cluster of six such (each started once a worker)"
+    servers = ", ".join((MEMORY, SERVER, *others_to_test()))
+    return f"ledger stores: {servers}, and a cluster of six {SERVER} (each started once a worker)"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    missing = left_out()
+    if not missing:
+        return
+    terminalreporter.section("LEFT OUT: servers that are not on this machine", red=True)
+    for name, reason in missing.items():
+        terminalreporter.write_line(f"every test of a store on {name}: {reason}")
+    terminalreporter.write_line("`scripts/ci-tools` brings them (Debian, as root); continuous integration has them all")
 
 
 @pytest.fixture
@@ -47,9 +64,7 @@ def clock() -> TestClock:
 @pytest.fixture
 def server(shared_server: RealServer) -> RealServer:
     """A real server that holds nothing yet."""
-    with redis.Redis.from_url(shared_server.url) as client:
-        client.flushall()
-    return shared_server
+    return emptied(shared_server)
 
 
 @pytest.fixture
@@ -81,7 +96,16 @@ def storage(backend_name: str, request: pytest.FixtureRequest) -> RealServer | C
     if backend_name == CLUSTER:
         cluster: Cluster = request.getfixturevalue("cluster")
         return cluster
-    server: RealServer = request.getfixturevalue("server")
+    if backend_name == SERVER:
+        server: RealServer = request.getfixturevalue("server")
+        return server
+    start: Callable[[str], RealServer] = request.getfixturevalue("other_servers")
+    return emptied(start(backend_name))
+
+
+def emptied(server: RealServer) -> RealServer:
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
     return server
 
 

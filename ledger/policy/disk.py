@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from pathlib import Path
+from stat import S_ISDIR
 
 from ledger.policy.facts import Kind
 
@@ -19,7 +20,6 @@ class DiskFacts:
 
     def kind(self, path: str) -> Kind | None:
         try:
-            place = Path(path)
-            return Kind.DIRECTORY if place.is_dir() else Kind.FILE if place.exists() else None
+            return Kind.DIRECTORY if S_ISDIR(Path(path).stat().st_mode) else Kind.FILE
         except (OSError, ValueError):
             return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PYPROJECT: Final[dict[str, Any]] = tomllib.loads(text_of("pyproject.toml"))
 PROJECT: Final[dict[str, Any]] = PYPROJECT["project"]
-LOCKS: Final = ("requirements/build.txt", "requirements/dev.txt", "requirements/runtime.txt")
+LOCKS: Final = ("requirements/build.txt", "requirements/ci.txt", "requirements/dev.txt", "requirements/runtime.txt")
 
 # Names to import that differ from the distribution's.
 IMPORTED_AS: Final = {
@@ -116,9 +116,10 @@ def test_the_smaller_locks_say_what_the_lock_of_development_says(lock: str) -> N
         ("requirements/runtime.txt", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["embedded"]]),
         ("requirements/build.txt", PYPROJECT["build-system"]["requires"]),
         ("requirements/build.txt", PYPROJECT["dependency-groups"]["build"]),
+        ("requirements/ci.txt", PYPROJECT["dependency-groups"]["ci"]),
         ("requirements/dev.txt", [line for line in PYPROJECT["dependency-groups"]["dev"] if isinstance(line, str)]),
     ],
-    ids=["runtime", "backend", "build", "dev"],
+    ids=["runtime", "backend", "build", "ci", "dev"],
 )
 def test_a_lock_holds_what_is_declared_in_a_version_that_is_declared(lock: str, declared: list[str]) -> None:
     locked = pins(lock)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from ledger.stores.embedded.folder import DataFolder
+from tests.support.processes import environment_without_settings
 from tests.support.waiting import wait_until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -36,7 +37,7 @@ class Process:
     """A Python process in a session of its own, whose output is read as it comes."""
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
-        ours = {name: value for name, value in os.environ.items() if not name.startswith("PERMISSION_LEDGER_")}
+        ours = environment_without_settings()
         self._process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,

@@ -14,7 +14,8 @@ from ledger.stores.opening import open_store
 from ledger.stores.port import START, Answer, Append, Appended, Due, Entry, Position, Store, StreamKey
 from ledger.stores.redis import RedisStore
 from tests.support.clusters import Cluster
-from tests.support.servers import EMBEDDED, RealServer, binary_named
+from tests.support.programs import EMBEDDED, binary_named, others_to_test
+from tests.support.servers import RealServer
 
 PARTITION_COUNT: Final = 8
 """Few, so that calls that go to all partitions stay cheap."""
@@ -22,7 +23,7 @@ PARTITION_COUNT: Final = 8
 MEMORY: Final = "memory"
 SERVER: Final = str(binary_named(EMBEDDED)).replace(" ", "-")
 CLUSTER: Final = "cluster"
-BACKENDS: Final = (MEMORY, SERVER, pytest.param(CLUSTER, marks=pytest.mark.cluster))
+BACKENDS: Final = (MEMORY, SERVER, *others_to_test(), pytest.param(CLUSTER, marks=pytest.mark.cluster))
 
 SESSION: Final = StreamKey("session", "ses_1")
 PROJECT: Final = StreamKey("project", "shop")

@@ -22,7 +22,7 @@ from redis.crc import key_slot
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
-from tests.support.servers import EMBEDDED, binary_named
+from tests.support.programs import EMBEDDED, binary_named
 from tests.support.waiting import wait_until
 
 HOST: Final = "127.0.0.1"

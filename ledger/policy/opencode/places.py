@@ -91,7 +91,7 @@ class Places(msgspec.Struct, frozen=True):
 def worktree_of(directory: str, facts: FileFacts) -> str:
     """The root of the repository that holds a directory; the directory itself where none is known."""
     folder = posixpath.normpath(directory)
-    while folder != _ROOT:
+    while folder not in (_ROOT, _NOWHERE):
         if facts.kind(posixpath.join(folder, _REPOSITORY)) is not None:
             return folder
         folder = posixpath.dirname(folder)

@@ -1,0 +1,122 @@
+"""A policy that remembers how it judged: an agent runs `git status` many times, and each judging reads the line anew.
+
+An evaluation depends on the policy, the call, the grants and the facts about files that were looked up for it, and on
+nothing else. The first three are the key under which it is remembered; the facts are asked again each time, and a
+single one that is different now makes it count no more. So what is remembered is always what judging would say.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ledger.policy.checking import with_facts
+from ledger.policy.facts import FileFacts, Kind
+from ledger.policy.model import Call, Evaluation, Grant, Part, Policy, PolicySource
+
+EVALUATIONS_COUNT: Final = 512
+"""Evaluations that one policy remembers; the one not asked for the longest time goes first."""
+
+KEY_BYTES: Final = 8 * 1024
+"""A call with its grants that takes more is judged every time."""
+
+FACTS_COUNT: Final = 32
+"""An evaluation that rests on more facts is made every time; asking them all again would not be faster."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+_Asked = dict[tuple[str, str], str | Kind | None]
+
+
+class _Witness:
+    """Facts about files as one judging sees them: each is asked for once, and kept with its answer in `asked`."""
+
+    def __init__(self, facts: FileFacts) -> None:
+        self._facts = facts
+        self.asked: _Asked = {}
+
+    def resolve(self, path: str) -> str:
+        answer: Any = self._once("resolve", path)
+        return str(answer)
+
+    def kind(self, path: str) -> Kind | None:
+        answer: Any = self._once("kind", path)
+        return None if answer is None else Kind(answer)
+
+    def _once(self, question: str, path: str) -> str | Kind | None:
+        if (question, path) not in self.asked:
+            self.asked[question, path] = self._ask(question, path)
+        return self.asked[question, path]
+
+    def _ask(self, question: str, path: str) -> str | Kind | None:
+        return self._facts.kind(path) if question == "kind" else self._facts.resolve(path)
+
+    def confirms(self, asked: _Asked) -> bool:
+        """Whether every answer is the same now."""
+        return all(self._ask(question, path) == answer for (question, path), answer in asked.items())
+
+
+class _Known(NamedTuple):
+    evaluation: Evaluation
+    asked: _Asked
+
+
+class RememberingPolicy:
+    """Judges as `policy` does, with these facts where its dialect asks for any.
+
+    For one thread. The input of a call must be what JSON gives: the key is made of its JSON.
+    """
+
+    def __init__(self, policy: Policy, facts: FileFacts) -> None:
+        self._witness = _Witness(facts)
+        self._policy = with_facts(policy, self._witness)
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+
+    @property
+    def source(self) -> PolicySource:
+        return self._policy.source
+
+    @property
+    def compat(self) -> Any:
+        """What grants may lift (`opencode`); None where the dialect has no such setting."""
+        return getattr(self._policy, "compat", self.source.options.get("compat"))
+
+    def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        """As the policy's own; the same object again while nothing that it rests on has changed."""
+        key = _key_of(call, grants)
+        known = self._known.get(key)
+        if known is not None and (not known.asked or self._witness.confirms(known.asked)):
+            self._known.move_to_end(key)
+            return known.evaluation
+        self._witness.asked = {}
+        evaluation = self._policy.evaluate(call, grants)
+        self._remember(key, _Known(evaluation, self._witness.asked))
+        return evaluation
+
+    def _remember(self, key: bytes, known: _Known) -> None:
+        if not 0 < len(key) <= KEY_BYTES or len(known.asked) > FACTS_COUNT:
+            self._known.pop(key, None)
+            return
+        self._known[key] = known
+        self._known.move_to_end(key)
+        if len(self._known) > EVALUATIONS_COUNT:
+            self._known.popitem(last=False)
+
+    def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
+        self._witness.asked = {}
+        return self._policy.lifts(grant, permission, part)
+
+    def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        self._witness.asked = {}
+        return self._policy.disabled(tools)
+
+
+def _key_of(call: Call, grants: Sequence[Grant]) -> bytes:
+    """Different for different calls and grants; empty for what has no JSON, which is judged every time."""
+    try:
+        return _encode((call, grants))
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return b""
