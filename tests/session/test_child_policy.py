@@ -116,7 +116,7 @@ async def test_attaching_to_a_child_changes_nothing(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("dialect", ["claude", "codelia"])
 async def test_in_the_deny_first_dialects_the_parents_denies_go_on(ledger: Ledger, dialect: str) -> None:
-    rules = {
+    rules: dict[str, Any] = {
         "claude": (
             {"permissions": {"allow": ["Bash(make:*)"], "deny": ["Bash(rm:*)"]}},
             {"permissions": {"allow": ["Bash"]}},
