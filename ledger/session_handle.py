@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ledger.asking_tools import ToolCalls, ToolRequest, tool_requests
+from ledger.asking_tools import ToolCalls, ToolRequest, as_asked, tool_requests
 from ledger.connection import Connection
 from ledger.durations import check_duration_ms
 from ledger.errors import InDoubtError, StoreError
@@ -119,7 +119,7 @@ class Session(ToolCalls):
         error = result.error()
         if error is not None:
             raise error
-        return result
+        return await self.remember(result)
 
     async def submit(
         self,
@@ -178,7 +178,8 @@ class Session(ToolCalls):
             await self.before_asking()
         state = await self._folded()
         where = state.cwd if cwd is None else cwd
-        return tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
+        found = tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
+        return as_asked(found, state)
 
     async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try again when another process has changed the session's rules or clients; by then this one has read them."""
