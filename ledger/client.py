@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
+from ledger.child_policy import child_source, orphan_source
 from ledger.durations import check_duration_ms
 from ledger.errors import InputError, StoreError, UnknownGrantError, UnknownRequestError, UnknownSessionError
 from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeReject, Presence, Settings, WhenAbandoned
@@ -187,25 +188,36 @@ class Ledger:
         """Open a session, or attach to it; what is not given stays as it is.
 
         `rules` are rules (`{permission, pattern, action}`) or a configuration in the dialect's own form; `policy` is
-        the same with layers. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
+        the same with layers. A new session with a `parent` and without rules or options of its own has its parent's
+        rules; with its own, it still has what its dialect hands on (`ledger.child_policy`). Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
         """
         check_id(session_id, "session id")
         source = policy or _policy_source(rules, dialect, options)
-        policy_digest = "" if source is None else self._check_policy(source)
         handle = Session(self, session_id)
         state = await handle.state()
+        if parent is not None:
+            check_id(parent, "parent session id")
+        is_new = state.opened_ms is None
+        parent_id = parent if is_new else state.parent
+        plain = PolicySource(dialect=dialect, options=dict(options or {}))
+        if parent_id is not None and (is_new or source is not None):
+            own = source or (None if options is None else plain)
+            source = await self._of_child(own, plain, parent_id, agent)
+        elif is_new:
+            source = source or plain
+        policy_digest = "" if source is None else self._check_policy(source)
         command = Open(
             actor=self.actor(actor, "agent"),
             project=None if project is None else check_id(project, "project id"),
             agent=None if agent is None else check_name(agent, "agent"),
-            parent=None if parent is None else check_id(parent, "parent session id"),
+            parent=parent,
             cwd=cwd,
-            policy=source or (None if state.opened_ms else PolicySource(dialect=dialect, options=dict(options or {}))),
+            policy=source,
             policy_digest=policy_digest,
             policy_source=policy_source,
             settings=_settings(
                 state,
-                dialect,
+                dialect if source is None else source.dialect,
                 timeouts,
                 cascade_reject=cascade_reject,
                 cascade_always=cascade_always,
@@ -214,10 +226,15 @@ class Ledger:
                 when_abandoned=when_abandoned,
             ),
         )
-        if command.policy is not None and not command.policy_digest:
-            command = msgspec.structs.replace(command, policy_digest=self._check_policy(command.policy))
         await handle.stream.submit(command)
         return handle
+
+    async def _of_child(
+        self, own: PolicySource | None, fallback: PolicySource, parent: str, agent: str | None
+    ) -> PolicySource:
+        """What judges a child session; without rules of its `own` it has its parent's, or those of `fallback`."""
+        policy = (await Session(self, parent).state()).policy
+        return orphan_source(own or fallback) if policy is None else child_source(policy, own, agent)
 
     async def attach(self, session_id: str) -> Session:
         """A session that is there already. Raises UnknownSessionError."""

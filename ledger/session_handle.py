@@ -45,6 +45,7 @@ from ledger.session.commands import (
     Revoke,
     TakeLock,
 )
+from ledger.session.decision import require_readable
 from ledger.session.state import SessionState, Settled
 from ledger.session.verdicts import lifts_denies
 from ledger.stream import Stream
@@ -268,19 +269,27 @@ class Session(ToolCalls):
         )
 
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
-        """Return when the request is settled, or after `timeout` seconds with where it stands then."""
+        """Return when the request is settled, or after `timeout` seconds with where it stands then.
+
+        Raises NewerSchemaError when something happens in the session that this version cannot understand: it may concern
+        the request.
+        """
         try:
             async with asyncio.timeout(timeout):
                 await self._streams.watch(self._stream)
                 while True:
-                    result = result_of(await self._patient_state(), request_id)
+                    state = await self._patient_state()
+                    require_readable(state)
+                    result = result_of(state, request_id)
                     if result.outcome == "allowed":
                         result = await patiently(partial(self._safe, result))
                     if result.outcome is not None:
                         return result
                     await self._waiters.until_changed(request_id, result.request.deadline_ms)
         except TimeoutError:
-            result = result_of(await self._folded(), request_id)
+            state = await self._folded()
+            require_readable(state)
+            result = result_of(state, request_id)
         if result.outcome == "allowed":
             # Time ran out while it was made sure that the allow lasts: it does not count until that is known.
             result = await self._safe(result)
