@@ -16,7 +16,7 @@ from ledger.limits import EVENT_BYTES
 SCHEMA_VERSION: Final = 1
 
 
-class Envelope(msgspec.Struct, frozen=True):
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     """What every entry carries besides the fact itself."""
 
     v: int

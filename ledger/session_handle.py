@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 RECHECKS_MAX = 16
@@ -159,7 +160,7 @@ class Session(ToolCalls):
     async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
         if self.before_asking is not None:
             await self.before_asking()
-        result = await self._by_current_rules(lambda: self._ask(request_id, question, who))
+        result = await self._by_current_rules(self._ask, request_id, question, who)
         return await self._safe(result) if self._ledger.store.confirms else result
 
     async def _safe(self, result: Result) -> Result:
@@ -179,11 +180,11 @@ class Session(ToolCalls):
         where = state.cwd if cwd is None else cwd
         return tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
 
-    async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Try again when another process has changed the session's rules or clients; by then this one has read them."""
         for _ in range(RECHECKS_MAX):
             try:
-                return await attempt()
+                return await attempt(*args, **kwargs)
             except OutdatedRulesError:
                 log.info("the rules or clients of session %s changed meanwhile; once more", self.id)
         raise InDoubtError(f"the rules or clients of session `{self.id}` changed {RECHECKS_MAX} times; try again")
@@ -326,7 +327,7 @@ class Session(ToolCalls):
             client_id=client_id,
             administrator=administrator,
         )
-        done = await self._by_current_rules(lambda: self._answer(command))
+        done = await self._by_current_rules(self._answer, command)
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
         settled = done.state.settled[request_id]
@@ -470,7 +471,7 @@ class Session(ToolCalls):
         presence = Presence(check_id(client_id, "client id"), check_name(name or actor, "client name"))
         await self.renew_lease(presence)
         who = self._ledger.actor(actor, "person")
-        done = await self._by_current_rules(lambda: self._connect(presence, who))
+        done = await self._by_current_rules(self._connect, presence, who)
         return Connection(self, presence, who, pending_of(done.state, is_replay=True))
 
     async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
@@ -578,7 +579,9 @@ class Session(ToolCalls):
         return stream
 
     async def _live(self, state: SessionState) -> Live:
-        inbox = await self._ledger.inbox_presence()
+        inbox = self._ledger.inbox_known()
+        if inbox is None:
+            inbox = await self._ledger.inbox_presence()
         if not state.clients:
             return Live(inbox=inbox, asked_for=frozenset())
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
