@@ -5,19 +5,25 @@ OpenCode and BRUTUS ask about directories outside the project before the command
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from ledger.codelia_config import DIALECT, Remembering
 from ledger.errors import InputError
 from ledger.events import Actor, ToolRef
 from ledger.ids import check_id, new_request_id
 from ledger.limits import PATTERN_COUNT, PATTERN_LENGTH_BYTES
 from ledger.policy.asked import known_tool, permission_of
+from ledger.policy.codelia import confirm_request
 from ledger.policy.model import Call, Evaluation, Policy
 from ledger.requests import check_name, make_question
 from ledger.results import Result
+from ledger.session.state import Request, SessionState
+
+CONFIRM: Final = "confirm"
+"""The member of a request's metadata that holds its dialect's confirm request."""
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +36,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None
     tool_name: str | None = None
     tool_input: Any = None
+    metadata: dict[str, Any] = {}
 
     def arguments(self) -> dict[str, Any]:
         return msgspec.structs.asdict(self)
@@ -60,8 +67,32 @@ def tool_requests(
         cwd=cwd,
         tool_name=tool_name,
         tool_input=call.input,
+        metadata=_confirm(policy, call, evaluation),
     )
     return (*first, own)
+
+
+def as_asked(requests: Iterable[ToolRequest], state: SessionState) -> tuple[ToolRequest, ...]:
+    """The requests, those that the session knows as they were asked: other rules by now are no other request."""
+    return tuple(_as_asked(request, state.find(request.request_id)) for request in requests)
+
+
+def _as_asked(request: ToolRequest, known: Request | None) -> ToolRequest:
+    own = request.tool_name is not None
+    if known is None or (known.tool_name, known.input) != (request.tool_name, request.tool_input):
+        return request
+    patterns = known.patterns if own else request.patterns
+    metadata = {CONFIRM: known.metadata[CONFIRM]} if CONFIRM in known.metadata else {}
+    return msgspec.structs.replace(request, patterns=patterns, always=known.always, metadata=metadata)
+
+
+def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, Any]:
+    """Codelia's confirm request (codelia.md 8), for whoever shows the request; none that is too long to look at."""
+    if policy.source.dialect != DIALECT:
+        return {}
+    confirm = confirm_request(call.tool_name or call.permission, call.input, evaluation)
+    shown = {"title": confirm.title, "message": confirm.message, "danger_level": confirm.danger_level}
+    return {CONFIRM: shown} if _fits(confirm.message) else {}
 
 
 def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str) -> Iterator[ToolRequest]:
@@ -90,6 +121,11 @@ def _shown_patterns(policy: Policy, call: Call, evaluation: Evaluation) -> tuple
     return texts if same else ()
 
 
+def _joined(own: Mapping[str, Any], given: Any) -> Any:
+    """What the caller says comes first; what is no object is left to the check of requests."""
+    return {**own, **given} if isinstance(given, Mapping) else own if given is None else given
+
+
 def _fits(text: str) -> bool:
     return len(text.encode("utf-8", "surrogatepass")) <= PATTERN_LENGTH_BYTES
 
@@ -107,8 +143,10 @@ class Asks(Protocol):
 
     async def submit_tool(self, *args: Any, **more: Any) -> Result: ...
 
+    async def remember(self, result: Result, folder: str | None = None) -> Result: ...
 
-class ToolCalls:
+
+class ToolCalls(Remembering):
     """The part of `Session` that asks about calls of tools."""
 
     async def ask_tool(
@@ -128,7 +166,7 @@ class ToolCalls:
 
         What must be allowed first (directories outside the project) is a request of its own, with an id made of
         `request_id`, and is asked first; the result is that of the call itself. `always` is what the dialect would
-        remember. Raises what `ask` raises.
+        remember, and in dialect `codelia` is written to the project's file (see `remember`). Raises what `ask` raises.
         """
         request_id = new_request_id() if request_id is None else request_id
         while True:
@@ -151,7 +189,7 @@ class ToolCalls:
             if error is not None:
                 raise error
             if result.request_id == request_id:
-                return result
+                return await self.remember(result, cwd)
 
     async def submit_tool(
         self: Asks,
@@ -172,9 +210,8 @@ class ToolCalls:
         """
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
         for request in await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd):
-            result = await self.submit(
-                **request.arguments(), metadata=metadata, tool=tool, agent=agent, parent=parent, actor=actor
-            )
+            arguments = request.arguments() | {"metadata": _joined(request.metadata, metadata)}
+            result = await self.submit(**arguments, tool=tool, agent=agent, parent=parent, actor=actor)
             if not result.allowed:
                 break
         return result

@@ -63,6 +63,11 @@ def new_grant_id() -> str:
     return _ascending.next("grn")
 
 
+def new_id(prefix: str) -> str:
+    """An id of another kind, for example `tok_…`."""
+    return _ascending.next(prefix)
+
+
 class _EventIds:
     """Event ids are unique, not secret: 128 random bits a process and a counter cost a twentieth of a UUID each."""
 

@@ -122,6 +122,14 @@ def check_message(value: str | None, what: str = "message") -> str | None:
     return value
 
 
+def check_tool_input(value: object) -> dict[str, Any]:
+    """The input of a tool, as it comes back from JSON, bounded. Raises InputError."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"the input of a tool must be an object, not {type(value).__name__}")
+    checked: dict[str, Any] = _check_json(dict(value), "tool input")
+    return checked
+
+
 def _utf8(value: str, what: str) -> bytes:
     try:
         return value.encode()

@@ -62,6 +62,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return _ERRORS[self.outcome].code if self.outcome in _ERRORS else None
 
     @property
+    def updated_input(self) -> Any:
+        """What the call is to run with, where a person changed its input; else None."""
+        return self.settled.updated_input if self.settled is not None else None
+
+    @property
     def at(self) -> str:
         return format_time(self.at_ms)
 

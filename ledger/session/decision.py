@@ -32,6 +32,15 @@ def require_open(state: SessionState) -> None:
         raise SessionClosedError(f"session `{state.session_id}` is closed", session=state.session_id)
 
 
+def require_readable(state: SessionState) -> None:
+    """Nothing is decided, and no outcome is acted on, where something happened that this version cannot understand."""
+    if state.newer:
+        raise NewerSchemaError(
+            f"session `{state.session_id}` holds events of a newer version; upgrade this worker",
+            session=state.session_id,
+        )
+
+
 def require_opened(state: SessionState) -> None:
     """What is only noted may come after the end, but never before the beginning."""
     if state.opened_ms is None:

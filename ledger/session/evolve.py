@@ -27,6 +27,7 @@ from ledger.events import (
     SessionClosed,
     SessionOpened,
     Tier,
+    ToolFinished,
 )
 from ledger.grants import Recorded, add_granted, mark_revoked
 from ledger.policy.model import Verdict
@@ -139,6 +140,7 @@ def _replied(state: SessionState, recorded: Recorded, event: Replied) -> Session
         cause=event.cause,
         grants=event.grants,
         granted_patterns=detail.patterns if detail else (),
+        updated_input=detail.input if detail else None,
         granted_to_project=event.scope == "project",
     )
 
@@ -245,7 +247,11 @@ def _newer(state: SessionState, recorded: Recorded, event: NewerEvent) -> Sessio
     return replace(state, newer=True)
 
 
-# Notification, ToolFinished and LogRegressed are facts for readers; no decision depends on them.
+def _tool_finished(state: SessionState, recorded: Recorded, event: ToolFinished) -> SessionState:
+    return state if event.key is None else replace(state, noted=state.noted.insert(event.key, True))
+
+
+# Notification and LogRegressed are facts for readers; no decision depends on them.
 _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     SessionOpened: _opened,
     PolicyChanged: _policy_changed,
@@ -263,5 +269,6 @@ _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     Granted: _granted,
     Revoked: _revoked,
     SessionClosed: _closed,
+    ToolFinished: _tool_finished,
     NewerEvent: _newer,
 }

@@ -70,6 +70,7 @@ class Settled(Value, kw_only=True, frozen=True):
     grants: tuple[str, ...] = ()
     granted_patterns: tuple[str, ...] = ()
     granted_to_project: bool = False
+    updated_input: Any = None
 
 
 class Client(Value, frozen=True):
@@ -111,6 +112,8 @@ class SessionState(Value, kw_only=True, frozen=True):
     clients: HashTrieMap[str, Client] = HashTrieMap()
     lock: str | None = None
     lock_request: LockRequest | None = None
+    noted: HashTrieMap[str, bool] = HashTrieMap()
+    """The keys of what was noted of finished tools."""
 
     @property
     def grants_project(self) -> str:

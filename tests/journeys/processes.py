@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from ledger.stores.embedded.folder import DataFolder
+from tests.support.processes import environment_without_settings
 from tests.support.waiting import wait_until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -36,7 +37,7 @@ class Process:
     """A Python process in a session of its own, whose output is read as it comes."""
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
-        ours = {name: value for name, value in os.environ.items() if not name.startswith("PERMISSION_LEDGER_")}
+        ours = environment_without_settings()
         self._process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,
@@ -115,11 +116,11 @@ class Process:
 class PlayerProcess(Process):
     """A process with a ledger of its own; see `player.py`."""
 
-    def __init__(self, url: str, actor: str) -> None:
+    def __init__(self, url: str, actor: str, environment: dict[str, str] | None = None) -> None:
         self._awaited: dict[int, Future[dict[str, Any]]] = {0: Future()}
         self._count = 0
         self._telling = threading.Lock()
-        super().__init__(["-m", "tests.journeys.player", url, actor])
+        super().__init__(["-m", "tests.journeys.player", url, actor], environment)
 
     def ready(self) -> Self:
         self._awaited[0].result(ANSWER_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from tests.support.processes import environment_without_settings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PROGRAM: Final = (sys.executable, "-m", "workers.cli")
@@ -46,7 +47,7 @@ class CommandLine:
     def __init__(self, url: str, environment: Mapping[str, str] | None = None) -> None:
         self.url = url
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("PERMISSION_LEDGER_")},
+            **environment_without_settings(),
             "PERMISSION_LEDGER_URL": url,
             "PYTHONPATH": str(ROOT),
             "PYTHONWARNINGS": "error",

@@ -10,7 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from ledger.stores.embedded.binary import BINARY_VARIABLE
+
 ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+def environment_without_settings() -> dict[str, str]:
+    """This process's environment without what the ledger is told in it; which server program to start stays."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PERMISSION_LEDGER_")}
+    named = os.environ.get(BINARY_VARIABLE)
+    return ours if named is None else {**ours, BINARY_VARIABLE: named}
 
 
 @contextmanager

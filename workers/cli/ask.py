@@ -148,6 +148,7 @@ async def ask(
             break
         # What had to be allowed first is, so now the call itself; or a grant released it, which may be gone by now.
         result = await submit()
+    result = await session.remember(result, Path.cwd())
     _print(output, result)
     return OF_OUTCOME[result.outcome]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.policy.codelia.confirm import ConfirmRequest
+from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
 from ledger.policy.codelia.edit import remembered
 from ledger.policy.codelia.loader import load_config, load_layers, write_remembered
 from ledger.policy.codelia.policy import CodeliaPolicy
@@ -13,6 +13,7 @@ __all__ = [
     "CodeliaPolicy",
     "ConfirmRequest",
     "RuleObject",
+    "confirm_request",
     "load_config",
     "load_layers",
     "remembered",

@@ -11,8 +11,9 @@ import msgspec
 
 from ledger.policy.codelia.danger import is_dangerous
 from ledger.policy.codelia.match import skills_of
-from ledger.policy.codelia.rule import SHELL, SKILL
+from ledger.policy.codelia.rule import SHELL, SKILL, canonical
 from ledger.policy.codelia.text import normalise
+from ledger.policy.model import Evaluation
 
 PREVIEW_RULES_MAX: Final = 5
 INPUT_CHARS_MAX: Final = 500
@@ -40,6 +41,15 @@ class ConfirmRequest(msgspec.Struct, frozen=True):
     cancel_label: str = "Deny"
     allow_remember: bool = True
     allow_reason: bool = True
+
+
+def confirm_request(tool: str, value: Any, evaluation: Evaluation) -> ConfirmRequest:
+    """What a person is shown for a call of a tool with this input, evaluated."""
+    tool = canonical(tool)
+    command = value.get("command") if tool == SHELL and isinstance(value, Mapping) else None
+    if isinstance(command, str):
+        return confirm_command(command, evaluation.always, evaluation.reason)
+    return confirm_call(tool, value, evaluation.always, evaluation.reason)
 
 
 def confirm_command(command: str, always: Sequence[str], reason: str | None) -> ConfirmRequest:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ledger.policy.codelia.confirm import ConfirmRequest, confirm_call, confirm_command
+from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
 from ledger.policy.codelia.hard import CodeliaCommands
 from ledger.policy.codelia.index import indexed
 from ledger.policy.codelia.judge import Judge, Judged
@@ -86,12 +86,7 @@ class CodeliaPolicy:
     def confirm_request(self, call: Call, grants: Sequence[Grant] = ()) -> ConfirmRequest:
         """What a person is shown for a call that is asked (codelia.md 8). Any call may be given."""
         tool, inputs = _inputs_of(call)
-        evaluation = self.evaluate(call, grants)
-        value = inputs[0] if inputs else call.input
-        command = _command_of(value) if tool == SHELL else None
-        if command is not None:
-            return confirm_command(command, evaluation.always, evaluation.reason)
-        return confirm_call(tool, value, evaluation.always, evaluation.reason)
+        return confirm_request(tool, inputs[0] if inputs else call.input, self.evaluate(call, grants))
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Whether a grant turns a part that was recorded as ask into an allow."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ledger.policy.codelia.judge import Judge
 from ledger.policy.codelia.match import matches_text, matches_tool, skills_of
-from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule
-from ledger.policy.codelia.text import Line, is_cd, words_of
+from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, canonical, granted_rule, skill_name
+from ledger.policy.codelia.text import Line, is_cd, normalise, words_of
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.danger import dangerous_argument, never_allowed
 from ledger.policy.shell.hardened import peeled
@@ -61,6 +62,41 @@ def tool_rules(tool: str, value: Any, judge: Judge) -> tuple[RuleObject, ...]:
         return ()
     known = any(matches_tool(rule, tool, skill) for rule in _allowing(judge))
     return () if known else ({"tool": SKILL, "skill_name": skill},)
+
+
+def remembered_rules(permission: str, entries: Iterable[str]) -> tuple[RuleObject, ...]:
+    """The rules that granted entries of an `always` stand for; an entry that is no rule object has none.
+
+    `cd` is never remembered: where it leads decides, and that is another place each time (codelia.md 8).
+    """
+    rules: list[RuleObject] = []
+    for entry in entries:
+        rule = granted_rule(permission, entry) if entry.startswith("{") else None
+        if rule is None or rule.tool != canonical(permission) or any(is_cd(text) for text in _commands(rule)):
+            continue
+        rules.append(json.loads(entry))
+    return tuple(rules)
+
+
+def _commands(rule: CodeliaRule) -> Iterator[str]:
+    if rule.words is not None:
+        yield " ".join(rule.words)
+    if rule.glob is not None:
+        yield rule.glob
+
+
+def not_allowed_yet(rules: Iterable[RuleObject], allowed: Sequence[CodeliaRule]) -> tuple[RuleObject, ...]:
+    """The rules that no rule of `allowed` makes needless."""
+    return tuple(rule for rule in rules if not any(_covers(other, rule) for other in allowed))
+
+
+def _covers(rule: CodeliaRule, other: RuleObject) -> bool:
+    tool = canonical(other["tool"])
+    if tool != SHELL:
+        return matches_tool(rule, tool, skill_name(other.get("skill_name")))
+    if rule.whole:
+        return rule.tool == SHELL
+    return "command_glob" not in other and matches_text(rule, normalise(other.get("command", "")))
 
 
 def _allowing(judge: Judge) -> Iterator[CodeliaRule]:

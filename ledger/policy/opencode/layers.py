@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -19,6 +20,9 @@ Keys = tuple[str, ...]
 _AGENT_KEYS = ("agent", "mode")
 """Where sections of agents stand; `mode` is the older name, and what it says comes last."""
 
+INHERITED: Final = "parent"
+"""The layer of what a sub-agent's session has from its parent's. It comes last in every order."""
+
 
 def configured_rules(layers: tuple[Layer, ...], options: Options) -> tuple[Rule, ...]:
     """All rules of all layers, lowest first.
@@ -27,10 +31,13 @@ def configured_rules(layers: tuple[Layer, ...], options: Options) -> tuple[Rule,
     stand where their layer stands. A layer that is not trusted is never merged, because merging could replace a
     deny below it. With `defaults` the built-in rules come first, and the one for the program's own output after the
     last configuration, so that rules of a session still come after it. `key-length` sorts the rules of all layers
-    together, as opencode.md's "Last match wins" says. Raises PolicyError.
+    together, as opencode.md's "Last match wins" says; what a child session has from its parent stays last. Raises
+    PolicyError.
     """
     if len(layers) > LAYER_COUNT:
         raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+    inherited = _inherited_rules(layers, options)
+    layers = tuple(layer for layer in layers if layer.name != INHERITED)
     rules: list[Rule] = []
     session = 0
     if options.defaults:
@@ -42,9 +49,14 @@ def configured_rules(layers: tuple[Layer, ...], options: Options) -> tuple[Rule,
     if options.defaults:
         rules += tool_output_rules(folders, rules)
     rules += _layer_rules(layers[len(files) :], agent=options.agent, home=options.home)
-    if len(rules) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are taken")
-    return tuple(sorted(rules, key=_key_length) if options.order == "key-length" else rules)
+    if len(rules) + len(inherited) > RULE_COUNT:
+        raise PolicyError(f"the policy has {len(rules) + len(inherited)} rules; at most {RULE_COUNT} are taken")
+    return (*(sorted(rules, key=_key_length) if options.order == "key-length" else rules), *inherited)
+
+
+def _inherited_rules(layers: Iterable[Layer], options: Options) -> list[Rule]:
+    own = [layer for layer in layers if layer.name == INHERITED]
+    return _layer_rules(own, agent=options.agent, home=options.home)
 
 
 def _layer_rules(layers: Sequence[Layer], *, agent: str | None, home: str | None) -> list[Rule]:

@@ -1,0 +1,69 @@
+"""The rules of a sub-agent's session: never looser than its dialect makes them from those of the parent. Pure.
+
+OpenCode defines them: the denies of the parent's session and its rules for `external_directory` go on, and `todowrite`
+and `task` are denied to a sub-agent that has no rule for them. The other dialects know no such thing; there the parent's
+ask and deny rules go on. The result stands in the child's own stream, so replay needs no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ledger.errors import InputError
+from ledger.policy.model import Layer, PolicySource
+from ledger.policy.opencode import OpenCodePolicy, child_rules
+from ledger.policy.opencode.layers import INHERITED
+
+OPENCODE: Final = "opencode"
+
+
+def child_source(parent: PolicySource, own: PolicySource | None, agent: str | None) -> PolicySource:
+    """What judges a child: its `own` rules, or without any its parent's configuration, and what the parent hands on.
+
+    Layers that both have are judged for the child by the child's agent. Raises InputError when the two speak different
+    dialects, PolicyError for rules that are misshapen.
+    """
+    source = own if own is not None else _as_parents(parent, agent)
+    if source.dialect != parent.dialect:
+        if not parent.layers:
+            return _with_denies(source, ()) if source.dialect == OPENCODE else source
+        raise InputError(
+            f"the parent has rules of dialect `{parent.dialect}`, which rules of dialect `{source.dialect}` cannot hold; "
+            f"give the child rules of `{parent.dialect}`, or none"
+        )
+    source = replace(source, layers=tuple(layer for layer in source.layers if layer.name != INHERITED))
+    lacking = tuple(layer for layer in parent.layers if layer not in source.layers)
+    if source.dialect == OPENCODE:
+        return _with_denies(source, (replace(parent, layers=lacking, options=_bare(parent.options)),))
+    handed_on = tuple(replace(layer, trusted=False) for layer in lacking)
+    return replace(source, layers=(*source.layers, *handed_on))
+
+
+def orphan_source(own: PolicySource) -> PolicySource:
+    """The same for a child whose parent is no session of this ledger, so that nothing is known of its rules."""
+    return _with_denies(own, ()) if own.dialect == OPENCODE else own
+
+
+def _as_parents(parent: PolicySource, agent: str | None) -> PolicySource:
+    """The parent's configuration; rules that were set for its session alone are handed on by `child_rules`."""
+    if parent.dialect != OPENCODE:
+        return parent
+    options = parent.options if agent is None else {**parent.options, "agent": agent}
+    return replace(parent, layers=tuple(layer for layer in parent.layers if not _is_sessions(layer)), options=options)
+
+
+def _is_sessions(layer: Layer) -> bool:
+    return layer.config is None
+
+
+def _with_denies(source: PolicySource, parents: tuple[PolicySource, ...]) -> PolicySource:
+    of_parent = tuple(rule for parent in parents for rule in OpenCodePolicy(parent).rules)
+    rules = child_rules(of_parent, OpenCodePolicy(source).rules)
+    return replace(source, layers=(*source.layers, Layer(INHERITED, rules=rules))) if rules else source
+
+
+def _bare(options: dict[str, Any]) -> dict[str, Any]:
+    """Without the built-in rules, which are the agent's and not the session's."""
+    return {name: value for name, value in options.items() if name != "defaults"}
