@@ -40,6 +40,7 @@ from ledger.stores.port import Store, StreamKey
 from ledger.stream import Stream
 from ledger.streams import Streams
 from ledger.timeouts import Timeouts
+from ledger.tokens import Tokens
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class Ledger:
         self._store: Store | None = None
         self._streams: Streams | None = None
         self._policies: dict[str, Policy] = {}
+        self._tokens: Tokens | None = None
         self._inbox: tuple[float, tuple[Presence, ...]] = (float("-inf"), ())
 
     @classmethod
@@ -266,24 +268,32 @@ class Ledger:
             policy = self._policies[policy_digest] = RememberingPolicy(compile_policy(source), DiskFacts())
         return policy
 
+    @property
+    def tokens(self) -> Tokens:
+        """The access tokens of the gateway."""
+        if self._tokens is None:
+            self._tokens = Tokens(self)
+        return self._tokens
+
     # --- requests anywhere ------------------------------------------------------------------------------------------
 
     async def pending(self, session_id: str | None = None) -> list[Pending]:
         """What waits for a person, nearest deadline first; those that never expire come last."""
         if session_id is not None:
             return await (await self.attach(session_id)).pending()
-        states = await self._pending_states()
+        states = await self.pending_states()
         found = [one for state in states for one in pending_of(state)]
         return sorted(found, key=lambda one: (one.request.deadline_ms is None, one.request.deadline_ms or 0))
 
-    async def _pending_states(self) -> list[SessionState]:
+    async def pending_states(self) -> list[SessionState]:
+        """The sessions in which something is pending, as they stand on the server now."""
         due = await self.store.due(None, PENDING_SESSIONS_MAX)
         handles = [Session(self, session_id) for session_id, _ in due]
         return list(await asyncio.gather(*(handle.state() for handle in handles)))
 
     async def sessions_of(self, request_id: str) -> list[str]:
         """The sessions that know this request id; those with something pending are looked at first, then all."""
-        found = [state.session_id for state in await self._pending_states() if state.find(request_id)]
+        found = [state.session_id for state in await self.pending_states() if state.find(request_id)]
         if found:
             return found
         everywhere = self.sessions()
@@ -317,9 +327,21 @@ class Ledger:
 
     async def release_in_project(self, project: str) -> None:
         """Release what a project's new grants allow in all its sessions that want it (`cascade_always`)."""
-        for state in await self._pending_states():
+        for state in await self.pending_states():
             if state.project == project and state.settings.cascade_always == "project":
                 await Session(self, state.session_id).release()
+
+    async def approved_anywhere(self) -> list[Approved]:
+        """The grants in force in all projects and sessions, in the order in which they were made."""
+        found: list[Approved] = []
+        async for key in self.store.streams():
+            if key.kind == "project":
+                found += await self.approved_in_project(key.id)
+            elif key.kind == "session":
+                state = await self.streams.session(key.id).refresh()
+                own = in_force(state.grants, self.store.clock.now_ms())
+                found += [Approved(grant=grant, session=key.id, project=state.project) for grant in own]
+        return sorted(found, key=lambda one: (one.grant.at_ms, one.grant.grant_id))
 
     # --- a project's grants -----------------------------------------------------------------------------------------
 
@@ -337,12 +359,16 @@ class Ledger:
         *,
         expires_in_ms: int | None = None,
         reason: str | None = None,
+        grant_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Approved:
-        """A standing allow for all sessions of a project, also those to come."""
+        """A standing allow for all sessions of a project, also those to come.
+
+        `grant_id` is given where the same call may come twice: an id that is known makes nothing.
+        """
         command = GrantInProject(
             actor=self.actor(actor, "person"),
-            grant_id=new_grant_id(),
+            grant_id=new_grant_id() if grant_id is None else check_id(grant_id, "grant id"),
             permission=check_name(permission, "permission"),
             pattern=make_question("grant", [pattern]).call.patterns[0],
             expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
@@ -356,7 +382,7 @@ class Ledger:
 
     async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> StreamKey:
         """End a grant, wherever it stands; gives the stream. Raises UnknownGrantError."""
-        key = await self._stream_of_grant(check_id(grant_id, "grant id"))
+        key = await self.stream_of_grant(check_id(grant_id, "grant id"))
         if key.kind == "session":
             await Session(self, key.id).revoke(grant_id, reason=reason, actor=actor)
         else:
@@ -368,8 +394,9 @@ class Ledger:
             await stream.make_safe()
         return key
 
-    async def _stream_of_grant(self, grant_id: str) -> StreamKey:
-        keys = [key async for key in self.store.streams()]
+    async def stream_of_grant(self, grant_id: str) -> StreamKey:
+        """Where a grant stands, revoked ones included. Raises UnknownGrantError."""
+        keys = [key async for key in self.store.streams() if key.kind in ("session", "project")]
         # Projects first: there are few of them, and most grants stand there.
         for key in sorted(keys, key=lambda key: key.kind != "project"):
             stream: Stream[Any] = (
@@ -387,7 +414,7 @@ class Ledger:
         await self.store.renew_lease(None, presence, LEASE_MS)
         self._inbox = (float("-inf"), ())
         replayed: list[Pending] = []
-        for state in await self._pending_states():
+        for state in await self.pending_states():
             if state.closed_ms is None:
                 replayed += (await Session(self, state.session_id).connect(client_id, actor=actor)).replayed
         return sorted(replayed, key=lambda one: (one.request.asked_ms, one.session, one.request.version))
@@ -399,16 +426,23 @@ class Ledger:
     async def disconnect_inbox(self, client_id: str, *, actor: str) -> None:
         await self.store.drop_lease(None, client_id)
         self._inbox = (float("-inf"), ())
-        for state in await self._pending_states():
+        for state in await self.pending_states():
             if client_id in state.clients:
                 await Session(self, state.session_id).disconnect(client_id, actor=actor)
 
     async def inbox_presence(self) -> tuple[Presence, ...]:
         """Who has the inbox open, as of at most a second ago."""
-        now = asyncio.get_running_loop().time()
-        if now - self._inbox[0] > INBOX_FRESH_SECONDS or self._clock is not None:
-            self._inbox = (now, await self.store.leases(None))
-        return self._inbox[1]
+        known = self.inbox_known()
+        if known is None:
+            now = asyncio.get_running_loop().time()
+            known = await self.store.leases(None)
+            self._inbox = (now, known)
+        return known
+
+    def inbox_known(self) -> tuple[Presence, ...] | None:
+        """As `inbox_presence`, without asking the server; None where it must be asked."""
+        is_fresh = asyncio.get_running_loop().time() - self._inbox[0] <= INBOX_FRESH_SECONDS
+        return self._inbox[1] if is_fresh and self._clock is None else None
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,9 +15,20 @@ from ledger.events import Actor, Event, Value
 from ledger.limits import EVENT_BYTES
 
 SCHEMA_VERSION: Final = 1
+"""The newest schema that this version reads. It reads all before it, too."""
+
+FIRST_SCHEMA: Final = 1
+
+SCHEMA_OF: Final[Mapping[type, int]] = {}
+"""The schema of each event type that the first one does not have.
+
+An event is written as the schema that brought its type and not as the newest, so that during an upgrade workers of the
+version before are kept from those sessions only in which something new has happened. What a reader must not pass over
+is therefore a type of its own (`docs/guides/upgrade.md`).
+"""
 
 
-class Envelope(msgspec.Struct, frozen=True):
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     """What every entry carries besides the fact itself."""
 
     v: int
@@ -64,7 +76,7 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
     """The payload of one entry. Raises InputError when it is larger than an event may be, or could not be read again."""
     try:
-        payload = _encoder.encode(Envelope(SCHEMA_VERSION, event_id, prev, actor, event))
+        payload = _encoder.encode(Envelope(_schema_of(event), event_id, prev, actor, event))
         # One value of a wrong type would make the whole stream unreadable for ever; the check costs a microsecond.
         _decoder.decode(payload)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -80,9 +92,13 @@ def decode(payload: bytes) -> Envelope | Decoded:
         envelope = _decoder.decode(payload)
     except _UNREADABLE as error:
         return _decode_newer(payload, error)
-    if envelope.v != SCHEMA_VERSION:
-        return _decode_newer(payload, None)
-    return envelope
+    if _schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION:
+        return envelope
+    return _decode_newer(payload, None)
+
+
+def _schema_of(event: Event) -> int:
+    return SCHEMA_OF.get(type(event), FIRST_SCHEMA)
 
 
 def _decode_newer(payload: bytes, cause: Exception | None) -> Decoded:
@@ -91,7 +107,7 @@ def _decode_newer(payload: bytes, cause: Exception | None) -> Decoded:
     except _UNREADABLE as error:
         raise DamageError(f"an entry is not an event of this ledger: {error}") from error
     if raw.v <= SCHEMA_VERSION:
-        why = cause or "there is no such schema"
+        why = cause or "it had no such type"
         raise DamageError(f"an entry claims schema {raw.v} but is not an event of it: {why}") from cause
     tag = raw.event.get("type")
     return Decoded(raw.v, raw.id, raw.prev, raw.actor, NewerEvent(schema=raw.v, event_type=str(tag), body=raw.event))

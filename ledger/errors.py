@@ -18,6 +18,8 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 ├── UnknownGrantError            no such grant                                                 UNKNOWN_GRANT
 ├── SessionClosedError           the session takes no more commands                            SESSION_CLOSED
 ├── UnknownSessionError          no such session                                               UNKNOWN_SESSION
+├── UnknownTokenError            no such access token                                          UNKNOWN_TOKEN
+├── UnauthorizedError            nobody we know: no token, a wrong one, one that has ended      UNAUTHORIZED
 ├── StoreError                   the ledger cannot be reached, or answers wrongly              UNREACHABLE
 │   ├── InDoubtError             a write was sent and no answer came; never an allow           IN_DOUBT
 │   └── SetupError               wrong partition count, evicting policy, old server …          SETUP
@@ -177,6 +179,18 @@ class UnknownSessionError(LedgerError):
     """No session has this id."""
 
     code = "UNKNOWN_SESSION"
+
+
+class UnknownTokenError(LedgerError):
+    """No access token has this id, or it is used up."""
+
+    code = "UNKNOWN_TOKEN"
+
+
+class UnauthorizedError(LedgerError):
+    """Whoever asks is nobody we know."""
+
+    code = "UNAUTHORIZED"
 
 
 class StoreError(LedgerError):

@@ -20,6 +20,8 @@ from ledger.policy.model import Evaluation, PolicySource, Verdict
 ReplyKind = Literal["once", "session", "always", "reject"]
 Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
 Scope = Literal["session", "project"]
+Role = Literal["agent", "approver", "auditor", "admin"]
+TokenUse = Literal["bearer", "browser", "sign_in"]
 Tier = Literal["attended", "unattended"]
 CancelCause = Literal["asker_gave_up", "asker_died", "withdrawn", "session_closed"]
 CascadeReject = Literal["session", "siblings", "none"]
@@ -178,8 +180,11 @@ class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
 
 
 class RepliedDetail(Value, frozen=True):
+    """`input` is what a person made of the tool's input: the call may run with that, and not as it was asked."""
+
     message: str | None = None
     patterns: tuple[str, ...] = ()
+    input: Any = None
 
 
 class Replied(Value, tag="replied", kw_only=True, frozen=True):
@@ -300,13 +305,17 @@ class ToolFinishedDetail(Value, frozen=True):
 
 
 class ToolFinished(Value, tag="tool_finished", kw_only=True, frozen=True):
-    """What really ran after a request was allowed; `as_asked` says whether it was what had been asked."""
+    """What really ran after a request was allowed; `as_asked` says whether it was what had been asked.
+
+    `key` is given where the same may be noted twice: the second time makes nothing.
+    """
 
     request_id: str | None = None
     call_id: str | None = None
     ok: bool = True
     as_asked: bool | None = None
     digest: str | None = None
+    key: str | None = None
     detail: ToolFinishedDetail | None = None
 
 
@@ -318,6 +327,36 @@ class LogRegressed(Value, tag="log_regressed", kw_only=True, frozen=True):
 
 
 class SessionClosed(Value, tag="session_closed", kw_only=True, frozen=True):
+    detail: ReasonDetail | None = None
+
+
+class TokenCreated(Value, tag="token_created", kw_only=True, frozen=True):
+    """Somebody may act over the gateway. `digest` is the SHA-256 of the secret, which is kept nowhere.
+
+    No projects and no sessions named is all of them. A `sign_in` token is good for one browser token; `made_from` is
+    the token that a browser token stands for, and ends with. `brings_rules`: an agent's own rules count.
+    """
+
+    token_id: str
+    name: str
+    role: Role
+    digest: str
+    use: TokenUse = "bearer"
+    projects: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    brings_rules: bool = False
+    expires_in_ms: int | None = None
+    made_from: str | None = None
+
+
+class TokenRedeemed(Value, tag="token_redeemed", kw_only=True, frozen=True):
+    """A sign-in token was used: it is good for nothing more."""
+
+    token_id: str
+
+
+class TokenRevoked(Value, tag="token_revoked", kw_only=True, frozen=True):
+    token_id: str
     detail: ReasonDetail | None = None
 
 
@@ -341,6 +380,9 @@ Event = (
     | ToolFinished
     | LogRegressed
     | SessionClosed
+    | TokenCreated
+    | TokenRedeemed
+    | TokenRevoked
 )
 
 

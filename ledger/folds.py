@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ledger.access import AccessState, decide_access, evolve_access
 from ledger.events import Asked, Event, LogRegressed
 from ledger.grants import Recorded
 from ledger.limits import LEASE_MS
@@ -25,8 +26,7 @@ class SessionFold:
     def initial(self, key: StreamKey) -> SessionState:
         return SessionState(session_id=key.id)
 
-    def evolve(self, state: SessionState, recorded: Recorded) -> SessionState:
-        return evolve(state, recorded)
+    evolve = staticmethod(evolve)
 
     def decide(self, state: SessionState, command: Any, now_ms: int) -> Plan:
         if isinstance(command, Regression):
@@ -110,6 +110,33 @@ class ProjectFold:
         return True
 
     def due_hint(self, before: ProjectState, after: ProjectState, after_ms: int) -> Due | str | None:
+        return None
+
+
+class AccessFold:
+    """The access stream: tokens only. They end by themselves, so nothing is ever due."""
+
+    def initial(self, key: StreamKey) -> AccessState:
+        return AccessState(access_id=key.id)
+
+    def evolve(self, state: AccessState, recorded: Recorded) -> AccessState:
+        return evolve_access(state, recorded)
+
+    def decide(self, state: AccessState, command: Any, now_ms: int) -> Plan:
+        if isinstance(command, Regression):
+            return _regressed(command)
+        return Plan(decide_access(state, command, now_ms), command.actor)
+
+    async def settle(self, state: AccessState, now_ms: int) -> Plan:
+        return NOTHING
+
+    def next_due_ms(self, state: AccessState) -> int | None:
+        return None
+
+    def keeps_due(self, event: Event) -> bool:
+        return True
+
+    def due_hint(self, before: AccessState, after: AccessState, after_ms: int) -> Due | str | None:
         return None
 
 

@@ -27,7 +27,7 @@ from ledger.limits import (
 from ledger.policy.model import Call
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an agent asks, checked. `digest` is the SHA-256 over all of it but the ids of agent and parent."""
 
     call: Call
@@ -120,6 +120,14 @@ def check_message(value: str | None, what: str = "message") -> str | None:
     if size > MESSAGE_BYTES:
         raise InputError(f"the {what} takes {size} bytes; at most {MESSAGE_BYTES} are taken")
     return value
+
+
+def check_tool_input(value: object) -> dict[str, Any]:
+    """The input of a tool, as it comes back from JSON, bounded. Raises InputError."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"the input of a tool must be an object, not {type(value).__name__}")
+    checked: dict[str, Any] = _check_json(dict(value), "tool input")
+    return checked
 
 
 def _utf8(value: str, what: str) -> bytes:

@@ -31,7 +31,7 @@ _ERRORS: dict[str, type[RefusalError]] = {
 }
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a request stands. `outcome` None is pending; `at_ms` is when it was settled, else when it was asked."""
 
     session: str
@@ -60,6 +60,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def code(self) -> str | None:
         """The code of the error that a refused ask raises."""
         return _ERRORS[self.outcome].code if self.outcome in _ERRORS else None
+
+    @property
+    def updated_input(self) -> Any:
+        """What the call is to run with, where a person changed its input; else None."""
+        return self.settled.updated_input if self.settled is not None else None
 
     @property
     def at(self) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from ledger.plugins import opinions_of
 from ledger.policy.model import Policy, PolicySource
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
 from ledger.replies import parse_answer
-from ledger.requests import Question, check_message, check_name, make_question
+from ledger.requests import Question, check_message, check_name, check_tool_input, make_question
 from ledger.results import Approved, Pending, Result, pending_of, result_of
 from ledger.safe import AWAY_SECONDS, patiently, safe_result
 from ledger.session.commands import (
@@ -45,6 +45,7 @@ from ledger.session.commands import (
     Revoke,
     TakeLock,
 )
+from ledger.session.decision import require_readable
 from ledger.session.state import SessionState, Settled
 from ledger.session.verdicts import lifts_denies
 from ledger.stream import Stream
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 RECHECKS_MAX = 16
@@ -159,7 +161,7 @@ class Session(ToolCalls):
     async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
         if self.before_asking is not None:
             await self.before_asking()
-        result = await self._by_current_rules(lambda: self._ask(request_id, question, who))
+        result = await self._by_current_rules(self._ask, request_id, question, who)
         return await self._safe(result) if self._ledger.store.confirms else result
 
     async def _safe(self, result: Result) -> Result:
@@ -180,11 +182,11 @@ class Session(ToolCalls):
         found = tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
         return as_asked(found, state)
 
-    async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Try again when another process has changed the session's rules or clients; by then this one has read them."""
         for _ in range(RECHECKS_MAX):
             try:
-                return await attempt()
+                return await attempt(*args, **kwargs)
             except OutdatedRulesError:
                 log.info("the rules or clients of session %s changed meanwhile; once more", self.id)
         raise InDoubtError(f"the rules or clients of session `{self.id}` changed {RECHECKS_MAX} times; try again")
@@ -268,19 +270,27 @@ class Session(ToolCalls):
         )
 
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
-        """Return when the request is settled, or after `timeout` seconds with where it stands then."""
+        """Return when the request is settled, or after `timeout` seconds with where it stands then.
+
+        Raises NewerSchemaError when something happens in the session that this version cannot understand: it may concern
+        the request.
+        """
         try:
             async with asyncio.timeout(timeout):
                 await self._streams.watch(self._stream)
                 while True:
-                    result = result_of(await self._patient_state(), request_id)
+                    state = await self._patient_state()
+                    require_readable(state)
+                    result = result_of(state, request_id)
                     if result.outcome == "allowed":
                         result = await patiently(partial(self._safe, result))
                     if result.outcome is not None:
                         return result
                     await self._waiters.until_changed(request_id, result.request.deadline_ms)
         except TimeoutError:
-            result = result_of(await self._folded(), request_id)
+            state = await self._folded()
+            require_readable(state)
+            result = result_of(state, request_id)
         if result.outcome == "allowed":
             # Time ran out while it was made sure that the allow lasts: it does not count until that is known.
             result = await self._safe(result)
@@ -307,11 +317,12 @@ class Session(ToolCalls):
         digest: str | None = None,
         client_id: str | None = None,
         administrator: bool = False,
+        updated_input: Mapping[str, Any] | None = None,
     ) -> Result:
         """Answer a request; the same answer again succeeds and writes nothing.
 
         `reply` is `once`, `session`, `always` or `reject`, a name that BetCode has for one of them, or Codelia's
-        `{ok, remember, reason}`.
+        `{ok, remember, reason}`. `updated_input` (with `once`) is what the call may run with instead.
         Raises InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
         StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown).
         """
@@ -326,8 +337,9 @@ class Session(ToolCalls):
             digest=digest,
             client_id=client_id,
             administrator=administrator,
+            updated_input=None if updated_input is None else check_tool_input(updated_input),
         )
-        done = await self._by_current_rules(lambda: self._answer(command))
+        done = await self._by_current_rules(self._answer, command)
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
         settled = done.state.settled[request_id]
@@ -421,12 +433,13 @@ class Session(ToolCalls):
         *,
         expires_in_ms: int | None = None,
         reason: str | None = None,
+        grant_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Approved:
-        """A standing allow for this session. Pattern `*` is the whole tool."""
+        """A standing allow for this session. Pattern `*` is the whole tool. An id that is known makes nothing."""
         command = MakeGrant(
             actor=self._ledger.actor(actor, "person"),
-            grant_id=new_grant_id(),
+            grant_id=new_grant_id() if grant_id is None else check_id(grant_id, "grant id"),
             permission=check_name(permission, "permission"),
             pattern=make_question("grant", [pattern]).call.patterns[0],
             expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
@@ -463,15 +476,18 @@ class Session(ToolCalls):
 
     # --- presence and the input lock --------------------------------------------------------------------------------
 
-    async def connect(self, client_id: str, *, actor: str, name: str | None = None) -> Connection:
+    async def connect(self, client_id: str, *, actor: Actor | str, name: str | None = None) -> Connection:
         """A person's client has this session open: what is pending is replayed to it in order of asking.
 
         Use it as `async with await session.connect(…) as connection`; the lease is renewed until the block ends.
         """
-        presence = Presence(check_id(client_id, "client id"), check_name(name or actor, "client name"))
+        presence = Presence(
+            check_id(client_id, "client id"),
+            check_name(name or (actor if isinstance(actor, str) else actor.name), "client name"),
+        )
         await self.renew_lease(presence)
         who = self._ledger.actor(actor, "person")
-        done = await self._by_current_rules(lambda: self._connect(presence, who))
+        done = await self._by_current_rules(self._connect, presence, who)
         return Connection(self, presence, who, pending_of(done.state, is_replay=True))
 
     async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
@@ -527,20 +543,26 @@ class Session(ToolCalls):
         call_id: str | None = None,
         ok: bool = True,
         ran: Question | None = None,
+        tool_input: Mapping[str, Any] | None = None,
         title: str | None = None,
         output: str | None = None,
+        key: str | None = None,
         actor: Actor | str | None = None,
     ) -> None:
-        """Record what really ran; `ran` tells whether it was what had been asked."""
+        """Record what really ran; `ran`, or `tool_input`, tells whether it was what had been asked.
+
+        The same `key` again notes nothing more.
+        """
         command = NoteToolFinished(
             actor=self._ledger.actor(actor, "agent"),
             request_id=request_id,
             call_id=None if call_id is None else check_id(call_id, "call id"),
             ok=ok,
             digest=ran.digest if ran else None,
-            input=ran.call.input if ran else None,
+            input=ran.call.input if ran else None if tool_input is None else check_tool_input(tool_input),
             title=check_message(title, "title"),
             output=check_message(output, "output"),
+            key=None if key is None else check_id(key, "key"),
         )
         await self._stream.submit(command)
 
@@ -579,7 +601,9 @@ class Session(ToolCalls):
         return stream
 
     async def _live(self, state: SessionState) -> Live:
-        inbox = await self._ledger.inbox_presence()
+        inbox = self._ledger.inbox_known()
+        if inbox is None:
+            inbox = await self._ledger.inbox_presence()
         if not state.clients:
             return Live(inbox=inbox, asked_for=frozenset())
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())

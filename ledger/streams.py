@@ -11,8 +11,9 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
+from ledger.access import ACCESS_ID, AccessState
 from ledger.errors import LedgerError, StoreError
-from ledger.folds import ProjectFold, SessionFold
+from ledger.folds import AccessFold, ProjectFold, SessionFold
 from ledger.limits import STREAMS_KEPT_COUNT, SWEEP_SECONDS
 from ledger.plans import SETTLE
 from ledger.project import ProjectState
@@ -39,6 +40,7 @@ class Streams:
         self._gap_observers: list[Callable[[int], None]] = []
         self._session_fold = SessionFold(store)
         self._project_fold = ProjectFold()
+        self._access_fold = AccessFold()
         self._alarms: list[tuple[int, int, StreamKey]] = []
         self._alarm_count = 0
         self._alarm_set = asyncio.Event()
@@ -62,6 +64,10 @@ class Streams:
 
     def project(self, project_id: str) -> Stream[ProjectState]:
         return self._get(StreamKey("project", project_id), self._project_fold)
+
+    def access(self) -> Stream[AccessState]:
+        """The one stream of access tokens."""
+        return self._get(StreamKey("access", ACCESS_ID), self._access_fold)
 
     @property
     def session_fold(self) -> SessionFold:

@@ -291,6 +291,7 @@ class SyncLedger(_Face[Ledger]):
     cancel = _blocking(Ledger.cancel)
 
     approved_in_project = _blocking(Ledger.approved_in_project)
+    approved_anywhere = _blocking(Ledger.approved_anywhere)
     grant_in_project = _blocking(Ledger.grant_in_project)
     revoke = _blocking(Ledger.revoke)
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ledger.access import AccessState
 from ledger.events import Granted, Revoked
 from ledger.grants import Recorded, StandingGrant
+from ledger.project import ProjectState
 from ledger.results import Approved
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
@@ -20,7 +22,9 @@ APPROVED: Final = "approved"
 
 def project_approved(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
     event = recorded.event
-    if not isinstance(event, Granted | Revoked) or before.grants is after.grants:
+    if not isinstance(event, Granted | Revoked) or isinstance(before, AccessState) or isinstance(after, AccessState):
+        return
+    if before.grants is after.grants:
         return
     grant = after.grants.get(event.grant_id)
     if grant is not None:
@@ -28,7 +32,7 @@ def project_approved(key: StreamKey, before: State, recorded: Recorded, after: S
         yield row(APPROVED, field_of(key.name, event.grant_id), None if standing is None else standing.as_json())
 
 
-def _standing(key: StreamKey, state: State, grant: StandingGrant) -> Approved:
+def _standing(key: StreamKey, state: SessionState | ProjectState, grant: StandingGrant) -> Approved:
     if isinstance(state, SessionState):
         return Approved(grant=grant, session=key.id, project=state.project)
     return Approved(grant=grant, session=grant.session, project=key.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
+from ledger.access import AccessState, evolve_access
 from ledger.grants import Recorded
 from ledger.project import ProjectState, evolve_project
 from ledger.reading import read_entry
@@ -37,11 +38,21 @@ class Folded(NamedTuple):
 
 def nothing(key: StreamKey) -> Folded:
     """A stream before its first entry."""
-    return Folded(SessionState(session_id=key.id) if key.kind == "session" else ProjectState(project_id=key.id))
+    match key.kind:
+        case "session":
+            return Folded(SessionState(session_id=key.id))
+        case "project":
+            return Folded(ProjectState(project_id=key.id))
+        case "access":
+            return Folded(AccessState(access_id=key.id))
 
 
 def _evolve(state: State, recorded: Recorded) -> State:
-    return evolve(state, recorded) if isinstance(state, SessionState) else evolve_project(state, recorded)
+    if isinstance(state, SessionState):
+        return evolve(state, recorded)
+    if isinstance(state, ProjectState):
+        return evolve_project(state, recorded)
+    return evolve_access(state, recorded)
 
 
 class FoldCache:

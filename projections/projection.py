@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeAlias
 
+from ledger.access import AccessState
 from ledger.codec import canonical_json
 from ledger.grants import Recorded
 from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 
-State: TypeAlias = SessionState | ProjectState
+State: TypeAlias = SessionState | ProjectState | AccessState
 
 SEPARATOR = "\n"
 """Between the parts of a field's name: no id holds white space."""

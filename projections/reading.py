@@ -19,6 +19,7 @@ from projections.counts import COUNTS
 from projections.grants import GRANTS
 from projections.outcomes import DECISIONS
 from projections.pending import PENDING
+from projections.people import PEOPLE
 from projections.projection import field_of, parts_of
 from projections.requests import REQUESTS
 from projections.sessions import OUTCOMES, RECENT, SESSIONS
@@ -128,6 +129,11 @@ async def timeline(store: Store, session: str, after: int = 0, count: int = TIME
 async def sessions_of_request(store: Store, request_id: str) -> list[str]:
     """The sessions that know a request id; an id that was asked a moment ago may not be listed yet."""
     return [parts_of(field)[1] for field in await store.views.starting(REQUESTS, field_of(request_id, ""))]
+
+
+async def sessions_of_person(store: Store, name: str) -> set[str]:
+    """The sessions in which a person has answered something."""
+    return {parts_of(field)[1] for field in await store.views.starting(PEOPLE, field_of(name, ""))}
 
 
 async def stream_of_grant(store: Store, grant_id: str) -> StreamKey | None:

@@ -26,6 +26,9 @@ from ledger.events import (
     Revoked,
     SessionClosed,
     SessionOpened,
+    TokenCreated,
+    TokenRedeemed,
+    TokenRevoked,
     ToolFinished,
 )
 from ledger.grants import Recorded
@@ -189,4 +192,9 @@ _SENTENCES: Final[dict[type, Callable[[Any, str, SessionState], str]]] = {
     ToolFinished: _finished,
     LogRegressed: lambda event, _who, _before: f"the server lost events: {event.seen_id} had been seen before",
     SessionClosed: _closed,
+    TokenCreated: lambda event, who, _before: f"{who} made a token for {event.name}, role {event.role}",
+    TokenRedeemed: lambda event, who, _before: f"{who} signed in with {event.token_id}",
+    TokenRevoked: lambda event, who, _before: (
+        f"{who} revoked {event.token_id}{_said(event.detail.reason if event.detail else None)}"
+    ),
 }

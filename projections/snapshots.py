@@ -47,6 +47,7 @@ _MAPS: Final[dict[str, Any]] = {
     "settled": dict[str, Settled],
     "grants": dict[str, StandingGrant],
     "clients": dict[str, Client],
+    "noted": dict[str, bool],
 }
 _VALUES: Final[dict[str, Any]] = {
     "settings": Settings,
@@ -62,6 +63,7 @@ def _shape_of(state: type[State]) -> type[msgspec.Struct]:
 
 
 _SHAPES: Final = {"session": _shape_of(SessionState), "project": _shape_of(ProjectState)}
+"""The kinds of streams that may grow long; the access stream is short."""
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ class _Stored(msgspec.Struct, frozen=True):
 def snapshot_of(key: StreamKey, folded: Folded) -> ViewWrite | None:
     """The change that keeps a fold, or None when it cannot be kept."""
     code = _code_digest()
-    if code is None:
+    if code is None or key.kind not in _SHAPES:
         return None
     state = _encode(folded.state)
     if len(state) > SNAPSHOT_BYTES:
@@ -89,7 +91,7 @@ def snapshot_of(key: StreamKey, folded: Folded) -> ViewWrite | None:
 async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Folded | None:
     """The fold that a snapshot holds, if it counts and is not beyond a version."""
     held = await store.view_field(SNAPSHOTS, store.partition_of(key), key.name)
-    if held is None:
+    if held is None or key.kind not in _SHAPES:
         return None
     try:
         stored = msgspec.msgpack.decode(held, type=_Stored)

@@ -11,6 +11,7 @@ from projections.approved import APPROVED, project_approved
 from projections.counts import COUNTS, project_counts
 from projections.grants import GRANTS, project_grants
 from projections.pending import PENDING, project_pending
+from projections.people import PEOPLE, project_people
 from projections.projection import Projection, State
 from projections.requests import REQUESTS, project_requests
 from projections.sessions import OUTCOMES, RECENT, SESSIONS, project_sessions
@@ -24,6 +25,7 @@ PROJECTIONS: Final[tuple[Projection, ...]] = (
     project_requests,
     project_grants,
     project_counts,
+    project_people,
 )
 
 HEADS: Final = "heads"
@@ -32,7 +34,7 @@ HEADS: Final = "heads"
 SNAPSHOTS: Final = "snapshots"
 """Folds of long streams: a cache, in no way part of what the views say."""
 
-FIXED: Final = (HEADS, SNAPSHOTS, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES, REQUESTS, GRANTS, COUNTS)
+FIXED: Final = (HEADS, SNAPSHOTS, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES, REQUESTS, GRANTS, COUNTS, PEOPLE)
 """Every view but the timelines, which bear the names of sessions."""
 
 

@@ -13,13 +13,13 @@ from ledger.policy.model import Call, Policy, PolicySource
 from ledger.project import ProjectState
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Base of all commands; `actor` becomes the author of the events that it makes."""
 
     actor: Actor
 
 
-class Live(msgspec.Struct, frozen=True):
+class Live(msgspec.Struct, frozen=True, gc=False):
     """Who is there by the leases: clients of this session, and people with the inbox open.
 
     `asked_for` are the clients whose leases were looked up; None leaves that unchecked. One that has connected since
@@ -93,7 +93,10 @@ class Recheck(Judging, frozen=True, kw_only=True):
 
 
 class Reply(Judging, frozen=True, kw_only=True):
-    """Answer a request. `administrator` may answer without the input lock, and it is marked."""
+    """Answer a request. `administrator` may answer without the input lock, and it is marked.
+
+    `updated_input` is what the person made of the tool's input; only `once` goes with it.
+    """
 
     request_id: str
     reply: ReplyKind
@@ -101,6 +104,7 @@ class Reply(Judging, frozen=True, kw_only=True):
     digest: str | None = None
     client_id: str | None = None
     administrator: bool = False
+    updated_input: Any = None
     project: ProjectState | None = None
 
 
@@ -158,7 +162,7 @@ class Close(Command, frozen=True, kw_only=True):
 
 
 class NoteToolFinished(Command, frozen=True, kw_only=True):
-    """What really ran. `digest` is that of the request as it ran, where the caller can tell."""
+    """What really ran. `digest` is that of the request as it ran, where the caller can tell; else the input tells."""
 
     request_id: str | None = None
     call_id: str | None = None
@@ -167,6 +171,7 @@ class NoteToolFinished(Command, frozen=True, kw_only=True):
     input: Any = None
     title: str | None = None
     output: str | None = None
+    key: str | None = None
 
 
 class NoteNotification(Command, frozen=True, kw_only=True):

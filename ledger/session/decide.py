@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ledger.errors import (
-    NewerSchemaError,
-)
 from ledger.session.asking import decide_ask, decide_recheck
 from ledger.session.commands import (
     AnyCommand,
@@ -32,7 +29,7 @@ from ledger.session.commands import (
     Revoke,
     TakeLock,
 )
-from ledger.session.decision import Decision
+from ledger.session.decision import Decision, require_readable
 from ledger.session.ending import (
     decide_cancel,
     decide_note_notification,
@@ -48,11 +45,7 @@ from ledger.session.state import SessionState
 
 def decide(state: SessionState, command: AnyCommand, now_ms: int) -> Decision:
     """The events that a command makes. Raises an error of `ledger.errors` when it is not allowed."""
-    if state.newer:
-        raise NewerSchemaError(
-            f"session `{state.session_id}` holds events of a newer version; upgrade this worker",
-            session=state.session_id,
-        )
+    require_readable(state)
     return _DECIDERS[type(command)](state, command, now_ms)
 
 

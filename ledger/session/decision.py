@@ -19,7 +19,7 @@ from ledger.project import ProjectState
 from ledger.session.state import SessionState
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Events, and the server time (ms) after which they must not be written, because what they rest on ends then."""
 
     events: tuple[Event, ...] = ()
@@ -30,6 +30,15 @@ def require_open(state: SessionState) -> None:
     require_opened(state)
     if state.closed_ms is not None:
         raise SessionClosedError(f"session `{state.session_id}` is closed", session=state.session_id)
+
+
+def require_readable(state: SessionState) -> None:
+    """Nothing is decided, and no outcome is acted on, where something happened that this version cannot understand."""
+    if state.newer:
+        raise NewerSchemaError(
+            f"session `{state.session_id}` holds events of a newer version; upgrade this worker",
+            session=state.session_id,
+        )
 
 
 def require_opened(state: SessionState) -> None:

@@ -52,18 +52,33 @@ def decide_cancel(state: SessionState, command: Cancel, now_ms: int) -> Decision
 
 def decide_note_tool_finished(state: SessionState, command: NoteToolFinished, now_ms: int) -> Decision:
     require_opened(state)
-    request = state.find(command.request_id) if command.request_id else None
-    as_asked = None if request is None or command.digest is None else request.digest == command.digest
+    if command.key is not None and command.key in state.noted:
+        return Decision()
     detail = ToolFinishedDetail(command.input, command.title, command.output)
     finished = ToolFinished(
         request_id=command.request_id,
         call_id=command.call_id,
         ok=command.ok,
-        as_asked=as_asked,
+        as_asked=_as_asked(state, command),
         digest=command.digest,
+        key=command.key,
         detail=detail,
     )
     return Decision((finished,))
+
+
+def _as_asked(state: SessionState, command: NoteToolFinished) -> bool | None:
+    """Whether what ran is what was asked, or what a person made of it; None where that cannot be told."""
+    request = state.find(command.request_id) if command.request_id else None
+    if request is None:
+        return None
+    if command.digest is not None:
+        return request.digest == command.digest
+    if command.input is None or request.input is None:
+        return None
+    settled = state.settled.get(request.request_id)
+    corrected = settled.updated_input if settled is not None else None
+    return bool(command.input == (request.input if corrected is None else corrected))
 
 
 def decide_note_notification(state: SessionState, command: NoteNotification, now_ms: int) -> Decision:

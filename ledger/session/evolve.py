@@ -27,6 +27,7 @@ from ledger.events import (
     SessionClosed,
     SessionOpened,
     Tier,
+    ToolFinished,
 )
 from ledger.grants import Recorded, add_granted, mark_revoked
 from ledger.policy.model import Verdict
@@ -35,9 +36,10 @@ from ledger.session.state import Client, LockRequest, Request, SessionState, Set
 
 def evolve(state: SessionState, recorded: Recorded) -> SessionState:
     """The state after `recorded`, which is the event of version `state.version + 1`."""
-    step = _STEPS.get(type(recorded.event))
+    event = recorded.event
+    step = _STEPS.get(type(event))
     if step is not None:
-        state = step(state, recorded, recorded.event)
+        state = step(state, recorded, event)
     return replace(state, version=recorded.version, last_ms=recorded.ms)
 
 
@@ -139,6 +141,7 @@ def _replied(state: SessionState, recorded: Recorded, event: Replied) -> Session
         cause=event.cause,
         grants=event.grants,
         granted_patterns=detail.patterns if detail else (),
+        updated_input=detail.input if detail else None,
         granted_to_project=event.scope == "project",
     )
 
@@ -245,7 +248,11 @@ def _newer(state: SessionState, recorded: Recorded, event: NewerEvent) -> Sessio
     return replace(state, newer=True)
 
 
-# Notification, ToolFinished and LogRegressed are facts for readers; no decision depends on them.
+def _tool_finished(state: SessionState, recorded: Recorded, event: ToolFinished) -> SessionState:
+    return state if event.key is None else replace(state, noted=state.noted.insert(event.key, True))
+
+
+# Notification and LogRegressed are facts for readers; no decision depends on them.
 _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     SessionOpened: _opened,
     PolicyChanged: _policy_changed,
@@ -263,5 +270,6 @@ _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     Granted: _granted,
     Revoked: _revoked,
     SessionClosed: _closed,
+    ToolFinished: _tool_finished,
     NewerEvent: _newer,
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ledger.errors import (
     AlreadyAnsweredError,
     DigestMismatchError,
+    InputError,
     NoInputLockError,
     StaleReplyError,
     UnknownRequestError,
@@ -55,6 +56,8 @@ def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
             request_id=request.request_id,
             session=state.session_id,
         )
+    if command.updated_input is not None:
+        _check_edit(request, command)
     override = _check_lock(state, request, command)
     if command.reply == "reject":
         return _reject(state, request, command, override)
@@ -66,8 +69,9 @@ def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -
     if settled.outcome == "expired":
         raise StaleReplyError("Permission request expired", **names)
     same_answer = settled.reply == command.reply
+    same_input = settled.updated_input == command.updated_input
     same_words = command.reply != "reject" or (settled.message or "") == (command.message or "")
-    if not (same_answer and same_words):
+    if not (same_answer and same_words and same_input):
         raise AlreadyAnsweredError(
             f"request `{command.request_id}` was already {describe_settled(settled)}",
             **names,
@@ -76,6 +80,17 @@ def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -
             by=settled.by.name,
             at_ms=settled.at_ms,
             message=settled.message,
+        )
+
+
+def _check_edit(request: Request, command: Reply) -> None:
+    """A corrected input is allowed by whoever corrected it, this once: no pattern was judged for it."""
+    if command.reply != "once":
+        raise InputError(f"a changed input goes with `once` only, not with `{command.reply}`")
+    if not isinstance(request.input, dict):
+        raise InputError(
+            f"request `{request.request_id}` is not about a tool's input, so there is none to change",
+            request_id=request.request_id,
         )
 
 
@@ -140,7 +155,7 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
         grants=ids,
         client_id=command.client_id,
         override=override,
-        detail=RepliedDetail(command.message or None, patterns) if patterns or command.message else None,
+        detail=_detail(command, patterns),
     )
     if scope is None:
         return Decision((replied,))
@@ -153,6 +168,12 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
     standing = made + standing_grants(state, command.project, now_ms)
     released, not_after_ms = _released_by(state, command, request, standing)
     return Decision((replied, *granted, *released), not_after_ms)
+
+
+def _detail(command: Reply, patterns: tuple[str, ...]) -> RepliedDetail | None:
+    if not patterns and not command.message and command.updated_input is None:
+        return None
+    return RepliedDetail(command.message or None, patterns, command.updated_input)
 
 
 def _scope_of(state: SessionState, reply: str) -> Scope:

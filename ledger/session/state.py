@@ -71,6 +71,7 @@ class Settled(Value, kw_only=True, frozen=True):
     grants: tuple[str, ...] = ()
     granted_patterns: tuple[str, ...] = ()
     granted_to_project: bool = False
+    updated_input: Any = None
 
 
 class Client(Value, frozen=True):
@@ -112,6 +113,8 @@ class SessionState(Value, kw_only=True, frozen=True):
     clients: HashTrieMap[str, Client] = HashTrieMap()
     lock: str | None = None
     lock_request: LockRequest | None = None
+    noted: HashTrieMap[str, bool] = HashTrieMap()
+    """The keys of what was noted of finished tools."""
 
     @property
     def grants_project(self) -> str:
@@ -134,6 +137,8 @@ def in_order(requests: Iterable[Request]) -> list[Request]:
 
 def next_due_ms(state: SessionState) -> int | None:
     """The earliest server time at which something must be settled, or None."""
+    if not state.pending and state.lock_request is None:
+        return None
     due = [request.deadline_ms for request in state.pending.values() if request.deadline_ms is not None]
     if state.lock_request is not None:
         due.append(state.lock_request.due_ms)

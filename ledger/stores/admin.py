@@ -98,6 +98,10 @@ class Admin(Protocol):
         """What the server says of itself: the fields of INFO and, where it tells them, its settings."""
         ...
 
+    async def secret(self) -> bytes:
+        """A random key that all processes of this deployment share, and nobody else: for signing what is handed out."""
+        ...
+
     async def facts_of_each_server(self) -> list[dict[str, str]]:
         """The same of every primary of a cluster; of one server elsewhere."""
         ...

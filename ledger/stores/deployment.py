@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
@@ -15,6 +16,9 @@ log = logging.getLogger(__name__)
 
 REDIS_VERSION_MIN = (7, 0)
 VALKEY_VERSION_MIN = (7, 2)
+
+
+SECRET_BYTES = 32
 
 
 class RunCommand(Protocol):
@@ -34,6 +38,13 @@ async def agree_on_partitions(run: RunCommand, wanted: int | None) -> int:
             f"(export, create a new one, import)"
         )
     return fixed
+
+
+async def deployment_secret(run: RunCommand) -> bytes:
+    """The key that this deployment signs with; the first process that needs one makes it. 32 random bytes."""
+    config = Keys(1).config()
+    await run("HSETNX", config, "secret", secrets.token_hex(SECRET_BYTES))
+    return bytes.fromhex((await run("HGET", config, "secret")).decode())
 
 
 async def check_server(run: RunCommand, durability: Durability) -> None:

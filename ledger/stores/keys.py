@@ -6,9 +6,11 @@ from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
-from ledger.stores.port import StreamKey
+from ledger.stores.port import StreamKey, StreamKind
 
 APPEND_KEYS_KEPT_COUNT = 4096
+
+_KINDS: dict[str, StreamKind] = {"s": "session", "p": "project", "a": "access"}
 
 
 class AppendKeys(NamedTuple):
@@ -46,14 +48,11 @@ class Keys:
         """The stream that a key holds, or None when the key is something else."""
         _, _, rest = name.partition("}:")
         letter, _, stream_id = rest.partition(":")
-        if letter == "s" and stream_id:
-            return StreamKey("session", stream_id)
-        if letter == "p" and stream_id:
-            return StreamKey("project", stream_id)
-        return None
+        kind = _KINDS.get(letter)
+        return StreamKey(kind, stream_id) if kind and stream_id else None
 
     def stream_glob(self) -> str:
-        return f"{{{self.prefix}:*}}:[sp]:*"
+        return f"{{{self.prefix}:*}}:[spa]:*"
 
     def due(self, partition: int) -> str:
         return f"{self.tag(partition)}:due"

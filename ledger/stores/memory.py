@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import time
 from bisect import bisect_right
 from collections import defaultdict
@@ -18,6 +19,7 @@ from ledger.limits import (
     SETTLE_GRACE_MS,
 )
 from ledger.stores.clock import Clock, sleep_until
+from ledger.stores.deployment import SECRET_BYTES
 from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
 from ledger.stores.port import (
@@ -64,6 +66,7 @@ class MemoryServer:
         self.clock: Clock = clock or WallClock()
         self.keys = Keys(partition_count)
         self.streams: dict[StreamKey, list[Entry]] = {}
+        self.secret = secrets.token_bytes(SECRET_BYTES)
         self.due: dict[str, float] = {}
         self.feeds: dict[int, list[FeedItem]] = defaultdict(list)
         self.feed_counts: dict[int, int] = defaultdict(int)

@@ -48,6 +48,9 @@ class MemoryViews:
 class MemoryAdmin:
     """`ledger.stores.admin.Admin` in memory."""
 
+    async def secret(self) -> bytes:
+        return self._server.secret
+
     def __init__(self, store: MemoryStore, server: MemoryServer) -> None:
         self._store = store
         self._server = server

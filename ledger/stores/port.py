@@ -17,11 +17,14 @@ from ledger.stores.clock import Clock
 if TYPE_CHECKING:
     from ledger.stores.admin import Admin, ViewReader
 
-StreamKind = Literal["session", "project"]
+StreamKind = Literal["session", "project", "access"]
+
+
+_KINDS: dict[str, StreamKind] = {"project": "project", "access": "access"}
 
 
 class StreamKey(NamedTuple):
-    """Which stream: a session's or a project's."""
+    """Which stream: a session's, a project's, or the one of the deployment's access tokens."""
 
     kind: StreamKind
     id: str
@@ -34,7 +37,7 @@ class StreamKey(NamedTuple):
     @classmethod
     def parse(cls, name: str) -> StreamKey:
         kind, _, stream_id = name.partition(":")
-        return cls("project" if kind == "project" else "session", stream_id)
+        return cls(_KINDS.get(kind, "session"), stream_id)
 
 
 class Position(NamedTuple):
@@ -81,7 +84,7 @@ NOTHING_DUE = "nothing due"
 """In place of a `Due`: nothing is pending any more."""
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True):
+class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """N payloads to add after exactly this entry, all or none, in this window of server time (both ends included)."""
 
     key: StreamKey
@@ -94,7 +97,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Whether somebody acts on it: then it counts only when it is as safe as the settings demand."""
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """Written: the entries bear `ms` and the versions after `Append.after`."""
 
     ms: int

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from ledger.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
-from ledger.stores.deployment import server_facts
+from ledger.stores.deployment import deployment_secret, server_facts
 from ledger.stores.link import Argument, CommandLine
 from ledger.stores.port import START, Due, Entry, Position, StreamKey
 from ledger.stores.refusals import refusal_of
@@ -27,6 +27,9 @@ class RedisAdmin:
 
     def __init__(self, store: RedisStore) -> None:
         self._store = store
+
+    async def secret(self) -> bytes:
+        return await deployment_secret(self._store.command)
 
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
         (lines,) = await self._store.ask((self._store.range_of(key, after, count),))

@@ -34,7 +34,17 @@ OpenSync = Callable[..., SyncLedger]
 
 # What has no blocking counterpart: parts of the ledger's own machinery.
 INSIDE: Final = {
-    Ledger: {"actor", "compiled", "release_in_project", "store", "streams", "deciders"},
+    Ledger: {
+        "actor",
+        "compiled",
+        "release_in_project",
+        "store",
+        "streams",
+        "deciders",
+        "tokens",
+        "pending_states",
+        "stream_of_grant",
+    },
     Session: {"release", "write_project_grants", "stream", "renew_lease"},
     Connection: set[str](),
 }

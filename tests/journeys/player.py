@@ -10,14 +10,16 @@ import asyncio
 import json
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
+import ledger
 from ledger import Connection, Ledger, LedgerError, Session, Timeouts
 
 
 class Player:
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, opened: Ledger) -> None:
+        self._ledger = opened
         self._sessions: dict[str, Session] = {}
         self._connections: dict[tuple[str, str], Connection] = {}
 
@@ -61,6 +63,9 @@ class Player:
         """How many requests of the session have ended."""
         return len((await self._session(on).state()).settled)
 
+    async def do_imported_from(self, on: None) -> str:
+        return str(Path(ledger.__file__).parents[1])
+
     async def do_due_count(self, on: None) -> int:
         return len(await self._ledger.store.due(None, 100_000))
 
@@ -83,8 +88,8 @@ async def main(url: str, actor: str) -> None:
     loop = asyncio.get_running_loop()
     told = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(told), sys.stdin)
-    async with Ledger.connect(url, actor=actor) as ledger:
-        player = Player(ledger)
+    async with Ledger.connect(url, actor=actor) as opened:
+        player = Player(opened)
         say({"n": 0, "result": "ready"})
         performing: set[asyncio.Task[None]] = set()
         while line := await told.readline():

@@ -116,11 +116,11 @@ class Process:
 class PlayerProcess(Process):
     """A process with a ledger of its own; see `player.py`."""
 
-    def __init__(self, url: str, actor: str) -> None:
+    def __init__(self, url: str, actor: str, environment: dict[str, str] | None = None) -> None:
         self._awaited: dict[int, Future[dict[str, Any]]] = {0: Future()}
         self._count = 0
         self._telling = threading.Lock()
-        super().__init__(["-m", "tests.journeys.player", url, actor])
+        super().__init__(["-m", "tests.journeys.player", url, actor], environment)
 
     def ready(self) -> Self:
         self._awaited[0].result(ANSWER_S)

@@ -94,6 +94,22 @@ def test_an_event_of_a_newer_schema_is_kept_as_it_is(event: str) -> None:
     assert read == codec.Decoded(2, "evt_1", PREV, ACTOR, newer)
 
 
+def test_a_version_that_knows_more_types_writes_only_those_as_its_newer_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(codec, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(codec, "SCHEMA_OF", {SessionClosed: 2})
+    regressed = LogRegressed(seen_id="5-2", found_id="5-1")
+    assert [json.loads(encoded(event))["v"] for event in (regressed, SessionClosed())] == [1, 2]
+    for event in (regressed, SessionClosed()):
+        assert codec.decode(encoded(event)).event == event
+    # The newer version may write a type of the first schema as its own; the first one never had what came later.
+    assert codec.decode(encoded(regressed).replace(b'"v":1', b'"v":2')).event == regressed
+    with pytest.raises(DamageError, match="claims schema 1 but is not an event of it"):
+        codec.decode(framed('{"type":"session_closed"}', 1))
+    assert isinstance(codec.decode(framed('{"type":"session_closed"}', 3)), codec.Decoded)
+
+
 DEEP = "[" * 100_000 + "]" * 100_000
 DAMAGED: dict[str, bytes] = {
     "nothing": b"",

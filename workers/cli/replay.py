@@ -13,8 +13,8 @@ from ledger.history import logged, read_events
 from ledger.session.state import SessionState, in_order
 from workers.cli.base import command, with_ledger
 from workers.cli.log import event_line
-from workers.cli.moments import approved_at, project_grants
 from workers.cli.output import Output
+from workers.moments import approved_at, project_grants
 
 PAUSE_MAX_SECONDS: Final = 3.0
 """The longest pause at speed 1: nobody wants to wait seven days for an expiry."""

@@ -32,7 +32,7 @@ def _worker_command(name: str, work: Work, help_text: str) -> click.Command:
     @click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")
     def run(*, url: str | None, log_level: str, with_parent: int | None) -> None:
         async def served() -> None:
-            _set_log_level(log_level)
+            set_log_level(log_level)
             await serve(work, url, parent=with_parent)
 
         run_async(served)
@@ -40,7 +40,7 @@ def _worker_command(name: str, work: Work, help_text: str) -> click.Command:
     return run
 
 
-def _set_log_level(name: str) -> None:
+def set_log_level(name: str) -> None:
     level = getattr(logging, name.upper())
     tell_logs(level)
     # It tells of every run of every job.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from ledger import DamageError, Ledger
 from ledger.session.state import SessionState
-from ledger.times import format_time
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
+from workers.moments import session_json
 
 AT_ONCE_COUNT: Final = 64
 """Streams that are read at the same time."""
@@ -60,25 +60,6 @@ async def _some(ledger: Ledger, names: Sequence[str]) -> list[SessionState]:
         elif one.opened_ms is not None:
             states.append(one)
     return states
-
-
-def session_json(state: SessionState) -> dict[str, Any]:
-    return {
-        "session": state.session_id,
-        "project": state.project,
-        "agent": state.agent,
-        "parent": state.parent,
-        "opened_at": _time(state.opened_ms),
-        "closed_at": _time(state.closed_ms),
-        "at": _time(state.last_ms),
-        "version": state.version,
-        "pending": len(state.pending),
-        "dialect": state.policy.dialect if state.policy else None,
-    }
-
-
-def _time(ms: int | None) -> str | None:
-    return None if ms is None else format_time(ms)
 
 
 def _cells(state: SessionState) -> tuple[object, ...]:

@@ -14,9 +14,8 @@ from ledger.times import format_time, parse_time
 from workers.cli import grants, pending
 from workers.cli.base import command, with_ledger
 from workers.cli.inputs import version_or_time
-from workers.cli.moments import approved_at, project_grants
 from workers.cli.output import Output
-from workers.cli.sessions import session_json
+from workers.moments import approved_at, moment_json, project_grants, settled_ids
 
 
 @command(
@@ -35,7 +34,7 @@ async def show(ledger: Ledger, output: Output, *, session: str, at: str | None) 
     as_of_ms = await _as_of_ms(ledger, moment, at)
     standing = approved_at(moment.state, await project_grants(ledger, moment.state), as_of_ms)
     if output.as_json:
-        output.row(_json(moment, standing))
+        output.row(moment_json(moment, standing))
     else:
         _print(output, moment, standing, as_of_ms)
 
@@ -45,35 +44,6 @@ async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None
     if at is None:
         return ledger.store.clock.now_ms()
     return moment.ms if isinstance(version_or_time(at), int) else parse_time(at)
-
-
-def _json(moment: Moment[SessionState], standing: list[Approved]) -> dict[str, Any]:
-    state = moment.state
-    return {
-        "session": state.session_id,
-        "version": moment.version,
-        "at": format_time(moment.ms),
-        "state": {
-            "pending": [one.as_json() for one in pending_of(state)],
-            "approved": [one.as_json() for one in standing],
-            "clients": [
-                {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
-                for client in sorted(state.clients.values(), key=lambda client: client.version)
-            ],
-            "settled": [result_of(state, request_id).as_json() for request_id in _settled_ids(state)],
-        },
-        **{
-            name: value
-            for name, value in session_json(state).items()
-            if name not in ("session", "at", "version", "pending")
-        },
-        "lock": state.lock,
-    }
-
-
-def _settled_ids(state: SessionState) -> list[str]:
-    ended = sorted(state.settled.values(), key=lambda settled: (settled.version, settled.request.request_id))
-    return [settled.request.request_id for settled in ended]
 
 
 def _print(output: Output, moment: Moment[SessionState], standing: list[Approved], as_of_ms: int) -> None:
@@ -90,7 +60,7 @@ def _print(output: Output, moment: Moment[SessionState], standing: list[Approved
     ]
     _section(output, "clients", ("client", "name", "since", "input lock"), rows)
     _section(
-        output, "settled", SETTLED_COLUMNS, [_settled_cells(state, request_id) for request_id in _settled_ids(state)]
+        output, "settled", SETTLED_COLUMNS, [_settled_cells(state, request_id) for request_id in settled_ids(state)]
     )
 
 

@@ -48,7 +48,11 @@ async def export(
     """
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
-    keys = sorted([key async for key in ledger.store.streams()]) if all_streams else await _named(ledger, sessions)
+    keys = (
+        sorted([key async for key in ledger.store.streams() if key.kind != "access"])
+        if all_streams
+        else await _named(ledger, sessions)
+    )
     with _written(out, output) as write, progress("streams", len(keys)) as advance:
         write(header())
         for key in keys:

@@ -1,0 +1,168 @@
+"""Access tokens as a program holds them: made, looked up, listed, revoked. The secret is shown once and kept nowhere."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+
+from ledger.access import AccessState, CreateToken, RevokeToken, Token
+from ledger.durations import check_duration_ms
+from ledger.errors import InputError, UnauthorizedError
+from ledger.events import Actor, Role, TokenUse
+from ledger.ids import check_id, new_id
+from ledger.requests import check_message, check_name
+from ledger.times import format_time
+
+if TYPE_CHECKING:
+    from ledger.client import Ledger
+    from ledger.stream import Stream
+
+PREFIX: Final = "plt"
+"""What every token's text begins with, so that scanners for leaked secrets can be told of it."""
+
+SECRET_BYTES: Final = 32
+TOKEN_TEXT_CHARS: Final = 200
+SCOPE_COUNT: Final = 64
+"""Projects, or sessions, that one token may be bound to."""
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+
+
+class Made(NamedTuple):
+    """A new token, and its text `plt_<id>_<secret>`, which nobody can show again."""
+
+    token: Token
+    text: str
+
+
+class Tokens:
+    """The tokens of a deployment, followed live: a revoked one is refused everywhere within a wake-up's time."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._stream: Stream[AccessState] = ledger.streams.access()
+
+    async def watch(self) -> None:
+        """From the return on, what others make or revoke is known here. Raises StoreError."""
+        await self._ledger.streams.watch(self._stream)
+        self._stream.observe(lambda _: None)
+
+    async def create(
+        self,
+        name: str,
+        role: Role,
+        *,
+        projects: Iterable[str] = (),
+        sessions: Iterable[str] = (),
+        expires_in_ms: int | None = None,
+        brings_rules: bool = False,
+        use: TokenUse = "bearer",
+        made_from: str | None = None,
+        redeems: str | None = None,
+        secret: str | None = None,
+        token_id: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Made:
+        """Make a token. `secret` and `token_id` are given where the same call may come twice. Raises InputError."""
+        if role not in ROLES:
+            raise InputError(f"`{role}` is no role; there are {', '.join(ROLES)}")
+        if brings_rules and role not in ("agent", "admin"):
+            raise InputError(f"only an agent brings rules, not a token of role {role}")
+        secret = secrets.token_urlsafe(SECRET_BYTES) if secret is None else secret
+        command = CreateToken(
+            actor=self._ledger.actor(actor, "person"),
+            token_id=new_id("tok") if token_id is None else check_id(token_id, "token id"),
+            name=check_name(name, "name"),
+            role=role,
+            digest=digest_of(secret),
+            use=use,
+            projects=_scope(projects, "project id"),
+            sessions=_scope(sessions, "session id"),
+            brings_rules=brings_rules,
+            expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
+            made_from=made_from,
+            redeems=redeems,
+        )
+        done = await self._stream.submit(command)
+        await self._stream.make_safe()
+        return Made(done.state.tokens[command.token_id], f"{PREFIX}_{command.token_id}_{secret}")
+
+    async def find(self, text: str) -> Token:
+        """The token in force that has this text. Raises UnauthorizedError."""
+        token_id, secret = parse_token(text)
+        if not self._stream.folded:
+            await self._stream.refresh()
+        found = self._in_force(token_id)
+        if found is None:
+            # Made a moment ago by another process, perhaps; a wrong one costs a look at the server.
+            await self._stream.refresh()
+            found = self._in_force(token_id)
+        if found is None or not hmac.compare_digest(found.digest, digest_of(secret)):
+            raise UnauthorizedError("the token is not known here, revoked or expired; ask for a new one")
+        return found
+
+    def still_in_force(self, token_id: str) -> bool:
+        """Whether a token that was found before holds now, as far as this process knows."""
+        return self._in_force(token_id) is not None
+
+    async def all(self) -> list[Token]:
+        """Every token there ever was, in the order in which they were made."""
+        state = await self._stream.refresh()
+        return sorted(state.tokens.values(), key=lambda token: (token.at_ms, token.token_id))
+
+    async def revoke(self, token_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> Token:
+        """End a token, and the browsers that signed in with it. Raises UnknownTokenError."""
+        command = RevokeToken(
+            actor=self._ledger.actor(actor, "person"),
+            token_id=check_id(token_id, "token id"),
+            reason=check_message(reason, "reason"),
+        )
+        done = await self._stream.submit(command)
+        await self._stream.make_safe()
+        return done.state.tokens[token_id]
+
+    def _in_force(self, token_id: str) -> Token | None:
+        return self._stream.state.token(token_id, self._ledger.store.clock.now_ms())
+
+
+def parse_token(text: str) -> tuple[str, str]:
+    """The id and the secret of a token's text. Raises UnauthorizedError."""
+    # Ids hold one `_` themselves (`tok_…`); the secret may hold any number.
+    parts = text.split("_", 3) if len(text) <= TOKEN_TEXT_CHARS else []
+    if len(parts) != 4 or parts[0] != PREFIX or not parts[3]:
+        raise UnauthorizedError(f"this is not a token; tokens begin with `{PREFIX}_`")
+    return f"{parts[1]}_{parts[2]}", parts[3]
+
+
+def digest_of(secret: str) -> str:
+    """What is kept of a secret. It is 256 random bits, so a plain SHA-256 cannot be guessed back."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def token_json(token: Token, now_ms: int) -> dict[str, Any]:
+    """One row of `token list`."""
+    return {
+        "token_id": token.token_id,
+        "name": token.name,
+        "role": token.role,
+        "use": token.use,
+        "projects": list(token.projects),
+        "sessions": list(token.sessions),
+        "brings_rules": token.brings_rules,
+        "by": token.by.name,
+        "at": format_time(token.at_ms),
+        "expires_at": None if token.expires_ms is None else format_time(token.expires_ms),
+        "revoked_at": None if token.revoked_ms is None else format_time(token.revoked_ms),
+        "made_from": token.made_from,
+        "in_force": token.in_force(now_ms),
+    }
+
+
+def _scope(values: Iterable[str], what: str) -> tuple[str, ...]:
+    checked = tuple(dict.fromkeys(check_id(value, what) for value in values))
+    if len(checked) > SCOPE_COUNT:
+        raise InputError(f"a token can be bound to {SCOPE_COUNT} at most, not to {len(checked)} {what}s")
+    return checked

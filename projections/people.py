@@ -1,0 +1,19 @@
+"""View `people`: in which sessions a person has answered something, so that past sessions can be found by person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.events import Replied
+from ledger.grants import Recorded
+from ledger.stores.port import StreamKey, ViewWrite
+from projections.projection import State, field_of, listed
+
+PEOPLE: Final = "people"
+
+
+def project_people(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+    event = recorded.event
+    if key.kind == "session" and isinstance(event, Replied) and event.cause is None:
+        yield listed(PEOPLE, field_of(recorded.actor.name, key.id))

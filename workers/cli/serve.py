@@ -1,0 +1,84 @@
+"""`serve`: the gateway as a process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ledger.errors import InputError
+from ledger.policy.dialects import DIALECTS
+from workers.cli.base import command, run_async
+from workers.cli.output import Output
+from workers.cli.run import LEVELS, set_log_level
+
+
+@command(
+    examples=(
+        "permission-ledger serve",
+        "permission-ledger serve --rules opencode.json --rules claude=.claude/settings.json",
+        "permission-ledger serve --listen 0.0.0.0:8420 --public-url https://permissions.example.com",
+        "permission-ledger serve --listen unix:/run/permission-ledger/gateway.sock",
+    ),
+    with_json=False,
+)
+@click.option(
+    "--listen",
+    "addresses",
+    metavar="ADDRESS",
+    multiple=True,
+    help="HOST:PORT or unix:PATH; repeatable (default: 127.0.0.1:8420, and gateway.sock in the data folder).",
+)
+@click.option("--public-url", metavar="URL", help="How people reach it, where that is another address (behind TLS).")
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="[DIALECT=]FILE",
+    help="The rules for agents that may not bring their own; one file a dialect (default dialect: opencode).",
+)
+@click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="On stderr.")
+@click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")
+@click.option("--quiet", is_flag=True, hidden=True, help="Say nothing; whoever started it does.")
+def serve(
+    *,
+    url: str | None,
+    addresses: Sequence[str],
+    public_url: str | None,
+    rules: Sequence[str],
+    no_tokens: bool,
+    log_level: str,
+    with_parent: int | None,
+    quiet: bool,
+) -> None:
+    """Serve the ledger over HTTP: an inbox for people, an API for agents. Any number may run on one ledger.
+
+    Prints the address and a link that signs one browser in, once.
+    """
+    from workers.gateway.command import Wanted, serve_until_stopped  # noqa: PLC0415 - slow to import
+
+    wanted = Wanted(
+        url=url,
+        addresses=tuple(addresses),
+        public_url=public_url,
+        rules=tuple(_rules(one) for one in rules),
+        no_tokens=no_tokens,
+        parent=with_parent,
+    )
+    output = Output()
+
+    async def served() -> None:
+        set_log_level(log_level)
+        await serve_until_stopped(wanted, (lambda _: None) if quiet else output.line)
+
+    run_async(served)
+
+
+def _rules(text: str) -> tuple[str, Path]:
+    dialect, equals, file = text.partition("=")
+    if not equals:
+        return "opencode", Path(text)
+    if dialect not in DIALECTS:
+        raise InputError(f"`{dialect}` is no dialect; there are {', '.join(sorted(DIALECTS))}")
+    return dialect, Path(file)

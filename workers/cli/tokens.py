@@ -1,0 +1,122 @@
+"""`token`: who may use the gateway, and as what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ledger import Ledger
+from ledger.durations import parse_duration
+from ledger.tokens import ROLES, token_json
+from workers.cli.base import command, local_actor, with_ledger
+from workers.cli.output import Output, talk
+
+COLUMNS = ("token", "name", "role", "projects", "sessions", "made", "expires", "state")
+
+
+@click.group(short_help="Who may use the gateway: create, list, revoke.")
+def token() -> None:
+    """Tokens for the gateway. Only the SHA-256 of a token is kept: its text is shown once, when it is made."""
+
+
+@command(
+    "create",
+    examples=(
+        "permission-ledger token create ann --role approver --expires 30d",
+        "permission-ledger token create ci-agent --role agent --project shop",
+        "permission-ledger token create laptop --role agent --brings-rules",
+    ),
+)
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES), required=True, help="agent asks, approver answers, auditor reads.")
+@click.option("--project", "projects", multiple=True, metavar="PROJECT", help="Only in this project; repeatable.")
+@click.option("--session", "sessions", multiple=True, metavar="SESSION", help="Only in this session; repeatable.")
+@click.option("--expires", metavar="DURATION", help="When it ends by itself, e.g. 30d (default: never).")
+@click.option("--brings-rules", is_flag=True, help="The agent's own rules count (else the gateway's judge).")
+@click.option("--as", "name_of_actor", metavar="NAME", help="Who makes it (default: user@host).")
+@with_ledger
+async def create(
+    ledger: Ledger,
+    output: Output,
+    *,
+    name: str,
+    role: Any,
+    projects: Sequence[str],
+    sessions: Sequence[str],
+    expires: str | None,
+    brings_rules: bool,
+    name_of_actor: str | None,
+) -> None:
+    """Make a token and print its text: keep it, it cannot be shown again."""
+    made = await ledger.tokens.create(
+        name,
+        role,
+        projects=projects,
+        sessions=sessions,
+        expires_in_ms=None if expires is None else parse_duration(expires, "time to live"),
+        brings_rules=brings_rules,
+        actor=local_actor(name_of_actor),
+    )
+    if output.as_json:
+        output.row({**token_json(made.token, ledger.store.clock.now_ms()), "token": made.text})
+        return
+    output.line(made.text)
+    talk(f"token {made.token.token_id} for {name}, role {role}; it cannot be shown again")
+
+
+@command("list", examples=("permission-ledger token list", "permission-ledger token list --all --json"))
+@click.option("--all", "everything", is_flag=True, help="Also those that have ended, and browsers' own.")
+@with_ledger
+async def list_(ledger: Ledger, output: Output, *, everything: bool) -> None:
+    """List the tokens in force, oldest first."""
+    now_ms = ledger.store.clock.now_ms()
+    rows = [token_json(one, now_ms) for one in await ledger.tokens.all()]
+    shown = [row for row in rows if everything or (row["in_force"] and row["use"] == "bearer")]
+    if output.as_json:
+        output.rows(shown)
+    elif shown:
+        output.table(COLUMNS, [_cells(row) for row in shown])
+    else:
+        talk("there is no token")
+
+
+@command(
+    "revoke",
+    examples=(
+        "permission-ledger token revoke tok_1a2b",
+        "permission-ledger token revoke tok_1a2b --reason 'lost phone'",
+    ),
+)
+@click.argument("token_id", metavar="TOKEN")
+@click.option("--reason", metavar="TEXT", help="Why; it is kept with the event.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="Who revokes it (default: user@host).")
+@with_ledger
+async def revoke(
+    ledger: Ledger, output: Output, *, token_id: str, reason: str | None, name_of_actor: str | None
+) -> None:
+    """End a token by its id (`tok_…`), and the browsers that signed in with it."""
+    ended = await ledger.tokens.revoke(token_id, reason=reason, actor=local_actor(name_of_actor))
+    if output.as_json:
+        output.row(token_json(ended, ledger.store.clock.now_ms()))
+    else:
+        output.line(f"revoked {ended.token_id} ({ended.name}, {ended.role})")
+
+
+for one in (create, list_, revoke):
+    token.add_command(one)
+
+
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
+    state = "in force" if row["in_force"] else "revoked" if row["revoked_at"] else "ended"
+    return (
+        row["token_id"],
+        row["name"],
+        row["role"] + (", brings rules" if row["brings_rules"] else ""),
+        ", ".join(row["projects"]) or "all",
+        ", ".join(row["sessions"]) or "all",
+        row["at"],
+        row["expires_at"] or "never",
+        state if row["use"] == "bearer" else f"{state}, {row['use']}",
+    )

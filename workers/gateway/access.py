@@ -1,0 +1,69 @@
+"""Which role may do what: one table, by the name of the operation. What is not in it cannot be served.
+
+An agent asks and looks at what is its own; it never answers, grants, revokes or is present as a person.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ledger.events import Role
+
+AGENT: Final[Role] = "agent"
+APPROVER: Final[Role] = "approver"
+AUDITOR: Final[Role] = "auditor"
+ADMIN: Final[Role] = "admin"
+
+EVERYBODY: Final = frozenset({AGENT, APPROVER, AUDITOR, ADMIN})
+READERS: Final = EVERYBODY
+PEOPLE: Final = frozenset({APPROVER, ADMIN})
+LOOKING_BACK: Final = frozenset({APPROVER, AUDITOR, ADMIN})
+ASKING: Final = frozenset({AGENT, ADMIN})
+ADMINS: Final = frozenset({ADMIN})
+ANYBODY: Final[frozenset[Role]] = frozenset()
+"""Also whoever has no token: what says nothing of any session."""
+
+ACCESS: Final[dict[str, frozenset[Role]]] = {
+    # sessions
+    "open_session": ASKING,
+    "list_sessions": READERS,
+    "read_session": READERS,
+    "close_session": ASKING,
+    "read_state": LOOKING_BACK,
+    "read_timeline": LOOKING_BACK,
+    "read_log": LOOKING_BACK,
+    "verify_session": LOOKING_BACK,
+    # asks
+    "ask": ASKING,
+    "read_ask": READERS,
+    "reply": PEOPLE,
+    "cancel_ask": frozenset({AGENT, APPROVER, ADMIN}),
+    "note_tool_finished": ASKING,
+    "list_pending": READERS,
+    # grants
+    "list_grants": READERS,
+    "create_grant": PEOPLE,
+    "revoke_grant": PEOPLE,
+    # presence
+    "connect_client": PEOPLE,
+    "disconnect_client": PEOPLE,
+    "take_lock": PEOPLE,
+    "pass_lock": PEOPLE,
+    "open_inbox": PEOPLE,
+    "leave_inbox": PEOPLE,
+    # rules
+    "check_policy": EVERYBODY,
+    "explain_policy": EVERYBODY,
+    # tokens and signing in
+    "list_tokens": ADMINS,
+    "create_token": ADMINS,
+    "revoke_token": ADMINS,
+    "read_me": EVERYBODY,
+    "sign_in": ANYBODY,
+    "sign_in_by_link": ANYBODY,
+    "sign_out": ANYBODY,
+    # the service itself
+    "health": ANYBODY,
+    "readiness": ANYBODY,
+    "openapi": ANYBODY,
+}

@@ -1,0 +1,75 @@
+"""The application: routes, guard, errors, OpenAPI. What has no place in the table of roles keeps it from starting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from litestar import Litestar, Request
+from litestar.config.response_cache import ResponseCacheConfig
+from litestar.di import Provide
+from litestar.exceptions import HTTPException
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.spec import Components, SecurityScheme
+from litestar.types import ControllerRouterHandler
+
+from ledger.errors import LedgerError
+from workers.gateway.access import ACCESS
+from workers.gateway.authenticating import guard, operation_of
+from workers.gateway.gateway import Gateway
+from workers.gateway.presence import Presences
+from workers.gateway.principals import Principal
+from workers.gateway.problems import http_problem, ledger_problem, own_fault
+from workers.gateway.routes import asks, grants, pending, policy, presence, service, sessions, tokens
+from workers.gateway.settings import BODY_BYTES_MAX
+
+RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, service)
+
+
+def make_app(gateway: Gateway) -> Litestar:
+    """The ASGI application of one gateway."""
+    presences = Presences(gateway.ledger)
+
+    async def the_gateway() -> Gateway:
+        return gateway
+
+    async def the_presences() -> Presences:
+        return presences
+
+    handlers: list[ControllerRouterHandler] = [one for module in RESOURCES for one in module.HANDLERS]
+    require_roles(handlers)
+    app = Litestar(
+        route_handlers=handlers,
+        dependencies={
+            "gateway": Provide(the_gateway),
+            "presences": Provide(the_presences),
+            "principal": Provide(the_principal),
+        },
+        guards=[guard],
+        exception_handlers={LedgerError: ledger_problem, HTTPException: http_problem, Exception: own_fault},
+        openapi_config=OpenAPIConfig(
+            title="permission-ledger",
+            version="1",
+            components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
+            security=[{"token": []}],
+            render_plugins=[],
+        ),
+        request_max_body_size=BODY_BYTES_MAX,
+        response_cache_config=ResponseCacheConfig(default_expiration=None),
+        logging_config=None,
+    )
+    app.state.gateway = gateway
+    return app
+
+
+async def the_principal(request: Request[Any, Any, Any]) -> Principal:
+    """Who the guard found."""
+    found: Principal = request.scope["user"]
+    return found
+
+
+def require_roles(handlers: Iterable[Any]) -> None:
+    """Raises KeyError for a route that nobody has said of who may use it."""
+    for handler in handlers:
+        if operation_of(handler) not in ACCESS:
+            raise KeyError(operation_of(handler))

@@ -1,0 +1,81 @@
+"""Asking and waiting over HTTP: as `Session.ask` and `Session.ask_tool` do, for as long as one request may last."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import quote
+
+from litestar import Response
+
+from ledger import Result, Session
+from ledger.errors import InputError
+from ledger.ids import new_request_id
+from workers.gateway.bodies import AskBody
+from workers.gateway.gateway import Gateway
+from workers.gateway.principals import Principal
+from workers.gateway.rows import Row, result_row
+
+
+async def ask(
+    gateway: Gateway, session: Session, principal: Principal, body: AskBody, *, request_id: str | None, wait: float
+) -> Result:
+    """Submit a request, and wait at most so many seconds for its outcome. Raises what `Session.submit` raises."""
+    request_id = new_request_id() if request_id is None else request_id
+    deadline = asyncio.get_running_loop().time() + wait
+    while True:
+        result = await _submit(session, principal, body, request_id)
+        left = deadline - asyncio.get_running_loop().time()
+        if result.outcome is None and left > 0:
+            result = await _wait(gateway, session, result, left)
+            # What a project's grant released is looked at again, and after what was asked first comes the call itself.
+            if result.rests_on_changing_grants or (result.allowed and result.request_id != request_id):
+                continue
+        return result
+
+
+async def attach(gateway: Gateway, session: Session, request_id: str, wait: float) -> Result:
+    """Where a request stands, or how it ends in time. Raises UnknownRequestError."""
+    result = await session.result(request_id)
+    if result.outcome is None and wait > 0:
+        result = await _wait(gateway, session, result, wait)
+    return result
+
+
+async def _submit(session: Session, principal: Principal, body: AskBody, request_id: str) -> Result:
+    tool = None if body.tool is None else {"message_id": body.tool.message_id, "call_id": body.tool.call_id}
+    common: dict[str, Any] = {
+        "metadata": body.metadata,
+        "request_id": request_id,
+        "tool": tool,
+        "agent": body.agent,
+        "parent": body.parent,
+        "cwd": body.cwd,
+        "actor": principal.actor,
+    }
+    if body.permission is not None:
+        return await session.submit(
+            body.permission,
+            body.patterns,
+            always=body.always,
+            tool_name=body.tool_name,
+            tool_input=body.input,
+            **common,
+        )
+    if body.tool_name is None or body.input is None:
+        raise InputError("say `permission` and `patterns`, or `tool_name` and `input`")
+    if body.patterns or body.always:
+        raise InputError("`patterns` and `always` go with `permission`; for a tool call the rules say what they are")
+    return await session.submit_tool(body.tool_name, body.input, **common)
+
+
+async def _wait(gateway: Gateway, session: Session, result: Result, seconds: float) -> Result:
+    settled = await gateway.unless_stopping(session.wait(result.request_id, seconds))
+    return result if settled is None else settled
+
+
+def answered(session: str, result: Result) -> Response[Row]:
+    """200 when it is settled, 202 while it is not; where to look for it stands in the header `Location`."""
+    place = f"/v1/sessions/{quote(session, safe='')}/asks/{quote(result.request_id, safe='')}"
+    status = 202 if result.outcome is None else 200
+    return Response(result_row(result), status_code=status, headers={"Location": place})

@@ -1,0 +1,108 @@
+"""Who is it, and may they: the guard before every route. What it does not know, it refuses."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+
+from ledger.errors import UnauthorizedError
+from workers.gateway.access import ACCESS, ANYBODY
+from workers.gateway.gateway import Gateway
+from workers.gateway.principals import LOCAL, ForbiddenError, Principal, principal_of
+
+COOKIE: Final = "permission_ledger"
+SECURE_COOKIE: Final = "__Host-permission_ledger"
+"""The same over TLS: browsers keep such a name to this host, and to TLS."""
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+BEARER: Final = "bearer "
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+class CsrfError(ForbiddenError):
+    """A browser sends a signed-in request that another page may have made."""
+
+    code = "CSRF"
+
+
+async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Let a request through to its route. Raises UnauthorizedError, ForbiddenError, RateLimitedError."""
+    roles = ACCESS[operation_of(handler)]
+    gateway: Gateway = connection.app.state.gateway
+    if roles is ANYBODY:
+        gateway.limiter.take(_address(connection))
+        return
+    principal = await authenticate(connection, gateway)
+    gateway.limiter.take(principal.token_id or _address(connection))
+    if principal.role not in roles:
+        allowed = ", ".join(sorted(roles))
+        raise ForbiddenError(f"a token of role {principal.role} may not do this; it takes one of: {allowed}")
+    connection.scope["user"] = principal
+
+
+async def authenticate(connection: Connection, gateway: Gateway) -> Principal:
+    """The author of a request, by its bearer token or its cookie. Raises UnauthorizedError, CsrfError."""
+    header = connection.headers.get("authorization")
+    if header is not None:
+        if not header.lower().startswith(BEARER):
+            raise UnauthorizedError("the authorization header must be `Bearer` and a token")
+        return principal_of(await _find(connection, gateway, header[len(BEARER) :].strip(), "bearer"))
+    cookie = connection.cookies.get(cookie_name(gateway))
+    if cookie is not None:
+        require_same_origin(connection, gateway)
+        return principal_of(await _find(connection, gateway, cookie, "browser"), "inbox")
+    if gateway.settings.open_to_all:
+        require_local_host(connection)
+        require_same_origin(connection, gateway)
+        return LOCAL
+    raise UnauthorizedError("a token is needed: send it as `Authorization: Bearer …`, or sign in")
+
+
+async def _find(connection: Connection, gateway: Gateway, text: str, use: str) -> Any:
+    try:
+        token = await gateway.tokens.find(text)
+    except UnauthorizedError:
+        # Guessing is hopeless, but it should not cost us a look at the server each time either.
+        gateway.sign_in_limiter.take(_address(connection))
+        raise
+    if token.use != use:
+        raise UnauthorizedError(f"this is a token of another use ({token.use}); ask for a bearer token")
+    return token
+
+
+def cookie_name(gateway: Gateway) -> str:
+    return SECURE_COOKIE if gateway.settings.secure else COOKIE
+
+
+def require_same_origin(connection: Connection, gateway: Gateway) -> None:
+    """A page of another origin cannot forge the Origin that a browser sends with every unsafe request."""
+    if connection.scope.get("method") in SAFE_METHODS:
+        return
+    origin = connection.headers.get("origin")
+    site = connection.headers.get("sec-fetch-site")
+    if origin is None and site is None and gateway.settings.open_to_all:
+        return  # not a browser, and there is no cookie that it could have been tricked into sending
+    hosts = {connection.headers.get("host"), urlsplit(gateway.settings.public_url).netloc}
+    if origin is None or urlsplit(origin).netloc not in hosts or site not in (None, "same-origin"):
+        raise CsrfError("a signed-in browser may change something only from this gateway's own pages")
+
+
+def require_local_host(connection: Connection) -> None:
+    """Without tokens a page in the same browser could reach us under a name of its own (DNS rebinding)."""
+    host = urlsplit(f"//{connection.headers.get('host', '')}").hostname
+    if host not in ("localhost", "127.0.0.1", "::1", "gateway"):
+        raise ForbiddenError("this gateway runs without tokens and answers to `localhost` only")
+
+
+def operation_of(handler: BaseRouteHandler) -> str:
+    """The name under which a route stands in the table of roles."""
+    named = getattr(handler, "operation_id", None) or handler.opt.get("operation")
+    return str(named)
+
+
+def _address(connection: Connection) -> str:
+    return connection.client.host if connection.client else "unix"

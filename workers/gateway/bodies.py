@@ -1,0 +1,151 @@
+"""The bodies that the routes take. An unknown member is refused: a misspelt word must not mean "nothing said"."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ledger.events import AgentAction, Answering, CancelCause, CascadeAlways, CascadeReject, Role, WhenAbandoned
+
+Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]
+Patterns = Annotated[list[str], Meta(description="What would run or be touched, one text each")]
+
+
+class Body(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Base of what is sent to the gateway."""
+
+
+class TimeoutsBody(Body, kw_only=True, frozen=True):
+    attended: Duration = "60s"
+    unattended: Duration = "7d"
+    cap: Duration = "30d"
+
+
+class OpenSession(Body, kw_only=True, frozen=True):
+    """Open a session, or attach to it; what is left out stays as it is.
+
+    `rules`, `policy` and `options` are taken from tokens that may bring rules; otherwise the gateway's own judge.
+    """
+
+    project: str | None = None
+    dialect: str | None = None
+    rules: list[dict[str, Any]] | dict[str, Any] | None = None
+    policy: dict[str, Any] | None = None
+    options: dict[str, Any] | None = None
+    policy_source: str | None = None
+    timeouts: TimeoutsBody | None = None
+    cascade_reject: CascadeReject | None = None
+    cascade_always: CascadeAlways | None = None
+    answering: Answering | None = None
+    on_denied: AgentAction | None = None
+    when_abandoned: WhenAbandoned | None = None
+    agent: str | None = None
+    parent: str | None = None
+    cwd: str | None = None
+
+    @property
+    def says_rules(self) -> bool:
+        return not (self.rules is None and self.policy is None and self.options is None)
+
+    @property
+    def says_settings(self) -> bool:
+        settings = (
+            self.timeouts,
+            self.cascade_reject,
+            self.cascade_always,
+            self.answering,
+            self.on_denied,
+            self.when_abandoned,
+        )
+        return any(one is not None for one in settings)
+
+
+class ToolBody(Body, kw_only=True, frozen=True):
+    message_id: str
+    call_id: str
+
+
+class AskBody(Body, kw_only=True, frozen=True):
+    """A request. With `permission`: as it says. With `tool_name` and `input` alone: as the dialect reads the call."""
+
+    permission: str | None = None
+    patterns: Patterns = []
+    always: Patterns = []
+    metadata: dict[str, Any] | None = None
+    request_id: str | None = None
+    tool: ToolBody | None = None
+    tool_name: str | None = None
+    input: dict[str, Any] | None = None
+    agent: str | None = None
+    parent: str | None = None
+    cwd: str | None = None
+
+
+class ReplyBody(Body, kw_only=True, frozen=True):
+    """An answer; `digest` is that of the request as it was shown, and the answer counts only for that."""
+
+    reply: Annotated[
+        str | dict[str, Any],
+        Meta(
+            description="`once`, `session`, `always`, `reject`, BetCode's names, or Codelia's `{ok, remember, reason}`"
+        ),
+    ]
+    message: str | None = None
+    digest: str | None = None
+    client_id: str | None = None
+    updated_input: dict[str, Any] | None = None
+
+
+class CancelBody(Body, kw_only=True, frozen=True):
+    cause: CancelCause = "withdrawn"
+    reason: str | None = None
+
+
+class ReasonBody(Body, kw_only=True, frozen=True):
+    reason: str | None = None
+
+
+class ToolFinishedBody(Body, kw_only=True, frozen=True):
+    """What really ran. With `input` the log says whether it was what had been asked."""
+
+    request_id: str | None = None
+    call_id: str | None = None
+    ok: bool = True
+    input: dict[str, Any] | None = None
+    title: str | None = None
+    output: str | None = None
+
+
+class GrantBody(Body, kw_only=True, frozen=True):
+    """A standing allow without a request, for a session or for a project."""
+
+    session: str | None = None
+    project: str | None = None
+    permission: str
+    patterns: Patterns
+    expires: Duration | None = None
+    reason: str | None = None
+
+
+class LockBody(Body, kw_only=True, frozen=True):
+    client_id: str
+
+
+class PassLockBody(Body, kw_only=True, frozen=True):
+    client_id: str
+    to: str
+
+
+class TokenBody(Body, kw_only=True, frozen=True):
+    name: str
+    role: Role
+    projects: list[str] = []
+    sessions: list[str] = []
+    expires: Duration | None = None
+    brings_rules: bool = False
+
+
+class SignInBody(Body, kw_only=True, frozen=True):
+    token: str

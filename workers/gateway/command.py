@@ -1,0 +1,113 @@
+"""`serve` from its words on: listen, say how to get in, serve until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ledger import Ledger
+from ledger.client import default_actor_name
+from ledger.errors import InputError
+from ledger.policy.dialects import compile_policy
+from ledger.policy.files import load_layer
+from ledger.policy.model import PolicySource
+from ledger.stores.opening import default_home
+from workers.gateway.address_file import SOCKET_NAME, write_address
+from workers.gateway.gateway import Gateway
+from workers.gateway.serving import Address, listen, parse_address, run, url_of
+from workers.gateway.settings import PORT_DEFAULT, GatewaySettings
+from workers.gateway.signing_in import sign_in_link
+from workers.place import Place
+from workers.serving import serve
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+
+NO_TOKENS_WARNING: Final = (
+    "this gateway runs WITHOUT TOKENS: every program and every person on this machine may answer for you"
+)
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was said on the command line."""
+
+    url: str | None = None
+    addresses: tuple[str, ...] = ()
+    public_url: str | None = None
+    rules: tuple[tuple[str, Path], ...] = ()
+    no_tokens: bool = False
+    parent: int | None = None
+
+
+async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
+    """Raises InputError, SetupError, StoreError."""
+    folder = Place(wanted.url, None).folder or default_home()
+    addresses = [parse_address(one) for one in wanted.addresses] or _default_addresses(folder)
+    if wanted.no_tokens and not all(one.is_local for one in addresses):
+        raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")
+    policies = {dialect: _policy(dialect, file) for dialect, file in wanted.rules}
+
+    async def work(ledger: Ledger, stop: asyncio.Event) -> None:
+        # After the ledger was opened: the data folder must be empty for its embedded server to take it.
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            listeners = [stack.enter_context(closing(listen(one))) for one in addresses]
+            settings = _settings(wanted, listeners, policies)
+            await write_address(folder, _for_programs(listeners), ledger.tokens)
+            lines = await _how_to_get_in(ledger, settings, listeners)
+
+            def ready(_: Gateway) -> None:
+                for line in lines:
+                    say(line)
+
+            await run(ledger, settings, listeners, stop, ready)
+
+    await serve(work, wanted.url, parent=wanted.parent)
+
+
+def _settings(wanted: Wanted, listeners: Sequence[socket.socket], policies: dict[str, PolicySource]) -> GatewaySettings:
+    return GatewaySettings(
+        public_url=(wanted.public_url or _public_url(listeners)).rstrip("/"),
+        policies=policies,
+        rule_files=tuple(file for _, file in wanted.rules),
+        open_to_all=wanted.no_tokens,
+    )
+
+
+def _default_addresses(folder: Path) -> list[Address]:
+    return [Address(host="127.0.0.1", port=PORT_DEFAULT), Address(path=folder / SOCKET_NAME)]
+
+
+def _policy(dialect: str, file: Path) -> PolicySource:
+    """The rules of a file, refused now rather than at the first ask. Raises PolicyError."""
+    source = PolicySource(dialect=dialect, layers=(load_layer(dialect, file, name="gateway"),))
+    compile_policy(source)
+    return source
+
+
+def _public_url(listeners: Sequence[socket.socket]) -> str:
+    urls = [url_of(one) for one in listeners]
+    return next((url for url in urls if url.startswith("http")), "http://localhost")
+
+
+def _for_programs(listeners: Sequence[socket.socket]) -> str:
+    """What programs on this machine should use: a unix socket is faster, and nobody else's."""
+    urls = [url_of(one) for one in listeners]
+    return next((url for url in urls if url.startswith("unix:")), urls[0])
+
+
+async def _how_to_get_in(ledger: Ledger, settings: GatewaySettings, listeners: Sequence[socket.socket]) -> list[str]:
+    lines = [f"  gateway    {url_of(one)}" for one in listeners]
+    if settings.open_to_all:
+        log.warning(NO_TOKENS_WARNING)
+        return [*lines, f"  inbox      {settings.public_url}/"]
+    link = await sign_in_link(ledger.tokens, settings.public_url, default_actor_name())
+    return [*lines, f"  inbox      {link}", "             (signs one browser in, once, within 15 minutes)"]

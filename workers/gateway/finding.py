@@ -1,0 +1,68 @@
+"""Past sessions found again: by project, agent, person, outcome and date. From the views, a moment behind the log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ledger.errors import InputError
+from ledger.events import Outcome
+from ledger.stores.port import Store
+from ledger.times import parse_time
+from projections import reading
+from workers.gateway.principals import Principal
+from workers.gateway.rows import Row
+
+SCANNED_COUNT: Final = 20_000
+"""Sessions that are looked at for one answer, newest first; `cursor` goes on from there."""
+
+
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are server ms, of a session's last event (`since_ms`) and of its opening (`until_ms`)."""
+
+    project: str | None = None
+    agent: str | None = None
+    person: str | None = None
+    outcome: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    open_only: bool = False
+
+
+async def find_sessions(
+    store: Store, principal: Principal, wanted: SessionFilter, cursor: str | None, limit: int
+) -> Row:
+    """One page, newest first; `cursor` is where the next one begins, None at the end. Raises InputError."""
+    if wanted.outcome is not None and wanted.outcome not in Outcome.__args__:  # type: ignore[attr-defined]
+        raise InputError(f"`{wanted.outcome}` is no outcome; there are {', '.join(Outcome.__args__)}")  # type: ignore[attr-defined]
+    begin = _begin(cursor)
+    recent = (await reading.recent_sessions(store, begin + SCANNED_COUNT)).rows
+    people = None if wanted.person is None else await reading.sessions_of_person(store, wanted.person)
+    found: list[Row] = []
+    for index, row in enumerate(recent[begin:], begin):
+        if len(found) == limit:
+            return {"sessions": found, "cursor": str(index)}
+        if principal.reaches(row["session"], row["project"]) and _matches(row, wanted, people):
+            found.append(row)
+    return {"sessions": found, "cursor": None}
+
+
+def _begin(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isdecimal() or len(cursor) > 9:
+        raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
+    return int(cursor)
+
+
+def _matches(row: Row, wanted: SessionFilter, people: set[str] | None) -> bool:
+    return (
+        wanted.project in (None, row["project"])
+        and wanted.agent in (None, row["agent"])
+        and (people is None or row["session"] in people)
+        and (wanted.outcome is None or bool(row["outcomes"].get(wanted.outcome)))
+        and (wanted.since_ms is None or parse_time(row["at"]) >= wanted.since_ms)
+        and (wanted.until_ms is None or parse_time(row["opened_at"]) <= wanted.until_ms)
+        and not (wanted.open_only and row["closed_at"] is not None)
+    )

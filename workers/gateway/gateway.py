@@ -1,0 +1,74 @@
+"""What all routes share: the ledger, who may see what, and waiting that ends when the gateway does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from ledger import Ledger, Session
+from ledger.errors import UnknownSessionError
+from ledger.ids import check_id
+from ledger.session.state import SessionState
+from ledger.tokens import Tokens
+from workers.gateway.limiting import Limiter
+from workers.gateway.principals import Principal
+from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
+
+T = TypeVar("T")
+
+
+class Gateway:
+    """One gateway process; nothing in it is missed when it is killed."""
+
+    def __init__(self, ledger: Ledger, settings: GatewaySettings) -> None:
+        self.ledger = ledger
+        self.settings = settings
+        self.tokens: Tokens = ledger.tokens
+        self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
+        self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
+        self.stopping = asyncio.Event()
+        """Set when the gateway is told to end: whoever waits is answered with what is known."""
+
+    async def start(self) -> None:
+        """From the return on, revoked tokens are refused at once. Raises StoreError."""
+        await self.tokens.watch()
+
+    async def close(self) -> None:
+        """End what runs in the background."""
+
+    @property
+    def now_ms(self) -> int:
+        return self.ledger.store.clock.now_ms()
+
+    async def session(self, session_id: str, principal: Principal, *, fresh: bool = False) -> Session:
+        """A session that is there and that the caller may see.
+
+        Raises UnknownSessionError in either case otherwise: who may not see it does not learn that it is there.
+        """
+        session = Session(self.ledger, check_id(session_id, "session id"))
+        state = session.stream.state
+        if fresh or not session.stream.folded or state.opened_ms is None:
+            state = await session.state()
+        self.require_reach(principal, state)
+        return session
+
+    def require_reach(self, principal: Principal, state: SessionState) -> None:
+        """Raises UnknownSessionError for a session that is not there, or not theirs."""
+        if state.opened_ms is None or not principal.reaches(state.session_id, state.project):
+            raise UnknownSessionError(f"there is no session `{state.session_id}`", session=state.session_id)
+
+    async def unless_stopping(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What the work gives, or None when the gateway is to end first."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self.stopping.wait())
+        try:
+            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else None
+        finally:
+            stopping.cancel()
+            if not working.done():
+                working.cancel()
+                with suppress(asyncio.CancelledError):
+                    await working

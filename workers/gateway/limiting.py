@@ -1,0 +1,44 @@
+"""How much one caller may ask for: a bucket of tokens each, refilled steadily."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from ledger.errors import LedgerError
+
+CALLERS_COUNT: Final = 10_000
+"""Callers that are kept apart; the one not heard of for the longest time is forgotten first."""
+
+
+class RateLimitedError(LedgerError):
+    """Too many requests in too short a time."""
+
+    code = "RATE_LIMITED"
+
+
+class Limiter:
+    """At most `burst` requests at once, and `rate` a second in the long run, for each caller."""
+
+    def __init__(self, rate: float, burst: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._now = now
+        self._callers: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, caller: str) -> None:
+        """Count one request. Raises RateLimitedError, with the seconds to wait as `retry_after`."""
+        now = self._now()
+        left, since = self._callers.get(caller, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._rate)
+        self._callers[caller] = (max(left - 1, 0.0) if left >= 1 else left, now)
+        self._callers.move_to_end(caller)
+        if len(self._callers) > CALLERS_COUNT:
+            self._callers.popitem(last=False)
+        if left < 1:
+            wait = max(1, round((1 - left) / self._rate))
+            raise RateLimitedError(
+                f"too many requests: {self._rate:g} a second are taken; try again in {wait} s", retry_after=wait
+            )

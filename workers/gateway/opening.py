@@ -1,0 +1,124 @@
+"""A session opened over the gateway: by whose rules it is judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ledger import Session, Timeouts
+from ledger.durations import parse_duration
+from ledger.errors import InputError
+from ledger.ids import check_id
+from ledger.policy.model import PolicySource
+from ledger.session.state import SessionState
+from workers.gateway.bodies import OpenSession, TimeoutsBody
+from workers.gateway.gateway import Gateway
+from workers.gateway.principals import ForbiddenError, Principal
+
+DIALECT_DEFAULT = "opencode"
+
+
+class RulesNotYoursError(ForbiddenError):
+    """An agent that may not bring rules tries to say by which it is judged."""
+
+    code = "RULES_NOT_YOURS"
+
+
+async def open_session(
+    gateway: Gateway, principal: Principal, session_id: str, body: OpenSession
+) -> tuple[Session, bool]:
+    """Open or attach; whether it was opened by this. Raises ForbiddenError, InputError, UnknownSessionError."""
+    check_id(session_id, "session id")
+    state = await Session(gateway.ledger, session_id).state()
+    is_new = state.opened_ms is None
+    if not is_new:
+        gateway.require_reach(principal, state)
+    if is_new or not principal.brings_rules:
+        _require_own_rules(principal, body, is_new=is_new)
+    project = _project(principal, session_id, body.project, state)
+    if body.parent is not None:
+        await gateway.session(body.parent, principal)
+    session = await gateway.ledger.session(
+        session_id,
+        project=project,
+        **_rules(gateway, principal, body, is_new=is_new),
+        timeouts=None if body.timeouts is None else _timeouts(body.timeouts),
+        cascade_reject=body.cascade_reject,
+        cascade_always=body.cascade_always,
+        answering=body.answering,
+        on_denied=body.on_denied,
+        when_abandoned=body.when_abandoned,
+        agent=body.agent,
+        parent=body.parent,
+        cwd=body.cwd,
+        actor=principal.actor,
+    )
+    return session, is_new
+
+
+def _require_own_rules(principal: Principal, body: OpenSession, *, is_new: bool) -> None:
+    """An agent that could loosen the rules it is judged by would approve itself."""
+    if principal.brings_rules:
+        return
+    if body.says_rules:
+        raise RulesNotYoursError(
+            "this token brings no rules: the gateway's own judge (`serve --rules`), "
+            "or make a token with `token create --brings-rules`"
+        )
+    if not is_new and (body.says_settings or body.dialect is not None):
+        raise RulesNotYoursError(
+            "this token may say how long requests wait, and the dialect, only when it opens a session"
+        )
+
+
+def _project(principal: Principal, session_id: str, asked: str | None, state: SessionState) -> str | None:
+    """The project to open in. A token that is bound to projects opens nowhere else."""
+    if state.opened_ms is not None:
+        return asked
+    if asked is None and len(principal.projects) == 1:
+        asked = principal.projects[0]
+    if not principal.reaches(session_id, asked):
+        where = f"project `{asked}`" if asked else "a project of its own"
+        raise ForbiddenError(
+            f"this token may not open session `{session_id}` in {where}",
+            projects=list(principal.projects),
+            sessions=list(principal.sessions),
+        )
+    return asked
+
+
+def _rules(gateway: Gateway, principal: Principal, body: OpenSession, *, is_new: bool) -> dict[str, Any]:
+    """The arguments of `Ledger.session` that say how calls are judged."""
+    if body.policy is not None:
+        if body.rules is not None or body.options is not None or body.dialect is not None:
+            raise InputError("give `policy`, or `rules` with `dialect` and `options`, not both")
+        return {"policy": _policy(body.policy), "policy_source": body.policy_source or "given"}
+    dialect = body.dialect or DIALECT_DEFAULT
+    if body.says_rules:
+        source = {"rules": body.rules if body.rules is not None else [], "dialect": dialect, "options": body.options}
+        return {**source, "policy_source": body.policy_source or "given"}
+    own = gateway.settings.policies.get(dialect)
+    if is_new and own is not None:
+        return {"policy": own, "dialect": dialect, "policy_source": "gateway"}
+    return {"dialect": dialect}
+
+
+def _policy(value: dict[str, Any]) -> PolicySource:
+    try:
+        return msgspec.convert(value, PolicySource)
+    except msgspec.ValidationError as error:
+        raise InputError(f"the policy is not of the form `{{dialect, layers, options}}`: {error}") from error
+
+
+def _timeouts(body: TimeoutsBody) -> Timeouts:
+    return Timeouts(
+        attended=_seconds(body.attended, "attended time"),
+        unattended=_seconds(body.unattended, "unattended time"),
+        cap=_seconds(body.cap, "longest time"),
+    )
+
+
+def _seconds(text: str, what: str) -> float | None:
+    ms = parse_duration(text, what)
+    return None if ms is None else ms / 1000

@@ -1,0 +1,101 @@
+"""Errors as problem details (RFC 9457): one shape for all of them, with the ledger's own code."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any, Final
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from ledger.errors import LedgerError
+
+log = logging.getLogger(__name__)
+
+PROBLEM_JSON: Final = "application/problem+json"
+
+STATUS: Final[dict[str, int]] = {
+    "INPUT": 422,
+    "DIFFERENT_REQUEST": 409,
+    "UNKNOWN_REQUEST": 404,
+    "UNKNOWN_GRANT": 404,
+    "UNKNOWN_SESSION": 404,
+    "UNKNOWN_TOKEN": 404,
+    "ALREADY_ANSWERED": 409,
+    "DIGEST_MISMATCH": 409,
+    "AMBIGUOUS_REQUEST": 409,
+    "SESSION_CLOSED": 409,
+    "PERMISSION_STALE": 410,
+    "NO_INPUT_LOCK": 423,
+    "UNAUTHORIZED": 401,
+    "FORBIDDEN": 403,
+    "RULES_NOT_YOURS": 403,
+    "CSRF": 403,
+    "RATE_LIMITED": 429,
+    "UNREACHABLE": 503,
+    "IN_DOUBT": 503,
+    "SETUP": 503,
+    "DAMAGED": 500,
+    "NEWER_SCHEMA": 500,
+}
+"""The status of each code; `docs/reference/http.md` lists them for callers."""
+
+_OF_STATUS: Final = {
+    400: "MALFORMED",
+    404: "NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    413: "TOO_LARGE",
+    415: "UNSUPPORTED_MEDIA_TYPE",
+}
+
+
+def ledger_problem(_: Request[Any, Any, Any], error: LedgerError) -> Response[dict[str, Any]]:
+    """What the ledger, or the gateway, refuses with."""
+    status = STATUS.get(error.code, 500)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.warning("%s: %s", error.code, error.text)
+    body = error.as_json()
+    body.pop("error")
+    headers = {"Retry-After": str(error.data["retry_after"])} if "retry_after" in error.data else {}
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return _problem(status, error.code, error.text, body, headers)
+
+
+def http_problem(_: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
+    """What the framework refuses with: no such route, a body that is no JSON or of another shape."""
+    status, code = error.status_code, _OF_STATUS.get(error.status_code, "HTTP")
+    if isinstance(error, ValidationException):
+        status, code = 422, "INPUT"
+    reasons = list(error.extra) if isinstance(error.extra, list) else []
+    return _problem(status, code, _lower(error.detail), {"reasons": reasons}, dict(error.headers or {}))
+
+
+def own_fault(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
+    """A fault of ours: told without its insides, which stand in the log."""
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _problem(500, "INTERNAL", "the gateway failed; its log says why", {}, {})
+
+
+def _problem(
+    status: int, code: str, detail: str, members: dict[str, Any], headers: dict[str, str]
+) -> Response[dict[str, Any]]:
+    body = {
+        "type": f"urn:permission-ledger:error:{code.lower().replace('_', '-')}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "request_id": None,
+        "session": None,
+        "reasons": [],
+        "agent": "continue",
+        **members,
+    }
+    body["code"] = code
+    return Response(body, status_code=status, media_type=PROBLEM_JSON, headers=headers)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:].rstrip(".")

@@ -1,0 +1,96 @@
+"""Requests: asked, waited for, answered, withdrawn; and what really ran."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Response, get, post
+from litestar.params import QueryParameter
+
+from workers.gateway import asking
+from workers.gateway.bodies import AskBody, CancelBody, ReplyBody, ToolFinishedBody
+from workers.gateway.gateway import Gateway
+from workers.gateway.idempotency import IdempotencyKey, derived
+from workers.gateway.presence import require_own_client
+from workers.gateway.principals import Principal
+from workers.gateway.rows import Row, result_row
+from workers.gateway.settings import WAIT_SECONDS_MAX
+
+Wait = Annotated[
+    float, QueryParameter(ge=0, le=WAIT_SECONDS_MAX, required=False, description="Seconds to wait for the outcome")
+]
+
+
+@post("/v1/sessions/{session:str}/asks", status_code=200, operation_id="ask")
+async def ask(
+    session: str,
+    data: AskBody,
+    gateway: Gateway,
+    principal: Principal,
+    idempotency_key: IdempotencyKey = None,
+    wait: Wait = 0,
+) -> Response[Row]:
+    """Ask. 200 when it is settled, 202 while it waits for a person; the same `request_id` again attaches to it."""
+    found = await gateway.session(session, principal)
+    made = derived(principal, idempotency_key, f"ask\n{session}")
+    request_id = data.request_id or (f"per_{made}" if made else None)
+    result = await asking.ask(gateway, found, principal, data, request_id=request_id, wait=wait)
+    return asking.answered(session, result)
+
+
+@get("/v1/sessions/{session:str}/asks/{request_id:str}", operation_id="read_ask")
+async def read_ask(
+    session: str, request_id: str, gateway: Gateway, principal: Principal, wait: Wait = 0
+) -> Response[Row]:
+    """Attach to a request by its id: where it stands, or how it ends within `wait` seconds."""
+    found = await gateway.session(session, principal)
+    return asking.answered(session, await asking.attach(gateway, found, request_id, wait))
+
+
+@post("/v1/sessions/{session:str}/asks/{request_id:str}/reply", status_code=200, operation_id="reply")
+async def reply(session: str, request_id: str, data: ReplyBody, gateway: Gateway, principal: Principal) -> Row:
+    """Answer a request. The same answer again succeeds; another one is told who was first."""
+    found = await gateway.session(session, principal, fresh=data.client_id is not None)
+    require_own_client(found, principal, data.client_id)
+    result = await found.reply(
+        request_id,
+        data.reply,
+        actor=principal.actor,
+        message=data.message,
+        digest=data.digest,
+        client_id=data.client_id,
+        updated_input=data.updated_input,
+    )
+    return result_row(result)
+
+
+@post("/v1/sessions/{session:str}/asks/{request_id:str}/cancel", status_code=200, operation_id="cancel_ask")
+async def cancel_ask(session: str, request_id: str, data: CancelBody, gateway: Gateway, principal: Principal) -> Row:
+    """Withdraw a request that is pending."""
+    found = await gateway.session(session, principal)
+    return result_row(await found.cancel(request_id, cause=data.cause, reason=data.reason, actor=principal.actor))
+
+
+@post("/v1/sessions/{session:str}/tools-finished", status_code=204, operation_id="note_tool_finished")
+async def note_tool_finished(
+    session: str,
+    data: ToolFinishedBody,
+    gateway: Gateway,
+    principal: Principal,
+    idempotency_key: IdempotencyKey = None,
+) -> None:
+    """Record what really ran, and whether it was what had been asked."""
+    found = await gateway.session(session, principal)
+    await found.note_tool_finished(
+        data.request_id,
+        call_id=data.call_id,
+        ok=data.ok,
+        tool_input=data.input,
+        title=data.title,
+        output=data.output,
+        key=derived(principal, idempotency_key, f"tool finished\n{session}"),
+        actor=principal.actor,
+    )
+
+
+HANDLERS: list[Any] = [ask, read_ask, reply, cancel_ask, note_tool_finished]

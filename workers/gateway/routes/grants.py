@@ -1,0 +1,91 @@
+"""Standing allows: listed, made, ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import delete, get, post
+
+from ledger import Session
+from ledger.durations import parse_duration
+from ledger.errors import InputError, UnknownGrantError
+from ledger.ids import check_id
+from ledger.results import Approved
+from workers.gateway.bodies import GrantBody
+from workers.gateway.gateway import Gateway
+from workers.gateway.idempotency import IdempotencyKey, derived
+from workers.gateway.principals import ForbiddenError, Principal
+from workers.gateway.rows import Row
+
+
+@get("/v1/grants", operation_id="list_grants")
+async def list_grants(
+    gateway: Gateway, principal: Principal, session: str | None = None, project: str | None = None
+) -> Row:
+    """The grants in force in a session (its own and its project's), in a project, or anywhere."""
+    if session is not None and project is not None:
+        raise InputError("say `session` or `project`, not both")
+    if session is not None:
+        found = await (await gateway.session(session, principal)).approved()
+    elif project is not None:
+        _require_project(principal, project)
+        found = await gateway.ledger.approved_in_project(project)
+    else:
+        found = [one for one in await gateway.ledger.approved_anywhere() if _reaches(principal, one)]
+    return {"grants": [one.as_json() for one in found]}
+
+
+@post("/v1/grants", status_code=201, operation_id="create_grant")
+async def create_grant(
+    data: GrantBody, gateway: Gateway, principal: Principal, idempotency_key: IdempotencyKey = None
+) -> Row:
+    """Allow something from now on, without a request."""
+    if (data.session is None) == (data.project is None):
+        raise InputError("say `session` or `project`, one of them")
+    if not data.patterns:
+        raise InputError("say at least one pattern; `*` is any use of the permission")
+    expires_in_ms = None if data.expires is None else parse_duration(data.expires, "time to live")
+    made: list[Approved] = []
+    for index, pattern in enumerate(data.patterns):
+        key = derived(principal, idempotency_key, f"grant\n{index}")
+        more: dict[str, Any] = {
+            "expires_in_ms": expires_in_ms,
+            "reason": data.reason,
+            "grant_id": None if key is None else f"grn_{key}",
+            "actor": principal.actor,
+        }
+        if data.project is not None:
+            _require_project(principal, data.project)
+            made.append(await gateway.ledger.grant_in_project(data.project, data.permission, pattern, **more))
+        else:
+            session = await gateway.session(str(data.session), principal)
+            made.append(await session.grant(data.permission, pattern, **more))
+    return {"grants": [one.as_json() for one in made]}
+
+
+@delete("/v1/grants/{grant:str}", operation_id="revoke_grant")
+async def revoke_grant(grant: str, gateway: Gateway, principal: Principal, reason: str | None = None) -> None:
+    """End a grant; it allows nothing from the answer on."""
+    key = await gateway.ledger.stream_of_grant(check_id(grant, "grant id"))
+    if key.kind == "project":
+        reaches = principal.reaches_project(key.id)
+    else:
+        state = await Session(gateway.ledger, key.id).state()
+        reaches = principal.reaches(key.id, state.project)
+    if not reaches:
+        raise UnknownGrantError(f"there is no grant `{grant}`", grant_id=grant)
+    await gateway.ledger.revoke(grant, reason=reason, actor=principal.actor)
+
+
+def _require_project(principal: Principal, project: str) -> None:
+    if not principal.reaches_project(check_id(project, "project id")):
+        raise ForbiddenError(f"this token has no say in project `{project}`", projects=list(principal.projects))
+
+
+def _reaches(principal: Principal, one: Approved) -> bool:
+    if one.grant.scope == "project" and one.project is not None:
+        return principal.reaches_project(one.project)
+    return one.session is not None and principal.reaches(one.session, one.project)
+
+
+HANDLERS: list[Any] = [list_grants, create_grant, revoke_grant]

@@ -1,0 +1,31 @@
+"""What waits for a person, over all sessions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import get
+from litestar.params import QueryParameter
+
+from workers.gateway.gateway import Gateway
+from workers.gateway.inboxes import PENDING_COUNT_MAX, PendingFilter, find_pending
+from workers.gateway.principals import Principal
+from workers.gateway.rows import Row
+
+
+@get("/v1/pending", operation_id="list_pending")
+async def list_pending(
+    gateway: Gateway,
+    principal: Principal,
+    session: str | None = None,
+    tree: str | None = None,
+    project: str | None = None,
+    agent: str | None = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=PENDING_COUNT_MAX, required=False)] = PENDING_COUNT_MAX,
+) -> Row:
+    """What is pending, nearest deadline first, as the log says it now. `tree` is a session with all below it."""
+    wanted = PendingFilter(session=session, tree=tree, project=project, agent=agent)
+    return await find_pending(gateway, principal, wanted, limit)
+
+
+HANDLERS: list[Any] = [list_pending]

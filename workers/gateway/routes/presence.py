@@ -1,0 +1,69 @@
+"""People who are there: in a session, or in the inbox; and the input lock.
+
+A page says so while it is visible and was used in the last minutes; an open event stream alone says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import delete, post, put
+
+from workers.gateway.bodies import LockBody, PassLockBody
+from workers.gateway.gateway import Gateway
+from workers.gateway.presence import Presences, require_own_client
+from workers.gateway.principals import Principal
+from workers.gateway.rows import Row
+
+
+@put("/v1/sessions/{session:str}/clients/{client:str}", operation_id="connect_client")
+async def connect_client(
+    session: str, client: str, gateway: Gateway, presences: Presences, principal: Principal
+) -> Row:
+    """Be there in a session, or stay there: to be repeated every 10 s. What is pending is replayed at the first."""
+    found = await gateway.session(session, principal)
+    replayed = await presences.in_session(found, principal, client)
+    return {"lock": found.stream.state.lock, "replayed": [one.as_json() for one in replayed]}
+
+
+@delete("/v1/sessions/{session:str}/clients/{client:str}", operation_id="disconnect_client")
+async def disconnect_client(
+    session: str, client: str, gateway: Gateway, presences: Presences, principal: Principal
+) -> None:
+    """Leave a session."""
+    found = await gateway.session(session, principal)
+    await presences.leave_session(found, principal, client)
+
+
+@post("/v1/sessions/{session:str}/lock", status_code=200, operation_id="take_lock")
+async def take_lock(session: str, data: LockBody, gateway: Gateway, principal: Principal) -> Row:
+    """Take the input lock, or ask for it: then it passes after 10 s."""
+    found = await gateway.session(session, principal, fresh=True)
+    require_own_client(found, principal, data.client_id)
+    held = await found.take_lock(data.client_id, actor=principal.actor)
+    return {"held": held, "lock": found.stream.state.lock}
+
+
+@post("/v1/sessions/{session:str}/lock/pass", status_code=200, operation_id="pass_lock")
+async def pass_lock(session: str, data: PassLockBody, gateway: Gateway, principal: Principal) -> Row:
+    """Hand the input lock to another client."""
+    found = await gateway.session(session, principal, fresh=True)
+    require_own_client(found, principal, data.client_id)
+    await found.pass_lock(data.client_id, data.to, actor=principal.actor)
+    return {"lock": found.stream.state.lock}
+
+
+@put("/v1/clients/{client:str}", operation_id="open_inbox")
+async def open_inbox(client: str, presences: Presences, principal: Principal) -> Row:
+    """Have the inbox open, or still have it open: present for every session; to be repeated every 10 s."""
+    replayed = await presences.in_inbox(principal, client)
+    return {"replayed": [one.as_json() for one in replayed]}
+
+
+@delete("/v1/clients/{client:str}", operation_id="leave_inbox")
+async def leave_inbox(client: str, presences: Presences, principal: Principal) -> None:
+    """Leave the inbox."""
+    await presences.leave_inbox(principal, client)
+
+
+HANDLERS: list[Any] = [connect_client, disconnect_client, take_lock, pass_lock, open_inbox, leave_inbox]

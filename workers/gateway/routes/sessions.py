@@ -1,0 +1,144 @@
+"""Sessions: opened, looked at, looked back at, closed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Response, get, post, put
+from litestar.params import QueryParameter
+
+from ledger.errors import InputError
+from ledger.stores.port import StreamKey
+from ledger.times import parse_time
+from projections import reading
+from workers.checking import check_stream
+from workers.gateway.bodies import OpenSession, ReasonBody
+from workers.gateway.finding import SessionFilter, find_sessions
+from workers.gateway.gateway import Gateway
+from workers.gateway.opening import open_session as open_by_rules
+from workers.gateway.principals import Principal
+from workers.gateway.rows import Row, session_row
+from workers.moments import approved_at, moment_json, project_grants
+
+PAGE_COUNT_MAX = 1000
+
+Limit = Annotated[int, QueryParameter(ge=1, le=PAGE_COUNT_MAX, required=False)]
+After = Annotated[int, QueryParameter(ge=0, required=False, description="Only what comes after this version")]
+
+
+@put("/v1/sessions/{session:str}", status_code=200, operation_id="open_session")
+async def open_session(session: str, data: OpenSession, gateway: Gateway, principal: Principal) -> Response[Row]:
+    """Open a session, or attach to it. 201 when it was opened by this request."""
+    opened, is_new = await open_by_rules(gateway, principal, session, data)
+    return Response(session_row(opened.stream.state), status_code=201 if is_new else 200)
+
+
+@get("/v1/sessions", operation_id="list_sessions")
+async def list_sessions(
+    gateway: Gateway,
+    principal: Principal,
+    project: str | None = None,
+    agent: str | None = None,
+    person: str | None = None,
+    outcome: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    open_only: Annotated[bool, QueryParameter(name="open", required=False)] = False,
+    cursor: str | None = None,
+    limit: Limit = 100,
+) -> Row:
+    """Sessions, the one with the newest event first; of the views, so a moment behind the log."""
+    wanted = SessionFilter(
+        project=project,
+        agent=agent,
+        person=person,
+        outcome=outcome,
+        since_ms=None if since is None else parse_time(since),
+        until_ms=None if until is None else parse_time(until),
+        open_only=open_only,
+    )
+    return await find_sessions(gateway.ledger.store, principal, wanted, cursor, limit)
+
+
+@get("/v1/sessions/{session:str}", operation_id="read_session")
+async def read_session(session: str, gateway: Gateway, principal: Principal) -> Row:
+    """A session as it stands now."""
+    found = await gateway.session(session, principal, fresh=True)
+    return session_row(found.stream.state)
+
+
+@post("/v1/sessions/{session:str}/close", status_code=200, operation_id="close_session")
+async def close_session(session: str, data: ReasonBody, gateway: Gateway, principal: Principal) -> Row:
+    """Close a session: what is pending is cancelled, nothing more is asked."""
+    found = await gateway.session(session, principal)
+    await found.close(reason=data.reason, actor=principal.actor)
+    return session_row(found.stream.state)
+
+
+@get("/v1/sessions/{session:str}/state", operation_id="read_state")
+async def read_state(session: str, gateway: Gateway, principal: Principal, at: str | None = None) -> Row:
+    """What was pending, approved, connected and settled: now, as of a version, or at an RFC 3339 time."""
+    await gateway.session(session, principal)
+    moment = await gateway.ledger.state_at(session, _version_or_time(at))
+    as_of_ms = gateway.now_ms if at is None else moment.ms if at.isdecimal() else parse_time(at)
+    standing = approved_at(moment.state, await project_grants(gateway.ledger, moment.state), as_of_ms)
+    return moment_json(moment, standing)
+
+
+@get("/v1/sessions/{session:str}/timeline", operation_id="read_timeline")
+async def read_timeline(
+    session: str, gateway: Gateway, principal: Principal, after: After = 0, limit: Limit = PAGE_COUNT_MAX
+) -> Row:
+    """The session's events as sentences, from the views; `version` is what they are as of."""
+    await gateway.session(session, principal)
+    found = await reading.timeline(gateway.ledger.store, session, after, limit)
+    version = found.version_of(StreamKey("session", session))
+    last = found.rows[-1]["version"] if found.rows else after
+    return {"lines": found.rows, "version": version, "cursor": last if last < version else None}
+
+
+@get("/v1/sessions/{session:str}/log", operation_id="read_log")
+async def read_log(session: str, gateway: Gateway, principal: Principal, after: After = 0, limit: Limit = 100) -> Row:
+    """The session's events as they stand in the log."""
+    found = await gateway.session(session, principal, fresh=True)
+    rows: list[Row] = []
+    async for event in found.events(after, follow_on=False):
+        rows.append(event.as_json())
+        if len(rows) == limit:
+            break
+    last = rows[-1]["version"] if rows else after
+    return {"events": rows, "cursor": last if last < found.stream.state.version else None}
+
+
+@get("/v1/sessions/{session:str}/verify", operation_id="verify_session")
+async def verify_session(session: str, gateway: Gateway, principal: Principal) -> Row:
+    """Whether an event of the session was changed, lost, put in or moved."""
+    await gateway.session(session, principal)
+    checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
+    return {
+        "session": session,
+        "ok": checked.ok,
+        "versions": checked.versions,
+        "head": None if checked.head is None else {"id": str(checked.head.position), "hash": checked.head.hash},
+        "problems": [{"version": one.version, "kind": one.kind, "text": one.text} for one in checked.problems],
+    }
+
+
+def _version_or_time(at: str | None) -> int | str | None:
+    if at is None or not at.isdecimal():
+        return at
+    if len(at) > 18:
+        raise InputError(f"`{at[:20]}` is no version")
+    return int(at)
+
+
+HANDLERS: list[Any] = [
+    open_session,
+    list_sessions,
+    read_session,
+    close_session,
+    read_state,
+    read_timeline,
+    read_log,
+    verify_session,
+]

@@ -1,0 +1,118 @@
+"""Tokens, and people signing in with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, Response, delete, get, post
+from litestar.datastructures import Cookie
+from litestar.response import Redirect
+
+from ledger.durations import parse_duration
+from ledger.errors import UnauthorizedError
+from ledger.tokens import token_json
+from workers.gateway.authenticating import cookie_name, require_same_origin
+from workers.gateway.bodies import SignInBody, TokenBody
+from workers.gateway.gateway import Gateway
+from workers.gateway.idempotency import IdempotencyKey, derived
+from workers.gateway.principals import Principal
+from workers.gateway.rows import Row
+from workers.gateway.settings import BROWSER_DAYS
+from workers.gateway.signing_in import browser_from_link, browser_from_token, secret_for
+
+DAY_SECONDS = 86_400
+
+
+@get("/v1/tokens", operation_id="list_tokens")
+async def list_tokens(gateway: Gateway) -> Row:
+    """Every token, without its secret."""
+    return {"tokens": [token_json(one, gateway.now_ms) for one in await gateway.tokens.all()]}
+
+
+@post("/v1/tokens", status_code=201, operation_id="create_token")
+async def create_token(
+    data: TokenBody, gateway: Gateway, principal: Principal, idempotency_key: IdempotencyKey = None
+) -> Row:
+    """Make a token. Its text is in this answer and nowhere else."""
+    key = derived(principal, idempotency_key, "token")
+    made = await gateway.tokens.create(
+        data.name,
+        data.role,
+        projects=data.projects,
+        sessions=data.sessions,
+        expires_in_ms=None if data.expires is None else parse_duration(data.expires, "time to live"),
+        brings_rules=data.brings_rules,
+        token_id=None if key is None else f"tok_{key}",
+        secret=None if key is None else await secret_for(gateway, key),
+        actor=principal.actor,
+    )
+    return {**token_json(made.token, gateway.now_ms), "token": made.text}
+
+
+@delete("/v1/tokens/{token:str}", operation_id="revoke_token")
+async def revoke_token(token: str, gateway: Gateway, principal: Principal, reason: str | None = None) -> None:
+    """End a token and the browsers that signed in with it, everywhere at once."""
+    await gateway.tokens.revoke(token, reason=reason, actor=principal.actor)
+
+
+@get("/v1/me", operation_id="read_me")
+async def read_me(principal: Principal) -> Row:
+    """Who this is, and how far their word reaches."""
+    return {
+        "name": principal.name,
+        "role": principal.role,
+        "token_id": principal.token_id,
+        "projects": list(principal.projects),
+        "sessions": list(principal.sessions),
+        "brings_rules": principal.brings_rules,
+        "via": principal.via,
+    }
+
+
+@post("/v1/sign-in", status_code=200, operation_id="sign_in")
+async def sign_in(data: SignInBody, request: Request[Any, Any, Any], gateway: Gateway) -> Response[Row]:
+    """Sign a browser in with a token: it gets a cookie of its own, which ends with the token."""
+    require_same_origin(request, gateway)
+    gateway.sign_in_limiter.take(request.client.host if request.client else "unix")
+    made = await browser_from_token(gateway, data.token)
+    return Response({"name": made.token.name, "role": made.token.role}, cookies=[_cookie(gateway, made.text)])
+
+
+@get("/sign-in", include_in_schema=False, operation_id="sign_in_by_link")
+async def sign_in_by_link(request: Request[Any, Any, Any], gateway: Gateway, code: str) -> Redirect:
+    """Sign a browser in by a one-time link, and go to the inbox."""
+    gateway.sign_in_limiter.take(request.client.host if request.client else "unix")
+    made = await browser_from_link(gateway, code)
+    return Redirect("/", cookies=[_cookie(gateway, made.text)], headers={"Referrer-Policy": "no-referrer"})
+
+
+@post("/v1/sign-out", status_code=204, operation_id="sign_out")
+async def sign_out(request: Request[Any, Any, Any], gateway: Gateway) -> Response[None]:
+    """End this browser's token and its cookie."""
+    require_same_origin(request, gateway)
+    text = request.cookies.get(cookie_name(gateway))
+    if text is not None:
+        try:
+            token = await gateway.tokens.find(text)
+        except UnauthorizedError:
+            token = None
+        if token is not None and token.use == "browser":
+            await gateway.tokens.revoke(token.token_id, reason="signed out", actor=token.name)
+    gone = _cookie(gateway, "", max_age=0)
+    return Response(None, status_code=204, cookies=[gone])
+
+
+def _cookie(gateway: Gateway, text: str, *, max_age: int = BROWSER_DAYS * DAY_SECONDS) -> Cookie:
+    """Only for us, never for scripts, never sent from another page."""
+    return Cookie(
+        key=cookie_name(gateway),
+        value=text,
+        path="/",
+        max_age=max_age,
+        httponly=True,
+        samesite="strict",
+        secure=gateway.settings.secure,
+    )
+
+
+HANDLERS: list[Any] = [list_tokens, create_token, revoke_token, read_me, sign_in, sign_in_by_link, sign_out]

@@ -1,0 +1,48 @@
+"""What the routes answer with: CONTRACT's objects, and what stands around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ledger.results import Pending, Result
+from ledger.session.state import Client, SessionState
+from ledger.times import format_time
+
+Row = dict[str, Any]
+
+
+def session_row(state: SessionState) -> Row:
+    """A session in a few words."""
+    return {
+        "session": state.session_id,
+        "project": state.project,
+        "agent": state.agent,
+        "parent": state.parent,
+        "dialect": state.policy.dialect if state.policy else None,
+        "opened_at": _time(state.opened_ms),
+        "closed_at": _time(state.closed_ms),
+        "at": _time(state.last_ms),
+        "version": state.version,
+        "pending": len(state.pending),
+        "clients": [_client(one) for one in sorted(state.clients.values(), key=lambda one: one.version)],
+        "lock": state.lock,
+        "policy_digest": state.policy_digest,
+        "settings": msgspec.to_builtins(state.settings),
+        "cwd": state.cwd,
+    }
+
+
+def result_row(result: Result) -> Row:
+    """Where a request stands: CONTRACT's row of ask and reply, the request itself, and a corrected input."""
+    request = Pending(session=result.session, request=result.request).as_json()
+    return {**result.as_json(), "updated_input": result.updated_input, "request": request}
+
+
+def _client(client: Client) -> Row:
+    return {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else format_time(ms)

@@ -1,0 +1,163 @@
+"""A gateway as a process: uvicorn on a TCP address, a unix socket or both, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import uvicorn
+
+from ledger import Ledger
+from ledger.errors import InputError, SetupError
+from workers.gateway.app import make_app
+from workers.gateway.gateway import Gateway
+from workers.gateway.settings import GatewaySettings
+
+BACKLOG: Final = 2048
+GRACE_SECONDS: Final = 3
+"""How long open requests may take to end once the gateway is told to."""
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where to listen: a host and a port (0: any that is free), or the path of a unix socket."""
+
+    host: str | None = None
+    port: int = 0
+    path: Path | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.path is not None or self.host in LOOPBACK
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`, `[::1]:PORT`, `:PORT` or `unix:PATH`. Raises InputError."""
+    if text.startswith("unix:"):
+        if not text.removeprefix("unix:"):
+            raise InputError(f"`{text}` names no socket; write it like `unix:/run/permission-ledger.sock`")
+        return Address(path=Path(text.removeprefix("unix:")).absolute())
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise InputError(
+            f"`{text}` is no address; write it like `127.0.0.1:8420` or `unix:/run/permission-ledger.sock`"
+        )
+    return Address(host=host.strip("[]") or "127.0.0.1", port=int(port))
+
+
+def listen(address: Address) -> socket.socket:
+    """A listening socket. Raises SetupError when it cannot be had."""
+    try:
+        return _unix(address.path) if address.path is not None else _tcp(str(address.host), address.port)
+    except OSError as error:
+        raise SetupError(f"cannot listen on {_told(address)}: {error.strerror or error}") from error
+
+
+def _tcp(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(where)
+    listener.listen(BACKLOG)
+    return listener
+
+
+def _unix(path: Path) -> socket.socket:
+    """Only our own user may connect. A socket that nobody listens on any more is taken over."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_socket() and not _answers(path):
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+    return listener
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+def _told(address: Address) -> str:
+    return f"`{address.path}`" if address.path is not None else f"`{address.host}:{address.port}`"
+
+
+def url_of(listener: socket.socket) -> str:
+    """How a client reaches it: `http://127.0.0.1:8420`, or `unix:/path`."""
+    name = listener.getsockname()
+    if isinstance(name, str):
+        return f"unix:{name}"
+    host = f"[{name[0]}]" if ":" in name[0] else name[0]
+    return f"http://{host}:{name[1]}"
+
+
+async def run(
+    ledger: Ledger,
+    settings: GatewaySettings,
+    listeners: Sequence[socket.socket],
+    stop: asyncio.Event,
+    ready: Callable[[Gateway], None] = lambda _: None,
+) -> None:
+    """Serve until `stop` is set; `ready` is called once requests are taken. Raises StoreError."""
+    gateway = Gateway(ledger, settings)
+    await gateway.start()
+    paths = [Path(name) for one in listeners if isinstance(name := one.getsockname(), str)]
+    server = _Server(
+        uvicorn.Config(
+            make_app(gateway),
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            backlog=BACKLOG,
+        )
+    )
+    serving = asyncio.create_task(server.serve(sockets=list(listeners)), name="serve http")
+    stopping = asyncio.create_task(stop.wait(), name="stop serving")
+    starting = asyncio.create_task(server.takes_requests.wait(), name="begin serving")
+    try:
+        await asyncio.wait((serving, starting), return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            ready(gateway)
+            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        gateway.stopping.set()
+        server.should_exit = True
+        await serving
+    finally:
+        stopping.cancel()
+        starting.cancel()
+        await gateway.close()
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which says when it is there and leaves signals to us."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.takes_requests = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ours are set already, and tell us to stop."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.takes_requests.set()

@@ -1,0 +1,44 @@
+"""What a gateway is started with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ledger.policy.model import PolicySource
+
+PORT_DEFAULT: Final = 8420
+BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A request body; what may stand in it is bounded further by the ledger."""
+
+WAIT_SECONDS_MAX: Final = 300.0
+"""How long one request may wait for an answer; whoever wants to wait longer asks again."""
+
+REQUESTS_PER_SECOND: Final = 500.0
+REQUESTS_BURST: Final = 2000.0
+SIGN_INS_PER_SECOND: Final = 1.0
+SIGN_INS_BURST: Final = 20.0
+BROWSER_DAYS: Final = 30
+SIGN_IN_LINK_MINUTES: Final = 15
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`policies` are the rules by dialect for sessions whose agent brings none; `public_url` is how people reach us.
+
+    `open_to_all` serves without tokens: only ever on this machine's own addresses.
+    """
+
+    public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
+    policies: Mapping[str, PolicySource] = {}
+    rule_files: tuple[Path, ...] = ()
+    open_to_all: bool = False
+    requests_per_second: float = REQUESTS_PER_SECOND
+    requests_burst: float = REQUESTS_BURST
+
+    @property
+    def secure(self) -> bool:
+        """Whether people come over TLS, so that cookies may be bound to it."""
+        return self.public_url.startswith("https:")

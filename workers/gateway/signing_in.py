@@ -1,0 +1,59 @@
+"""Browsers sign in with a token or with a one-time link; either way they get a token of their own."""
+
+from __future__ import annotations
+
+import hmac
+from hashlib import sha256
+
+from ledger.durations import DAY_MS, MINUTE_MS
+from ledger.errors import UnauthorizedError
+from ledger.events import Actor, Role
+from ledger.tokens import Made, Tokens
+from workers.gateway.gateway import Gateway
+from workers.gateway.settings import BROWSER_DAYS, SIGN_IN_LINK_MINUTES
+
+
+async def browser_from_token(gateway: Gateway, text: str) -> Made:
+    """A browser token that may do what the given one may, and ends with it. Raises UnauthorizedError."""
+    token = await gateway.tokens.find(text.strip())
+    if token.use != "bearer":
+        raise UnauthorizedError("this is not a token to sign in with")
+    return await gateway.tokens.create(
+        token.name,
+        token.role,
+        projects=token.projects,
+        sessions=token.sessions,
+        use="browser",
+        expires_in_ms=BROWSER_DAYS * DAY_MS,
+        made_from=token.token_id,
+        actor=Actor("person", token.name, "inbox"),
+    )
+
+
+async def browser_from_link(gateway: Gateway, code: str) -> Made:
+    """A browser token for whoever comes first with this link. Raises UnauthorizedError, UnknownTokenError."""
+    link = await gateway.tokens.find(code)
+    if link.use != "sign_in":
+        raise UnauthorizedError("this is not a sign-in link")
+    return await gateway.tokens.create(
+        link.name,
+        link.role,
+        projects=link.projects,
+        sessions=link.sessions,
+        use="browser",
+        expires_in_ms=BROWSER_DAYS * DAY_MS,
+        made_from=link.token_id,
+        redeems=link.token_id,
+        actor=Actor("person", link.name, "inbox"),
+    )
+
+
+async def sign_in_link(tokens: Tokens, public_url: str, name: str, role: Role = "admin") -> str:
+    """A link that signs one browser in, once, within minutes. Raises StoreError."""
+    made = await tokens.create(name, role, use="sign_in", expires_in_ms=SIGN_IN_LINK_MINUTES * MINUTE_MS)
+    return f"{public_url}/sign-in?code={made.text}"
+
+
+async def secret_for(gateway: Gateway, key: str) -> str:
+    """The secret of a token whose creation may be repeated: the same each time, and not to be guessed."""
+    return hmac.new(await gateway.ledger.store.admin.secret(), f"token\n{key}".encode(), sha256).hexdigest()
