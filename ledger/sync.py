@@ -215,7 +215,6 @@ class SyncSession(_Face[Session]):
     submit_tool = _blocking(Session.submit_tool)
     tool_requests = _blocking(Session.tool_requests)
     wait = _blocking(Session.wait)
-    remember = _blocking(Session.remember)
     reply = _blocking(Session.reply)
     cancel = _blocking(Session.cancel)
     close = _blocking(Session.close)
