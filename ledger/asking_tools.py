@@ -17,6 +17,7 @@ from ledger.ids import check_id, new_request_id
 from ledger.limits import PATTERN_COUNT, PATTERN_LENGTH_BYTES
 from ledger.policy.asked import known_tool, permission_of
 from ledger.policy.codelia import confirm_request
+from ledger.policy.honouring import not_honoured
 from ledger.policy.model import Call, Evaluation, Policy
 from ledger.requests import check_name, make_question
 from ledger.results import Result
@@ -62,7 +63,7 @@ def tool_requests(
     own = ToolRequest(
         permission=call.permission,
         patterns=_shown_patterns(policy, call, evaluation),
-        always=_grantable(evaluation.always),
+        always=_grantable(_honoured(policy, call, evaluation)),
         request_id=request_id,
         cwd=cwd,
         tool_name=tool_name,
@@ -105,6 +106,12 @@ def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str) -> 
             request_id=check_id(f"{request_id}.{call.permission}{more}", "request id"),
             cwd=call.cwd,
         )
+
+
+def _honoured(policy: Policy, call: Call, evaluation: Evaluation) -> tuple[str, ...]:
+    """What an `always` would really spare the person; the request says which suggestions are left out."""
+    idle = not_honoured(policy, call, evaluation, evaluation.always)
+    return tuple(entry for entry in evaluation.always if entry not in idle)
 
 
 def _grantable(entries: tuple[str, ...]) -> tuple[str, ...]:

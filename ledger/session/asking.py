@@ -18,6 +18,7 @@ from ledger.events import (
     Tier,
 )
 from ledger.grants import StandingGrant
+from ledger.policy.honouring import not_honoured
 from ledger.policy.model import Evaluation, Verdict
 from ledger.project import ProjectState
 from ledger.session.commands import (
@@ -69,6 +70,7 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
             input=command.call.input,
             evaluation=evaluation,
             opinions=command.opinions,
+            not_honoured=not_honoured(command.policy, command.call, evaluation, (*command.always, *evaluation.always)),
         ),
     )
     return Decision((*before, asked), until_expiry(used))
