@@ -31,7 +31,7 @@ _ERRORS: dict[str, type[RefusalError]] = {
 }
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a request stands. `outcome` None is pending; `at_ms` is when it was settled, else when it was asked."""
 
     session: str

@@ -36,9 +36,10 @@ from ledger.session.state import Client, LockRequest, Request, SessionState, Set
 
 def evolve(state: SessionState, recorded: Recorded) -> SessionState:
     """The state after `recorded`, which is the event of version `state.version + 1`."""
-    step = _STEPS.get(type(recorded.event))
+    event = recorded.event
+    step = _STEPS.get(type(event))
     if step is not None:
-        state = step(state, recorded, recorded.event)
+        state = step(state, recorded, event)
     return replace(state, version=recorded.version, last_ms=recorded.ms)
 
 

@@ -136,6 +136,8 @@ def in_order(requests: Iterable[Request]) -> list[Request]:
 
 def next_due_ms(state: SessionState) -> int | None:
     """The earliest server time at which something must be settled, or None."""
+    if not state.pending and state.lock_request is None:
+        return None
     due = [request.deadline_ms for request in state.pending.values() if request.deadline_ms is not None]
     if state.lock_request is not None:
         due.append(state.lock_request.due_ms)

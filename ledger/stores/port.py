@@ -85,7 +85,7 @@ NOTHING_DUE = "nothing due"
 """In place of a `Due`: nothing is pending any more."""
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True):
+class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """N payloads to add after exactly this entry, all or none, in this window of server time (both ends included)."""
 
     key: StreamKey
@@ -98,7 +98,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Whether somebody acts on it: then it counts only when it is as safe as the settings demand."""
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """Written: the entries bear `ms` and the versions after `Append.after`."""
 
     ms: int
