@@ -82,6 +82,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         parent=event.parent,
         evaluation=detail.evaluation if detail else None,
         opinions=detail.opinions if detail else (),
+        not_honoured=detail.not_honoured if detail else (),
         grants=event.grants,
         project_version=event.project_version,
         rests_on_project=event.rests_on_project,

@@ -46,6 +46,7 @@ class Request(Value, kw_only=True, frozen=True):
     parent: str | None = None
     evaluation: Evaluation | None = None
     opinions: tuple[Opinion, ...] = ()
+    not_honoured: tuple[str, ...] = ()
     grants: tuple[str, ...] = ()
     project_version: int | None = None
     rests_on_project: bool = False
