@@ -28,7 +28,7 @@ def within_append(version: int, payload: bytes) -> str:
     return sha256(b"%d\n%b" % (version, payload)).hexdigest()
 
 
-def follows(prev: str, *, ms: int, before_ms: int, before_version: int, before_payload: bytes) -> bool:
+def follows(prev: str, ms: int, before_ms: int, before_version: int, before_payload: bytes) -> bool:
     """Whether an entry of time `ms` that claims `prev` really follows the entry before it."""
     if prev == after_entry(before_ms, before_version, before_payload):
         return True

@@ -28,7 +28,7 @@ is therefore a type of its own (`docs/guides/upgrade.md`).
 """
 
 
-class Envelope(msgspec.Struct, frozen=True):
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     """What every entry carries besides the fact itself."""
 
     v: int

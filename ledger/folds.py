@@ -26,8 +26,7 @@ class SessionFold:
     def initial(self, key: StreamKey) -> SessionState:
         return SessionState(session_id=key.id)
 
-    def evolve(self, state: SessionState, recorded: Recorded) -> SessionState:
-        return evolve(state, recorded)
+    evolve = staticmethod(evolve)
 
     def decide(self, state: SessionState, command: Any, now_ms: int) -> Plan:
         if isinstance(command, Regression):

@@ -13,21 +13,36 @@ _ALPHABET = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _LETTERS = bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in range(256))
 _TICKS_PER_MS = 0x1000
 _RANDOM_CHARS = 14
+_TAILS_COUNT = 64
 
 
 class _Ascending:
     """Ids that sort in the order in which this process made them: 48 bits of time and counter, then randomness."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._last = 0
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A child of a fork makes other tails than its parent."""
+        self._lock = threading.Lock()
+        self._tails: list[str] = []
 
     def next(self, prefix: str) -> str:
         with self._lock:
             self._last = max(self._last + 1, time.time_ns() // 1_000_000 * _TICKS_PER_MS)
             tick = self._last & 0xFFFF_FFFF_FFFF
-        tail = os.urandom(_RANDOM_CHARS).translate(_LETTERS).decode()
+            if not self._tails:
+                self._tails = _random_tails()
+            tail = self._tails.pop()
         return f"{prefix}_{tick:012x}{tail}"
+
+
+def _random_tails() -> list[str]:
+    """Many at once: asking the system for randomness takes longer than making an id."""
+    letters = os.urandom(_RANDOM_CHARS * _TAILS_COUNT).translate(_LETTERS).decode()
+    return [letters[at : at + _RANDOM_CHARS] for at in range(0, len(letters), _RANDOM_CHARS)]
 
 
 _ascending = _Ascending()

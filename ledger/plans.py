@@ -18,7 +18,7 @@ SETTLE = "settle"
 """The command that does nothing but what every command does first: end what is due."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """Events that one command makes, by whom, and in which window of server time (ms) they may be written."""
 
     events: tuple[Event, ...] = ()
@@ -32,7 +32,7 @@ class Plan(msgspec.Struct, frozen=True):
 NOTHING = Plan()
 
 
-class Done(msgspec.Struct, Generic[S], frozen=True):
+class Done(msgspec.Struct, Generic[S], frozen=True, gc=False):
     """What came of a command: the state that holds now, and the events that this command itself made."""
 
     state: S
@@ -49,7 +49,7 @@ class Fold(Protocol[S]):
     def decide(self, state: S, command: Any, now_ms: int) -> Plan: ...
 
     async def settle(self, state: S, now_ms: int) -> Plan:
-        """What is due at this moment."""
+        """What is due at this moment; asked where `next_due_ms` has come."""
         ...
 
     def next_due_ms(self, state: S) -> int | None: ...

@@ -28,11 +28,7 @@ def read_entry(key: StreamKey, entry: Entry, before: Position, before_payload: b
         linked = envelope.prev == chain.genesis(key.kind, key.id)
     else:
         linked = entry.ms >= before.ms and chain.follows(
-            envelope.prev,
-            ms=entry.ms,
-            before_ms=before.ms,
-            before_version=before.version,
-            before_payload=before_payload,
+            envelope.prev, entry.ms, before.ms, before.version, before_payload
         )
     if not linked:
         raise DamageError(

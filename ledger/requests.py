@@ -27,7 +27,7 @@ from ledger.limits import (
 from ledger.policy.model import Call
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an agent asks, checked. `digest` is the SHA-256 over all of it but the ids of agent and parent."""
 
     call: Call

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -39,13 +39,13 @@ from ledger.session.commands import (
     NoteToolFinished,
     OutdatedRulesError,
     PassLock,
-    Recheck,
     Release,
     Reply,
     Revoke,
     TakeLock,
 )
 from ledger.session.decision import require_readable
+from ledger.session.rechecking import judge_again
 from ledger.session.state import SessionState, Settled
 from ledger.session.verdicts import lifts_denies
 from ledger.stream import Stream
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 RECHECKS_MAX = 16
@@ -160,7 +161,7 @@ class Session(ToolCalls):
     async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
         if self.before_asking is not None:
             await self.before_asking()
-        result = await self._by_current_rules(lambda: self._ask(request_id, question, who))
+        result = await self._by_current_rules(self._ask, request_id, question, who)
         return await self._safe(result) if self._ledger.store.confirms else result
 
     async def _safe(self, result: Result) -> Result:
@@ -181,11 +182,11 @@ class Session(ToolCalls):
         found = tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
         return as_asked(found, state)
 
-    async def _by_current_rules(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Try again when another process has changed the session's rules or clients; by then this one has read them."""
         for _ in range(RECHECKS_MAX):
             try:
-                return await attempt()
+                return await attempt(*args, **kwargs)
             except OutdatedRulesError:
                 log.info("the rules or clients of session %s changed meanwhile; once more", self.id)
         raise InDoubtError(f"the rules or clients of session `{self.id}` changed {RECHECKS_MAX} times; try again")
@@ -227,7 +228,7 @@ class Session(ToolCalls):
         shared = project.state if done.events else await project.refresh()
         for _ in range(RECHECKS_MAX):
             state = done.state
-            again = self._judge_again(state, command, shared)
+            again = judge_again(state, command, shared)
             if again is None:
                 return state
             done = await self._stream.submit(again, project)
@@ -239,33 +240,6 @@ class Session(ToolCalls):
             f"`{command.request_id}` was judged; ask again with the same request id",
             request_id=command.request_id,
             session=self.id,
-        )
-
-    def _judge_again(self, state: SessionState, command: Ask, shared: ProjectState) -> Recheck | Release | None:
-        """The command to decide anew with what the project grants now; None when nothing depends on it."""
-        request = state.find(command.request_id)
-        if request is None or (request.project_version or 0) >= shared.version:
-            return None
-        if command.request_id in state.pending:
-            return Release(
-                actor=command.actor,
-                policy=command.policy,
-                policy_digest=command.policy_digest,
-                project=shared,
-                request_id=command.request_id,
-            )
-        settled = state.settled[command.request_id]
-        answered = settled.reply is not None and settled.cause is None
-        if settled.outcome != "allowed" or answered or not request.rests_on_project:
-            return None
-        return Recheck(
-            actor=command.actor,
-            request_id=command.request_id,
-            call=command.call,
-            policy=command.policy,
-            policy_digest=command.policy_digest,
-            project=shared,
-            live=command.live,
         )
 
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
@@ -338,7 +312,7 @@ class Session(ToolCalls):
             administrator=administrator,
             updated_input=None if updated_input is None else check_tool_input(updated_input),
         )
-        done = await self._by_current_rules(lambda: self._answer(command))
+        done = await self._by_current_rules(self._answer, command)
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
         settled = done.state.settled[request_id]
@@ -486,7 +460,7 @@ class Session(ToolCalls):
         )
         await self.renew_lease(presence)
         who = self._ledger.actor(actor, "person")
-        done = await self._by_current_rules(lambda: self._connect(presence, who))
+        done = await self._by_current_rules(self._connect, presence, who)
         return Connection(self, presence, who, pending_of(done.state, is_replay=True))
 
     async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:

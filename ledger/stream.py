@@ -38,6 +38,7 @@ from ledger.stores.port import (
     StreamKey,
     WakeUp,
 )
+from ledger.tallies import Tallies
 
 S = TypeVar("S")
 
@@ -144,8 +145,9 @@ Observer = Callable[[Recorded | None], None]
 class Stream(Generic[S]):
     """The cached fold of one stream, its commands in a row, and who watches it."""
 
-    def __init__(self, store: Store, key: StreamKey, fold: Fold[S]) -> None:
+    def __init__(self, store: Store, key: StreamKey, fold: Fold[S], tallies: Tallies | None = None) -> None:
         self.key = key
+        self._tallies = tallies or Tallies()
         self._store = store
         self._fold = fold
         self._jobs: deque[_Job[S]] = deque()
@@ -280,6 +282,7 @@ class Stream(Generic[S]):
             # Wake-ups are passed over while nothing is folded, so whoever waits here needs a new fold at once.
             if self._observers and isinstance(error, InDoubtError):
                 self.read_soon()
+        self._tallies.failed(error)
         for job in jobs:
             job.fail(error)
 
@@ -288,12 +291,16 @@ class Stream(Generic[S]):
         read_for_them = await self._ensure_folded()
         told_ms: int | None = None
         for _ in range(ROUNDS_MAX):
-            batch, left = await self._plan(jobs, told_ms)
+            batch = self._begin(told_ms)
+            due = NOTHING
+            if self._is_due(batch) and any(job.command is not None for job in jobs):
+                batch, due = await self._settled(batch, told_ms)
+            left = self._plan(batch, due, jobs)
             if batch.events:
                 answer = await self._append(batch, jobs)
                 # Nodes of a cluster have clocks of their own: only that of this stream's node counts.
                 told_ms = answer.now_ms if isinstance(answer, OutsideWindow) else None
-                if await self._learn(batch, answer):
+                if isinstance(answer, Appended) or await self._learn(batch, answer):
                     self._finish(batch)
                     return left
                 read_for_them = True
@@ -308,36 +315,41 @@ class Stream(Generic[S]):
             stream=self.key.name,
         )
 
-    async def _plan(self, jobs: list[_Job[S]], told_ms: int | None) -> tuple[_Batch[S], list[_Job[S]]]:
-        batch, due, now_ms = await self._settled(told_ms, reading=all(job.command is None for job in jobs))
-        if due.events:
-            batch.take(due)
-        if due.more:
-            return batch, jobs
-        next_due_ms = self._fold.next_due_ms(self._ahead(batch))
-        if next_due_ms is not None:
-            batch.not_after_ms = next_due_ms - 1
-        for index, job in enumerate(jobs):
-            if batch.events and len(batch.events) >= EVENTS_PER_APPEND_COUNT:
-                return batch, jobs[index:]
-            self._decide(batch, job, now_ms)
-        return batch, []
+    def _begin(self, told_ms: int | None = None) -> _Batch[S]:
+        """An empty batch at this moment; `told_ms` is what the server said the time was."""
+        now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
+        return _Batch(self.state, self.position, self._next_prev(), now_ms)
 
-    async def _settled(self, told_ms: int | None, *, reading: bool) -> tuple[_Batch[S], Plan, int]:
+    def _is_due(self, batch: _Batch[S]) -> bool:
+        due_ms = self._fold.next_due_ms(batch.state)
+        return due_ms is not None and due_ms <= batch.now_ms
+
+    async def _settled(self, batch: _Batch[S], told_ms: int | None) -> tuple[_Batch[S], Plan]:
         """A batch to begin with, and what is due in it. Who only reads causes nothing.
 
         From here to the append nothing may wait. Where `settle` did, wake-ups may have brought entries meanwhile, and
         what is decided on the state before them must not be appended after them.
         """
         while True:
-            now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
-            batch = self._begin(now_ms)
-            due = NOTHING if reading else await self._fold.settle(batch.state, now_ms)
+            due = await self._fold.settle(batch.state, batch.now_ms)
             if self.position == batch.after:
-                return batch, due, now_ms
+                return batch, due
+            batch = self._begin(told_ms)
 
-    def _begin(self, now_ms: int) -> _Batch[S]:
-        return _Batch(self.state, self.position, self._next_prev(), now_ms)
+    def _plan(self, batch: _Batch[S], due: Plan, jobs: list[_Job[S]]) -> list[_Job[S]]:
+        """Decide the jobs, after what is due; gives back those that do not fit into the append."""
+        if due.events:
+            batch.take(due)
+        if due.more:
+            return jobs
+        next_due_ms = self._fold.next_due_ms(self._ahead(batch))
+        if next_due_ms is not None:
+            batch.not_after_ms = next_due_ms - 1
+        for index, job in enumerate(jobs):
+            if len(batch.events) >= EVENTS_PER_APPEND_COUNT:
+                return jobs[index:]
+            self._decide(batch, job, batch.now_ms)
+        return []
 
     def _decide(self, batch: _Batch[S], job: _Job[S], now_ms: int) -> None:
         first = len(batch.events)
@@ -381,7 +393,10 @@ class Stream(Generic[S]):
         return answer
 
     def _due_hint(self, batch: _Batch[S]) -> Due | str | None:
-        if all(self._fold.keeps_due(event) for event, _, _ in batch.events):
+        for event, _, _ in batch.events:
+            if not self._fold.keeps_due(event):
+                break
+        else:
             return None
         now_ms = max(self._store.clock.now_ms(), self.position.ms)
         return self._fold.due_hint(self.state, self._ahead(batch), now_ms)
@@ -413,6 +428,7 @@ class Stream(Generic[S]):
             case Appended():
                 return True
             case Conflict():
+                self._tallies.conflicts += 1
                 await self._catch_up(batch, answer)
                 return batch.written_at is not None
             case OutsideWindow():
@@ -445,9 +461,8 @@ class Stream(Generic[S]):
         log.warning("stream %s: the server has lost entry %s; folding again", self.key.name, seen)
         self._forget()
         await self._ensure_folded()
-        now_ms = self._store.clock.now_ms()
-        batch = self._begin(max(now_ms, self.position.ms))
-        batch.take(self._fold.decide(self.state, Regression(seen, self.position), now_ms))
+        batch = self._begin()
+        batch.take(self._fold.decide(self.state, Regression(seen, self.position), batch.now_ms))
         if batch.events:
             await self._learn_regression(batch)
 
@@ -485,9 +500,10 @@ class Stream(Generic[S]):
 
     def _fold_anew(self, entries: Sequence[Entry]) -> None:
         """In one go, so that nobody ever looks at a state that is folded in part."""
-        state, position, payload = self._fold.initial(self.key), START, b""
+        key, evolve = self.key, self._fold.evolve
+        state, position, payload = self._fold.initial(key), START, b""
         for entry in entries:
-            state = self._fold.evolve(state, read_entry(self.key, entry, position, payload))
+            state = evolve(state, read_entry(key, entry, position, payload))
             position, payload = entry.position, entry.payload
         self.state, self.position, self._payload = state, position, payload
         self._safe = START

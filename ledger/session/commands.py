@@ -13,13 +13,13 @@ from ledger.policy.model import Call, Policy, PolicySource
 from ledger.project import ProjectState
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Base of all commands; `actor` becomes the author of the events that it makes."""
 
     actor: Actor
 
 
-class Live(msgspec.Struct, frozen=True):
+class Live(msgspec.Struct, frozen=True, gc=False):
     """Who is there by the leases: clients of this session, and people with the inbox open.
 
     `asked_for` are the clients whose leases were looked up; None leaves that unchecked. One that has connected since

@@ -19,7 +19,7 @@ from ledger.project import ProjectState
 from ledger.session.state import SessionState
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Events, and the server time (ms) after which they must not be written, because what they rest on ends then."""
 
     events: tuple[Event, ...] = ()

@@ -13,6 +13,7 @@ import msgspec
 
 from ledger.events import Presence
 from ledger.stores.clock import Clock
+from ledger.stores.durability import Durability
 
 if TYPE_CHECKING:
     from ledger.stores.admin import Admin, ViewReader
@@ -84,7 +85,7 @@ NOTHING_DUE = "nothing due"
 """In place of a `Due`: nothing is pending any more."""
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True):
+class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """N payloads to add after exactly this entry, all or none, in this window of server time (both ends included)."""
 
     key: StreamKey
@@ -97,7 +98,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Whether somebody acts on it: then it counts only when it is as safe as the settings demand."""
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """Written: the entries bear `ms` and the versions after `Append.after`."""
 
     ms: int
@@ -211,6 +212,11 @@ class Store(Protocol):
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
     ) -> tuple[Answer, tuple[Entry, ...]]:
         """Compare and append; `also_read` reads another stream in the same flush, after the append was sent."""
+        ...
+
+    @property
+    def durability(self) -> Durability:
+        """What the settings of this process demand before a grant or an allow counts."""
         ...
 
     @property

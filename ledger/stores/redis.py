@@ -51,6 +51,7 @@ from ledger.stores.redis_views import RedisViews
 from ledger.stores.refusals import refusal_of
 from ledger.stores.script import Script
 from ledger.stores.servers import Commands, Revive, Servers, WakeUps
+from ledger.stores.starting import when_ready
 
 T = TypeVar("T")
 
@@ -118,12 +119,14 @@ class RedisStore:
     # --- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        for server in await self.everywhere():
-            await check_server(partial(self._command_at, server), self._durability)
-        count = await agree_on_partitions(self.command, self._wanted_partitions)
-        self._keys = Keys(count)
+        self._keys = Keys(await when_ready(self._meet, others_take_over=self._servers.others_take_over))
         self._bells = self._servers.wake_ups(self._keys, self._revive)
         await self.now_ms()
+
+    async def _meet(self) -> int:
+        for server in await self.everywhere():
+            await check_server(partial(self._command_at, server), self._durability)
+        return await agree_on_partitions(self.command, self._wanted_partitions)
 
     async def close(self) -> None:
         if self._bells is not None:
@@ -252,7 +255,9 @@ class RedisStore:
         if also_read is not None:
             commands.append(self.range_of(*also_read, PAGE_COUNT))
         attempts = Attempts()
-        replies = await self._patiently_append(commands, attempts, self._sure_link if waits else self._link)
+        link = self._sure_link if waits else self._link
+        run = self._run_append if self._test_clock is None else self._run_append_now
+        replies = await self._patiently(partial(run, commands, link), attempts)
         if isinstance(replies[0], ResponseError):
             # A refusal now says nothing of an attempt whose answer was lost before.
             raise _in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
@@ -261,14 +266,17 @@ class RedisStore:
             self._check_sure(replies[1 : 1 + len(waits)])
         return answer, () if also_read is None else beside_of(also_read[0], replies[-1])
 
-    async def _patiently_append(self, commands: Sequence[CommandLine], attempts: Attempts, link: Commands) -> list[Any]:
-        script = self._append_script
-        if self._test_clock is None:
-            return await self._patiently(lambda: self._run_loaded(commands, script, link), attempts)
+    def _run_append(self, commands: Sequence[CommandLine], link: Commands) -> Awaitable[list[Any]]:
+        return self._run_loaded(commands, self._append_script, link)
+
+    def _run_append_now(self, commands: Sequence[CommandLine], link: Commands) -> Awaitable[list[Any]]:
+        """As `_run_append`, with the time of the clock that a test moves."""
         first, *rest = commands
-        return await self._patiently(
-            lambda: self._run_loaded([(*first, self._clock.now_ms()), *rest], script, link), attempts
-        )
+        return self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script, link)
+
+    @property
+    def durability(self) -> Durability:
+        return self._durability
 
     @property
     def confirms(self) -> bool:

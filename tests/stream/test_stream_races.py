@@ -135,6 +135,9 @@ class SlowToSettle(TallyFold):
             await step()
         return Plan()
 
+    def next_due_ms(self, state: Tally) -> int | None:
+        return None if self.step is None else 0
+
 
 async def test_what_a_wake_up_brings_while_it_is_looked_who_is_there_is_decided_upon(backend: Backend) -> None:
     """Else the command would be decided on the state before, and appended after what it never saw."""

@@ -33,10 +33,11 @@ COMMANDS = {
     "policy": Listed("workers.cli.policy:policy", "What rules say, why, and what is wrong with them.", RULES),
     "bridge": Listed("workers.cli.bridge:bridge", "Put the ledger between a real agent and its user.", AGENTS),
     "hook": Listed("workers.cli.hook:hook", "What an agent calls before a tool runs.", AGENTS),
+    "inbox": Listed("workers.cli.inbox:inbox", "Print a link that signs a browser in to the inbox.", RUNNING),
     "serve": Listed("workers.cli.serve:serve", "Serve the ledger over HTTP: inbox and API.", RUNNING),
     "token": Listed("workers.cli.tokens:token", "Who may use the gateway: create, list, revoke.", RUNNING),
     "demo": Listed("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
-    "up": Listed("workers.cli.run:up", "Run server, expiry worker and projector until Ctrl-C.", RUNNING),
+    "up": Listed("workers.cli.run:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
     "worker": Listed("workers.cli.run:worker", "Run one worker: expiry or projector.", RUNNING),
 }
 
