@@ -21,6 +21,7 @@ from ledger.policy.honouring import not_honoured
 from ledger.policy.model import Call, Evaluation, Policy
 from ledger.requests import check_name, make_question
 from ledger.results import Result
+from ledger.session.first import first_request_id
 from ledger.session.state import Request, SessionState
 
 CONFIRM: Final = "confirm"
@@ -98,12 +99,11 @@ def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, An
 
 def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str) -> Iterator[ToolRequest]:
     for number, call in enumerate(evaluation.ask_first, 1):
-        more = f".{number}" if number > 1 else ""
         yield ToolRequest(
             permission=call.permission,
             patterns=call.patterns,
             always=_grantable(policy.evaluate(call).always or call.patterns),
-            request_id=check_id(f"{request_id}.{call.permission}{more}", "request id"),
+            request_id=check_id(first_request_id(request_id, call, number), "request id"),
             cwd=call.cwd,
         )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 from rpds import HashTrieMap
 
+from ledger.codec import canonical_json
 from ledger.events import (
     Actor,
     CancelCause,
@@ -56,6 +58,11 @@ class Request(Value, kw_only=True, frozen=True):
     present: tuple[Presence, ...] = ()
 
 
+def input_digest(value: Any) -> str:
+    """Lower-case hex SHA-256 over the canonical JSON of a tool's input."""
+    return sha256(canonical_json(value)).hexdigest()
+
+
 class Settled(Value, kw_only=True, frozen=True):
     """How a request ended: once and for all, by whom and when. `reply` is None where no person answered."""
 
@@ -72,6 +79,8 @@ class Settled(Value, kw_only=True, frozen=True):
     granted_patterns: tuple[str, ...] = ()
     granted_to_project: bool = False
     updated_input: Any = None
+    input_digest: str | None = None
+    """Of the input that was asked about, which itself stays in the log alone."""
 
 
 class Client(Value, frozen=True):

@@ -211,6 +211,7 @@ class Link:
     def _break_soon(self, connection: AbstractConnection, error: BaseException) -> None:
         if connection is self._connection:
             broken = LinkError(f"the connection broke: {error}", sent=True)
+            broken.__cause__ = error
             task = asyncio.get_running_loop().create_task(self._break(broken), name="ledger link break")
             self._breaking = task
 
