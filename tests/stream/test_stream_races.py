@@ -110,7 +110,6 @@ async def test_the_own_wake_up_is_told_once_and_as_it_stands_in_the_log(processe
     done = await processes.ours.submit(add("ours"))
     await processes.wake()
     log = await log_of(processes.other)
-    before = await processes.theirs.refresh()
     assert told == list(done.events) == [read_entry(SESSION, log[0], START, b"")]
 
 
