@@ -63,6 +63,9 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "sign_in": ANYBODY,
     "sign_in_by_link": ANYBODY,
     "sign_out": ANYBODY,
+    # answer links: the link itself is the right to answer
+    "show_answer": ANYBODY,
+    "answer_by_link": ANYBODY,
     # the service itself
     "read_metrics": frozenset({AUDITOR, ADMIN}),
     "health": ANYBODY,
