@@ -17,13 +17,14 @@ from ledger.errors import LedgerError
 from workers.gateway.access import ACCESS
 from workers.gateway.authenticating import guard, operation_of
 from workers.gateway.gateway import Gateway
+from workers.gateway.inbox import pages
 from workers.gateway.presence import Presences
 from workers.gateway.principals import Principal
 from workers.gateway.problems import http_problem, ledger_problem, own_fault
 from workers.gateway.routes import asks, grants, pending, policy, presence, service, sessions, tokens
 from workers.gateway.settings import BODY_BYTES_MAX
 
-RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, service)
+RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, service, pages)
 
 
 def make_app(gateway: Gateway) -> Litestar:
