@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from litestar import Litestar, Request
+from litestar import Litestar, Request, Router
 from litestar.config.response_cache import ResponseCacheConfig
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
@@ -21,10 +22,10 @@ from workers.gateway.inbox import pages
 from workers.gateway.presence import Presences
 from workers.gateway.principals import Principal
 from workers.gateway.problems import http_problem, ledger_problem, own_fault
-from workers.gateway.routes import asks, grants, pending, policy, presence, service, sessions, tokens
+from workers.gateway.routes import asks, grants, metrics, pending, policy, presence, service, sessions, tokens
 from workers.gateway.settings import BODY_BYTES_MAX
 
-RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, service, pages)
+RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, metrics, service, pages)
 
 
 def make_app(gateway: Gateway) -> Litestar:
@@ -53,7 +54,11 @@ def make_app(gateway: Gateway) -> Litestar:
             version="1",
             components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
             security=[{"token": []}],
-            render_plugins=[],
+            # Only the document itself: every viewer would load its scripts from somebody else's servers.
+            render_plugins=[JsonRenderPlugin(path="/")],
+            openapi_router=Router(
+                "/openapi.json", route_handlers=[], opt={"operation": "openapi"}, include_in_schema=False
+            ),
         ),
         request_max_body_size=BODY_BYTES_MAX,
         response_cache_config=ResponseCacheConfig(default_expiration=None),

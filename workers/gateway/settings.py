@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from ledger.policy.model import PolicySource
+from ledger.policy_files import PolicyFiles
 
 PORT_DEFAULT: Final = 8420
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -16,6 +15,9 @@ BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 
 WAIT_SECONDS_MAX: Final = 300.0
 """How long one request may wait for an answer; whoever wants to wait longer asks again."""
+
+PAGE_COUNT_MAX: Final = 1000
+"""Rows of one answer."""
 
 REQUESTS_PER_SECOND: Final = 500.0
 REQUESTS_BURST: Final = 2000.0
@@ -32,8 +34,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
-    policies: Mapping[str, PolicySource] = {}
-    rule_files: tuple[Path, ...] = ()
+    policies: Mapping[str, PolicyFiles] = {}
     open_to_all: bool = False
     requests_per_second: float = REQUESTS_PER_SECOND
     requests_burst: float = REQUESTS_BURST

@@ -1,5 +1,7 @@
-"""The page and its files. They hold nothing of any session, so they are served to everybody; what they show is asked
-of `/v1` with the browser's cookie."""
+"""The page and its files. They hold nothing of any session, so they are served to everybody.
+
+What they show is asked of `/v1` with the browser's cookie.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,7 @@ HEADERS: Final = {
     sync_to_thread=False,
 )
 def inbox_page(request: Request[Any, Any, Any], session: str = "") -> Response[bytes]:
-    """The inbox. A sign-in link too leads here, and is used only when somebody presses the button: programs that look
-    at links in advance must not use it up."""
+    """The inbox. A sign-in link leads here too: it is used up by the button only, not by programs that look at links."""
     return _sent(request, static_files()[SHELL])
 
 
