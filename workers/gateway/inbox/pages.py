@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
 
 from workers.gateway.inbox.files import SHELL, StaticFile, static_files
 
@@ -35,13 +36,13 @@ HEADERS: Final = {
     operation_id="inbox_page",
     sync_to_thread=False,
 )
-def inbox_page(request: Request[Any, Any, Any], session: str = "") -> Response[bytes]:
+def inbox_page(request: Request[Any, Any, Any]) -> Response[bytes]:
     """The inbox. A sign-in link leads here too: it is used up by the button only, not by programs that look at links."""
     return _sent(request, static_files()[SHELL])
 
 
 @get("/inbox/{path:path}", include_in_schema=False, operation_id="inbox_file", sync_to_thread=False)
-def inbox_file(request: Request[Any, Any, Any], path: str) -> Response[bytes]:
+def inbox_file(request: Request[Any, Any, Any], path: FromPath[str]) -> Response[bytes]:
     """A file of the inbox."""
     file = static_files().get(path.lstrip("/"))
     if file is None:
