@@ -65,6 +65,9 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     # the page, which holds nothing by itself
     "inbox_page": ANYBODY,
     "inbox_file": ANYBODY,
+    # answer links: the link itself is the right to answer
+    "show_answer": ANYBODY,
+    "answer_by_link": ANYBODY,
     # the service itself
     "read_metrics": frozenset({AUDITOR, ADMIN}),
     "health": ANYBODY,
