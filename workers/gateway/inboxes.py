@@ -27,7 +27,7 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
     """The rows, each with its project and its lineage (the root first), and how many there are in all."""
     states = await gateway.ledger.pending_states()
-    rows: list[tuple[tuple[bool, int, int], Row]] = []
+    rows: list[tuple[tuple[bool, int, int, str, int], Row]] = []
     for state in states:
         if not principal.reaches(state.session_id, state.project) or not _wanted(state, wanted):
             continue
@@ -37,7 +37,7 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
         for one in pending_of(state):
             if wanted.agent in (None, one.request.agent, state.agent):
                 deadline = one.request.deadline_ms
-                order = (deadline is None, deadline or 0, one.request.asked_ms)
+                order = (deadline is None, deadline or 0, one.request.asked_ms, state.session_id, one.request.version)
                 rows.append((order, {**one.as_json(), "project": state.project, "lineage": above}))
     rows.sort(key=lambda pair: pair[0])
     return {"pending": [row for _, row in rows[:limit]], "count": len(rows)}
