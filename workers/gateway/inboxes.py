@@ -10,7 +10,7 @@ from ledger.results import pending_of
 from ledger.session.state import SessionState
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
-from workers.gateway.rows import Row
+from workers.gateway.rows import Row, answering_facts
 
 PENDING_COUNT_MAX: Final = 5000
 DEPTH_MAX: Final = 32
@@ -38,7 +38,8 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
             if wanted.agent in (None, one.request.agent, state.agent):
                 deadline = one.request.deadline_ms
                 order = (deadline is None, deadline or 0, one.request.asked_ms, state.session_id, one.request.version)
-                rows.append((order, {**one.as_json(), "project": state.project, "lineage": above}))
+                row = {**one.as_json(), "project": state.project, "lineage": above, **answering_facts(state)}
+                rows.append((order, row))
     rows.sort(key=lambda pair: pair[0])
     return {"pending": [row for _, row in rows[:limit]], "count": len(rows)}
 
