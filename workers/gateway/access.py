@@ -37,6 +37,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "ask": ASKING,
     "read_ask": READERS,
     "reply": PEOPLE,
+    "record_answer": ASKING,
     "cancel_ask": frozenset({AGENT, APPROVER, ADMIN}),
     "note_tool_finished": ASKING,
     "list_pending": READERS,
@@ -65,6 +66,9 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "sign_in": ANYBODY,
     "sign_in_by_link": ANYBODY,
     "sign_out": ANYBODY,
+    # answer links: the link itself is the right to answer
+    "show_answer": ANYBODY,
+    "answer_by_link": ANYBODY,
     # the service itself
     "read_metrics": frozenset({AUDITOR, ADMIN}),
     "health": ANYBODY,

@@ -21,10 +21,22 @@ from workers.gateway.gateway import Gateway
 from workers.gateway.presence import Presences
 from workers.gateway.principals import Principal
 from workers.gateway.problems import http_problem, ledger_problem, own_fault
-from workers.gateway.routes import asks, events, grants, metrics, pending, policy, presence, service, sessions, tokens
+from workers.gateway.routes import (
+    answers,
+    asks,
+    events,
+    grants,
+    metrics,
+    pending,
+    policy,
+    presence,
+    service,
+    sessions,
+    tokens,
+)
 from workers.gateway.settings import BODY_BYTES_MAX
 
-RESOURCES = (sessions, asks, events, pending, grants, presence, policy, tokens, metrics, service)
+RESOURCES = (sessions, asks, events, pending, grants, presence, policy, tokens, answers, metrics, service)
 
 
 def make_app(gateway: Gateway) -> Litestar:

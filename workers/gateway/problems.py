@@ -30,6 +30,8 @@ STATUS: Final[dict[str, int]] = {
     "SESSION_CLOSED": 409,
     "PERMISSION_STALE": 410,
     "NO_INPUT_LOCK": 423,
+    "BAD_LINK": 404,
+    "LINK_EXPIRED": 410,
     "UNAUTHORIZED": 401,
     "FORBIDDEN": 403,
     "RULES_NOT_YOURS": 403,

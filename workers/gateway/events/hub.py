@@ -63,13 +63,16 @@ class Hub:
         self._reads = asyncio.Semaphore(READS_AT_ONCE_COUNT)
         self._following_all = False
         self._beginning: asyncio.Task[None] | None = None
-        self._verifying: asyncio.Task[None] | None = None
-        self._sweeping: asyncio.Task[None] | None = None
+        self._comparing: asyncio.Task[None] | None = None
+        self._again = asyncio.Event()
+        self._rounds = asyncio.Condition()
+        self._rounds_begun = 0
+        self._rounds_done = 0
         self._listening = False
         self.on_ring: Callable[[Ring], None] = lambda _: None
 
     async def close(self) -> None:
-        for task in [self._beginning, self._verifying, self._sweeping, *self._readers.values()]:
+        for task in [self._beginning, self._comparing, *self._readers.values()]:
             if task is not None:
                 task.cancel()
                 with suppress(asyncio.CancelledError, LedgerError):
@@ -151,7 +154,7 @@ class Hub:
             raise
         self._horizon.frozen = False
         self._horizon.begin(now_ms, sum(head.version for head in self.heads.values()))
-        self._sweeping = asyncio.create_task(self._sweep(), name="events sweep")
+        self._comparing = asyncio.create_task(self._compare_again(), name="compare heads")
 
     def _listen(self) -> None:
         if not self._listening:
@@ -193,27 +196,34 @@ class Hub:
             self._horizon.frozen = True
             self._again.set()
 
-        if self._verifying is None or self._verifying.done():
-            self._verifying = asyncio.create_task(self._verify(), name="events verify")
-        return self._verifying
-
     async def verify(self) -> None:
         """Return when everything that was appended before this call was told."""
-        if self._verifying is not None and not self._verifying.done():
-            await asyncio.shield(self._verifying)
-        await asyncio.shield(self.verify_soon())
+        wanted = self._rounds_begun + 1
+        self._again.set()
+        async with self._rounds:
+            await self._rounds.wait_for(lambda: self._rounds_done >= wanted)
 
-    async def _verify(self) -> None:
+    async def _compare_again(self) -> None:
+        """Compare all heads, now and then and whenever something may be missing."""
         while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(VERIFY_SECONDS):
+                    await self._again.wait()
+            self._again.clear()
+            self._horizon.frozen = True
+            self._rounds_begun += 1
             try:
                 await self._compare()
                 await self._settle_reads()
             except StoreError as error:
                 log.warning("the event streams wait: %s", error)
+                self._again.set()
                 await asyncio.sleep(AGAIN_SECONDS)
-            else:
-                self._horizon.frozen = False
-                return
+                continue
+            self._horizon.frozen = self._again.is_set()
+            async with self._rounds:
+                self._rounds_done = self._rounds_begun
+                self._rounds.notify_all()
 
     async def _compare(self) -> None:
         """Read every stream that does not end where it was told to."""
@@ -225,11 +235,6 @@ class Hub:
             # A stream that began meanwhile is not gone.
             if (await self.store.admin.heads([key]))[0] == START:
                 self._lost(key, START)
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(VERIFY_SECONDS)
-            await self.verify_soon()
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,7 @@ from litestar.types import ASGIApp
 
 from ledger.ids import check_id
 from workers.gateway.events.audience import Wanted
-from workers.gateway.gateway import Gateway
-from workers.gateway.principals import Principal
+from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
 
 LastEventId = Annotated[
     str | None,
@@ -29,7 +28,7 @@ STREAM = {
 
 @get("/v1/sessions/{session:str}/events", operation_id="session_events", responses=STREAM)
 async def session_events(
-    session: str, gateway: Gateway, principal: Principal, header_id: LastEventId = None, query_id: LastId = None
+    session: Id, gateway: TheGateway, principal: ThePrincipal, header_id: LastEventId = None, query_id: LastId = None
 ) -> ASGIApp:
     """First what is pending (`is_replay`, then `snapshot.end`), or what came after `Last-Event-ID`; then each event."""
     await gateway.session(session, principal)
@@ -38,12 +37,12 @@ async def session_events(
 
 @get("/v1/events", operation_id="all_events", responses=STREAM)
 async def all_events(
-    gateway: Gateway,
-    principal: Principal,
-    session: str | None = None,
-    tree: str | None = None,
-    project: str | None = None,
-    agent: str | None = None,
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    session: OptionalText = None,
+    tree: OptionalText = None,
+    project: OptionalText = None,
+    agent: OptionalText = None,
     header_id: LastEventId = None,
     query_id: LastId = None,
 ) -> ASGIApp:
