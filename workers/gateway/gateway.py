@@ -30,7 +30,7 @@ class Gateway:
         self.tokens: Tokens = ledger.tokens
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
-        self.metrics = Metrics(ledger)
+        self.metrics = Metrics(ledger, lambda: self.events.count)
         self.events = EventStreams(ledger)
         self.stopping = asyncio.Event()
         """Set when the gateway is told to end: whoever waits is answered with what is known."""

@@ -140,10 +140,6 @@ def _settled(name: str) -> Teller:
         row["grants"] = list(settled.grants)
         row["scope"] = getattr(event, "scope", None)
         yield name, row, settled.request
-        # A project's grants are told when they stand in the project's own stream.
-        if isinstance(event, Replied) and event.scope == "session":
-            for grant_id in event.grants:
-                yield from _grant(key, grant_id, after, after.project)
 
     return tell
 
@@ -206,7 +202,7 @@ def _as_logged(key: StreamKey, recorded: Recorded, _: State, __: State) -> Itera
     event = recorded.event
     name = "newer_event" if isinstance(event, NewerEvent) else event_type(event)
     row = logged(key, recorded).as_json()
-    row["actor"] = msgspec.to_builtins(recorded.actor)
+    row.update({one: row["event"][one] for one in ("request_id", "client_id") if row["event"].get(one) is not None})
     yield NAMES.get(name, f"{key.kind}.{name}"), row, None
 
 
