@@ -30,7 +30,7 @@ from ledger.results import Approved, Pending, result_of
 from ledger.session.state import Request, SessionState, in_order
 from ledger.stores.port import Position, StreamKey
 from ledger.times import format_time
-from workers.gateway.rows import Row, result_row, session_row
+from workers.gateway.rows import Row, answering_facts, result_row, session_row
 
 State = SessionState | ProjectState
 Told = tuple[str, Row, Request | None]
@@ -105,7 +105,7 @@ def frames_of(key: StreamKey, recorded: Recorded, before: State, after: State, l
 def replay_row(state: SessionState, request: Request, lineage: tuple[str, ...]) -> Row:
     """A request that was pending before the reader came, as `permission.asked` tells it."""
     row = Pending(session=state.session_id, request=request, is_replay=True).as_json()
-    return {**row, "project": state.project, "lineage": list(lineage)}
+    return {**row, "project": state.project, "lineage": list(lineage), **answering_facts(state)}
 
 
 def _of_session(key: StreamKey, recorded: Recorded, before: SessionState, after: SessionState) -> Iterator[Told]:
@@ -121,7 +121,8 @@ def _asked(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionSt
     if request is None:
         yield from _as_logged(key, recorded, after, after)
     elif event.verdict is Verdict.ASK and event.request_id in after.pending:
-        yield "permission.asked", Pending(session=key.id, request=request).as_json(), request
+        row = Pending(session=key.id, request=request).as_json()
+        yield "permission.asked", {**row, **answering_facts(after)}, request
     else:
         yield "permission.decided", result_row(result_of(after, event.request_id)), request
 
@@ -136,7 +137,7 @@ def _settled(name: str) -> Teller:
             yield from _as_logged(key, recorded, before, after)
             return
         row = result_row(result_of(after, event.request_id))
-        row["cause"] = msgspec.to_builtins(settled.cause) if settled.cause is not None else settled.cancel_cause
+        row["cancel_cause"] = settled.cancel_cause
         row["grants"] = list(settled.grants)
         row["scope"] = getattr(event, "scope", None)
         yield name, row, settled.request
