@@ -132,7 +132,7 @@ async def test_two_notifiers_gather_as_one(ledger: Ledger, notifier: Start, phon
         for number in range(8):
             session = await ledger.session(f"ses_{number}")
             await session.submit("bash", [f"git push {number}"], request_id="r1")
-        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0), session="ses_0")
+            await until_recorded(ledger, ("r1", "ann", "json", "sent", 0), session="ses_0")
         assert len(phone.messages) == 1
         clock.advance("5m")
         await until_recorded(ledger, ("r1", "ann", "json", "sent", 0), session="ses_7")
