@@ -17,9 +17,11 @@ from ledger.ids import check_id, new_request_id
 from ledger.limits import PATTERN_COUNT, PATTERN_LENGTH_BYTES
 from ledger.policy.asked import known_tool, permission_of
 from ledger.policy.codelia import confirm_request
+from ledger.policy.honouring import not_honoured
 from ledger.policy.model import Call, Evaluation, Policy
 from ledger.requests import check_name, make_question
 from ledger.results import Result
+from ledger.session.first import first_request_id
 from ledger.session.state import Request, SessionState
 
 CONFIRM: Final = "confirm"
@@ -62,7 +64,7 @@ def tool_requests(
     own = ToolRequest(
         permission=call.permission,
         patterns=_shown_patterns(policy, call, evaluation),
-        always=_grantable(evaluation.always),
+        always=_grantable(_honoured(policy, call, evaluation)),
         request_id=request_id,
         cwd=cwd,
         tool_name=tool_name,
@@ -97,14 +99,19 @@ def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, An
 
 def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str) -> Iterator[ToolRequest]:
     for number, call in enumerate(evaluation.ask_first, 1):
-        more = f".{number}" if number > 1 else ""
         yield ToolRequest(
             permission=call.permission,
             patterns=call.patterns,
             always=_grantable(policy.evaluate(call).always or call.patterns),
-            request_id=check_id(f"{request_id}.{call.permission}{more}", "request id"),
+            request_id=check_id(first_request_id(request_id, call, number), "request id"),
             cwd=call.cwd,
         )
+
+
+def _honoured(policy: Policy, call: Call, evaluation: Evaluation) -> tuple[str, ...]:
+    """What an `always` would really spare the person; the request says which suggestions are left out."""
+    idle = not_honoured(policy, call, evaluation, evaluation.always)
+    return tuple(entry for entry in evaluation.always if entry not in idle)
 
 
 def _grantable(entries: tuple[str, ...]) -> tuple[str, ...]:

@@ -432,17 +432,10 @@ class Ledger:
 
     async def inbox_presence(self) -> tuple[Presence, ...]:
         """Who has the inbox open, as of at most a second ago."""
-        known = self.inbox_known()
-        if known is None:
-            now = asyncio.get_running_loop().time()
-            known = await self.store.leases(None)
-            self._inbox = (now, known)
-        return known
-
-    def inbox_known(self) -> tuple[Presence, ...] | None:
-        """As `inbox_presence`, without asking the server; None where it must be asked."""
-        is_fresh = asyncio.get_running_loop().time() - self._inbox[0] <= INBOX_FRESH_SECONDS
-        return self._inbox[1] if is_fresh and self._clock is None else None
+        now = asyncio.get_running_loop().time()
+        if now - self._inbox[0] > INBOX_FRESH_SECONDS or self._clock is not None:
+            self._inbox = (now, await self.store.leases(None))
+        return self._inbox[1]
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

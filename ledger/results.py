@@ -133,7 +133,7 @@ def _pending(state: SessionState, request: Request) -> Result:
         reply=None,
         by=request.asker,
         at_ms=request.asked_ms,
-        message=None,
+        message=_idle(request),
         agent=None,
         evaluation=request.evaluation,
         request=request,
@@ -143,8 +143,8 @@ def _pending(state: SessionState, request: Request) -> Result:
 def _settled(state: SessionState, settled: Settled) -> Result:
     source = state.policy or PolicySource()
     message = message_of(settled, source)
-    if settled.outcome == "allowed" and settled.reply in ("always", "session") and _grants_nothing(settled):
-        message = f"nothing is remembered: the request offers no pattern to grant, so {settled.reply} counts as once"
+    if settled.outcome == "allowed" and settled.reply in ("always", "session") and settled.cause is None:
+        message = _remembered(settled)
     return Result(
         session=state.session_id,
         request_id=settled.request.request_id,
@@ -161,8 +161,21 @@ def _settled(state: SessionState, settled: Settled) -> Result:
     )
 
 
-def _grants_nothing(settled: Settled) -> bool:
-    return settled.cause is None and not settled.grants
+def _remembered(settled: Settled) -> str | None:
+    """What a person should know who wanted this remembered; None where it is."""
+    idle = _idle(settled.request)
+    if settled.grants:
+        return idle
+    why = idle or "the request offers no pattern to grant"
+    return f"nothing is remembered: {why}, so {settled.reply} counts as once"
+
+
+def _idle(request: Request) -> str | None:
+    """That the profile would not honour a grant of some entries, offered or left out."""
+    if not request.not_honoured:
+        return None
+    entries = ", ".join(f"`{entry}`" for entry in request.not_honoured)
+    return f"a grant of {entries} would lift nothing of this call in profile hardened"
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +208,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "version": request.version,
             "evaluation": msgspec.to_builtins(request.evaluation),
             "is_replay": self.is_replay,
+            **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
         }
 
 

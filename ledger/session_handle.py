@@ -39,13 +39,13 @@ from ledger.session.commands import (
     NoteToolFinished,
     OutdatedRulesError,
     PassLock,
-    Recheck,
     Release,
     Reply,
     Revoke,
     TakeLock,
 )
 from ledger.session.decision import require_readable
+from ledger.session.rechecking import judge_again
 from ledger.session.state import SessionState, Settled
 from ledger.session.verdicts import lifts_denies
 from ledger.stream import Stream
@@ -228,7 +228,7 @@ class Session(ToolCalls):
         shared = project.state if done.events else await project.refresh()
         for _ in range(RECHECKS_MAX):
             state = done.state
-            again = self._judge_again(state, command, shared)
+            again = judge_again(state, command, shared)
             if again is None:
                 return state
             done = await self._stream.submit(again, project)
@@ -240,33 +240,6 @@ class Session(ToolCalls):
             f"`{command.request_id}` was judged; ask again with the same request id",
             request_id=command.request_id,
             session=self.id,
-        )
-
-    def _judge_again(self, state: SessionState, command: Ask, shared: ProjectState) -> Recheck | Release | None:
-        """The command to decide anew with what the project grants now; None when nothing depends on it."""
-        request = state.find(command.request_id)
-        if request is None or (request.project_version or 0) >= shared.version:
-            return None
-        if command.request_id in state.pending:
-            return Release(
-                actor=command.actor,
-                policy=command.policy,
-                policy_digest=command.policy_digest,
-                project=shared,
-                request_id=command.request_id,
-            )
-        settled = state.settled[command.request_id]
-        answered = settled.reply is not None and settled.cause is None
-        if settled.outcome != "allowed" or answered or not request.rests_on_project:
-            return None
-        return Recheck(
-            actor=command.actor,
-            request_id=command.request_id,
-            call=command.call,
-            policy=command.policy,
-            policy_digest=command.policy_digest,
-            project=shared,
-            live=command.live,
         )
 
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
@@ -601,9 +574,7 @@ class Session(ToolCalls):
         return stream
 
     async def _live(self, state: SessionState) -> Live:
-        inbox = self._ledger.inbox_known()
-        if inbox is None:
-            inbox = await self._ledger.inbox_presence()
+        inbox = await self._ledger.inbox_presence()
         if not state.clients:
             return Live(inbox=inbox, asked_for=frozenset())
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())

@@ -38,6 +38,7 @@ from ledger.stores.port import (
     StreamKey,
     WakeUp,
 )
+from ledger.tallies import Tallies
 
 S = TypeVar("S")
 
@@ -144,8 +145,9 @@ Observer = Callable[[Recorded | None], None]
 class Stream(Generic[S]):
     """The cached fold of one stream, its commands in a row, and who watches it."""
 
-    def __init__(self, store: Store, key: StreamKey, fold: Fold[S]) -> None:
+    def __init__(self, store: Store, key: StreamKey, fold: Fold[S], tallies: Tallies | None = None) -> None:
         self.key = key
+        self._tallies = tallies or Tallies()
         self._store = store
         self._fold = fold
         self._jobs: deque[_Job[S]] = deque()
@@ -280,6 +282,7 @@ class Stream(Generic[S]):
             # Wake-ups are passed over while nothing is folded, so whoever waits here needs a new fold at once.
             if self._observers and isinstance(error, InDoubtError):
                 self.read_soon()
+        self._tallies.failed(error)
         for job in jobs:
             job.fail(error)
 
@@ -425,6 +428,7 @@ class Stream(Generic[S]):
             case Appended():
                 return True
             case Conflict():
+                self._tallies.conflicts += 1
                 await self._catch_up(batch, answer)
                 return batch.written_at is not None
             case OutsideWindow():

@@ -20,6 +20,7 @@ from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey, WakeUp
 from ledger.stream import Stream
+from ledger.tallies import Tallies
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class Streams:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.tallies = Tallies()
         self._held: WeakValueDictionary[StreamKey, Stream[Any]] = WeakValueDictionary()
         self._recent: OrderedDict[StreamKey, Stream[Any]] = OrderedDict()
         self._watched: WeakSet[Stream[Any]] = WeakSet()
@@ -76,7 +78,7 @@ class Streams:
     def _get(self, key: StreamKey, fold: Any) -> Stream[Any]:
         stream = self._held.get(key)
         if stream is None:
-            stream = self._held[key] = Stream(self._store, key, fold)
+            stream = self._held[key] = Stream(self._store, key, fold, self.tallies)
         self._recent[key] = stream
         self._recent.move_to_end(key)
         if len(self._recent) > STREAMS_KEPT_COUNT:

@@ -232,6 +232,7 @@ class SyncSession(_Face[Session]):
     pending = _blocking(Session.pending)
     result = _blocking(Session.result)
     disabled = _blocking(Session.disabled)
+    remember = _blocking(Session.remember)
     events = _iterating(Session.events)
 
     note_tool_finished = _blocking(Session.note_tool_finished)

@@ -16,7 +16,9 @@ from ledger.stores.port import Position, Store, StreamKey
 from ledger.times import parse_time
 from projections.approved import APPROVED
 from projections.counts import COUNTS
+from projections.durations import DURATION_BUCKETS_MS, DURATIONS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
 from projections.grants import GRANTS
+from projections.notifications import NOTIFICATIONS
 from projections.outcomes import DECISIONS
 from projections.pending import PENDING
 from projections.people import PEOPLE
@@ -144,11 +146,49 @@ async def stream_of_grant(store: Store, grant_id: str) -> StreamKey | None:
 
 async def decisions(store: Store) -> dict[str, int]:
     """How many asks ended in which way, by the labels of CONTRACT's metric; each ask counts once."""
-    found = await asyncio.gather(*(store.view(COUNTS, one) for one in range(store.partition_count)))
+    total = await _summed(store, COUNTS)
+    return {label: total[label] for label in DECISIONS}
+
+
+async def notifications(store: Store) -> dict[tuple[str, str], int]:
+    """How many notifications there were, by service and result."""
+    total = await _summed(store, NOTIFICATIONS)
+    return {(parts_of(field)[0], parts_of(field)[1]): count for field, count in sorted(total.items())}
+
+
+async def pending_count(store: Store) -> int:
+    """How many requests wait for a person."""
+    found = await asyncio.gather(*(store.view(PENDING, one) for one in range(store.partition_count)))
+    return sum(map(len, found))
+
+
+async def _summed(store: Store, view: str) -> Counter[str]:
+    """A view of counts, over all partitions."""
+    found = await asyncio.gather(*(store.view(view, one) for one in range(store.partition_count)))
     total: Counter[str] = Counter()
     for counts in found:
-        total.update({label: int(value) for label, value in counts.items()})
-    return {label: total[label] for label in DECISIONS}
+        total.update({field: int(value) for field, value in counts.items()})
+    return total
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """How many values were at most each bound (in s, None: no bound), each bucket's own, and the sum of all in s."""
+
+    buckets: tuple[tuple[float | None, int], ...]
+    sum_seconds: float
+
+
+async def histograms(store: Store) -> dict[str, Histogram]:
+    """How long requests took by decision, and under `lateness` how late deadlines were kept."""
+    total = await _summed(store, DURATIONS)
+    bounds = dict.fromkeys(DECISIONS, DURATION_BUCKETS_MS) | {LATENESS: LATENESS_BUCKETS_MS}
+    return {what: _histogram(what, known, total) for what, known in bounds.items()}
+
+
+def _histogram(what: str, bounds: Sequence[int], total: Mapping[str, int]) -> Histogram:
+    finite = [(bound / 1000, total.get(field_of(what, str(bound)), 0)) for bound in bounds]
+    beyond = (None, total.get(field_of(what, INFINITE), 0))
+    return Histogram((*finite, beyond), total.get(field_of(what, SUM), 0) / 1000)
 
 
 async def versions(store: Store) -> dict[str, int]:

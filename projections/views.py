@@ -9,7 +9,9 @@ from ledger.grants import Recorded
 from ledger.stores.port import Position, StreamKey, ViewWrite
 from projections.approved import APPROVED, project_approved
 from projections.counts import COUNTS, project_counts
+from projections.durations import DURATIONS, project_durations
 from projections.grants import GRANTS, project_grants
+from projections.notifications import NOTIFICATIONS, project_notifications
 from projections.pending import PENDING, project_pending
 from projections.people import PEOPLE, project_people
 from projections.projection import Projection, State
@@ -25,6 +27,8 @@ PROJECTIONS: Final[tuple[Projection, ...]] = (
     project_requests,
     project_grants,
     project_counts,
+    project_durations,
+    project_notifications,
     project_people,
 )
 
@@ -34,7 +38,10 @@ HEADS: Final = "heads"
 SNAPSHOTS: Final = "snapshots"
 """Folds of long streams: a cache, in no way part of what the views say."""
 
-FIXED: Final = (HEADS, SNAPSHOTS, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES, REQUESTS, GRANTS, COUNTS, PEOPLE)
+FIXED: Final = (
+    *(HEADS, SNAPSHOTS, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES),
+    *(REQUESTS, GRANTS, COUNTS, DURATIONS, NOTIFICATIONS, PEOPLE),
+)
 """Every view but the timelines, which bear the names of sessions."""
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import site
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -55,12 +55,20 @@ class Kept:
     """A process that is started again whenever it ends, at growing intervals while it cannot keep up."""
 
     def __init__(
-        self, name: str, command: list[str], environment: dict[str, str], started: Callable[[str, int], None]
+        self,
+        name: str,
+        command: list[str],
+        environment: dict[str, str],
+        started: Callable[[str, int], None],
+        *,
+        handed_down: Sequence[int] = (),
     ) -> None:
+        """`handed_down` are the numbers of open files that each of the processes gets."""
         self.name = name
         self._command = command
         self._environment = environment
         self._started = started
+        self._handed_down = tuple(handed_down)
 
     async def run(self) -> None:
         """Until cancelled; then the process is ended."""
@@ -78,7 +86,11 @@ class Kept:
     async def _run_once(self) -> int:
         # In a session of its own: a Ctrl-C at the terminal is ours, and we end it in our turn.
         process = await asyncio.create_subprocess_exec(
-            *self._command, env=self._environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+            *self._command,
+            env=self._environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=self._handed_down,
         )
         self._started(self.name, process.pid)
         try:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.durations import SECOND_MS
+from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
 from projections.lag import checkpoints
 from workers.checking import check_stream
@@ -47,11 +48,21 @@ class Finding(msgspec.Struct, frozen=True):
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
-def check_server_facts(facts: Mapping[str, str], skew_ms: int) -> list[Finding]:
-    """What the server says of itself; `skew_ms` is how far its clock is ahead of this machine's. Pure."""
+def check_server_facts(facts: Mapping[str, str], skew_ms: int, durability: Durability) -> list[Finding]:
+    """What the server says of itself, beside what is demanded of it. Pure.
+
+    `skew_ms` is how far its clock is ahead of this machine's.
+    """
     if facts.get("server_name") == "memory":
         return [Finding("server", True, "this process's own memory: nothing outlives it"), _clock(skew_ms)]
-    return [_server(facts), _durability(facts), _disk(facts), _eviction(facts), _replication(facts), _clock(skew_ms)]
+    return [
+        _server(facts),
+        _durability(facts, durability),
+        _disk(facts),
+        _eviction(facts),
+        _replication(facts, durability),
+        _clock(skew_ms),
+    ]
 
 
 def _server(facts: Mapping[str, str]) -> Finding:
@@ -62,7 +73,7 @@ def _server(facts: Mapping[str, str]) -> Finding:
     )
 
 
-def _durability(facts: Mapping[str, str]) -> Finding:
+def _durability(facts: Mapping[str, str], durability: Durability) -> Finding:
     if facts.get("aof_enabled") == "0":
         return Finding(
             "durability",
@@ -75,8 +86,16 @@ def _durability(facts: Mapping[str, str]) -> Finding:
         return Finding("durability", True, "append-only file; the server does not tell how often it is synced")
     if policy == "always":
         return Finding("durability", True, "append-only file, synced before an append is acknowledged")
+    if durability.wait_aof:
+        text = f"append-only file, appendfsync {policy}; a grant or an allow counts when the disk has it (wait_aof)"
+        return Finding("durability", True, text)
     lost = "a crash of the machine loses about a second" if policy == "everysec" else "a crash loses what is not synced"
-    return Finding("durability", False, f"append-only file, appendfsync {policy}: {lost}", "set appendfsync always")
+    return Finding(
+        "durability",
+        False,
+        f"append-only file, appendfsync {policy}: {lost}",
+        "set appendfsync always, or put wait_aof=1 into the URL",
+    )
 
 
 def _disk(facts: Mapping[str, str]) -> Finding:
@@ -100,17 +119,19 @@ def _eviction(facts: Mapping[str, str]) -> Finding:
     return Finding("memory", True, f"nothing is evicted; {used} bytes used" + (f" of {limit}" if limit else ""))
 
 
-def _replication(facts: Mapping[str, str]) -> Finding:
-    if facts.get("role", "master") != "master":
-        return Finding("replication", False, "this server is a replica", "give the URL of the primary")
-    replicas, least = facts.get("connected_slaves", "0"), facts.get("config_min-replicas-to-write", "0")
-    if replicas != "0" and least == "0":
-        text = f"{replicas} replicas, and none needs to have an append: a failover may lose some"
-        return Finding("replication", False, text, "set min-replicas-to-write 1")
+def _replication(facts: Mapping[str, str], durability: Durability) -> Finding:
+    found = advice(facts, durability)
+    replicas = facts.get("connected_slaves", "0")
+    if found:
+        what = "; ".join(one.text for one in found)
+        return Finding("replication", False, f"replicas: {replicas}; {what}", "; ".join(one.hint for one in found))
+    if durability.wait_replicas:
+        text = f"replicas: {replicas}; a grant or an allow counts when {durability.wait_replicas} of them have it"
+        return Finding("replication", True, text)
     return Finding(
         "replication",
         True,
-        "no replica: this server's disk is all there is" if replicas == "0" else f"{replicas} replicas",
+        "no replica: this server's disk is all there is" if replicas == "0" else f"replicas: {replicas}",
     )
 
 

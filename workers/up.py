@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from importlib.util import find_spec
 from typing import Final
 
 from ledger import Ledger
@@ -13,24 +16,41 @@ from workers.place import Place
 from workers.serving import stopping_on_signals
 
 WORKERS: Final = ("expiry", "projector")
+GATEWAY: Final = "gateway"
 
 Say = Callable[[str], None]
 
 
-async def up(place: Place, say: Say) -> None:
-    """Run server and workers until SIGTERM or Ctrl-C. Raises StoreError or SetupError when the server is not fit."""
-    with stopping_on_signals() as stop:
+async def up(place: Place, say: Say, *, listen: str | None = None) -> None:
+    """Run server, workers and gateway until SIGTERM or Ctrl-C. Raises StoreError or SetupError when that cannot be."""
+    with stopping_on_signals() as stop, ExitStack() as stack:
         was_running = place.was_running
         # Held as long as we are up: an embedded server lives while it is held.
-        async with Ledger.connect(place.url):
+        async with Ledger.connect(place.url) as ledger:
+            listeners = [stack.enter_context(closing(one)) for one in _listeners(place, listen)]
             say("permission-ledger is up")
             say("")
             say(f"  server     {place.described()}" + (" (was running already)" if was_running else ""))
-            await _keep_workers(place, say, stop)
+            await _keep_running(ledger, place, listeners, say, stop)
     say("permission-ledger is down")
 
 
-async def _keep_workers(place: Place, say: Say, stop: asyncio.Event) -> None:
+def _listeners(place: Place, listen: str | None) -> list[socket.socket]:
+    """Where the gateway is reached; none where it is not installed, or not wanted.
+
+    We listen ourselves and hand the sockets down, so that nobody is refused while a gateway is started again.
+    """
+    if listen == "none" or find_spec("litestar") is None:
+        return []
+    from workers.gateway.up import gateway_sockets  # noqa: PLC0415 - an extra
+
+    return gateway_sockets(place.folder, listen)
+
+
+async def _keep_running(
+    ledger: Ledger, place: Place, listeners: Sequence[socket.socket], say: Say, stop: asyncio.Event
+) -> None:
+    names = [*WORKERS, *([GATEWAY] if listeners else [])]
     running: dict[str, int] = {}
     all_run = asyncio.Event()
 
@@ -39,19 +59,28 @@ async def _keep_workers(place: Place, say: Say, stop: asyncio.Event) -> None:
         running[name] = pid
         if again:
             say(f"  {name:<9}  started again, process {pid}")
-        if len(running) == len(WORKERS):
+        if len(running) == len(names):
             all_run.set()
 
     def kept(name: str) -> Kept:
-        command = own_command("worker", name, "--with-parent", str(os.getpid()))
+        words = ["serve"] if name == GATEWAY else ["worker", name]
+        numbers = [one.fileno() for one in listeners] if name == GATEWAY else []
+        handed = [word for number in numbers for word in ("--inherit", str(number))]
+        command = own_command(*words, *handed, "--with-parent", str(os.getpid()))
         # Not on the command line, where everybody on the machine could read a password in it.
-        return Kept(name, command, {**own_environment(), "PERMISSION_LEDGER_URL": place.url}, started)
+        environment = {**own_environment(), "PERMISSION_LEDGER_URL": place.url}
+        return Kept(name, command, environment, started, handed_down=numbers)
 
-    tasks = [asyncio.create_task(kept(name).run(), name=f"keep {name}") for name in WORKERS]
+    tasks = [asyncio.create_task(kept(name).run(), name=f"keep {name}") for name in names]
     try:
         await all_run.wait()
-        for name in WORKERS:
+        for name in names:
             say(f"  {name:<9}  worker, process {running[name]}")
+        if listeners:
+            from workers.gateway.up import how_to_get_in  # noqa: PLC0415 - an extra
+
+            for line in await how_to_get_in(ledger, listeners):
+                say(line)
         for line in _how_to_use(place.prefix()):
             say(line)
         await stop.wait()

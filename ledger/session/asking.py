@@ -18,7 +18,8 @@ from ledger.events import (
     Tier,
 )
 from ledger.grants import StandingGrant
-from ledger.policy.model import Evaluation, Verdict
+from ledger.policy.honouring import not_honoured
+from ledger.policy.model import Verdict
 from ledger.project import ProjectState
 from ledger.session.commands import (
     Ask,
@@ -26,6 +27,7 @@ from ledger.session.commands import (
     Recheck,
 )
 from ledger.session.decision import Decision, require_open, standing_grants, until_expiry
+from ledger.session.first import judge
 from ledger.session.settle import drop_absent
 from ledger.session.state import Request, SessionState
 from ledger.session.verdicts import with_opinions
@@ -38,9 +40,9 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
         return Decision()
     require_open(state)
     standing = standing_grants(state, command.project, now_ms)
-    evaluation = command.policy.evaluate(command.call, [grant.as_policy_grant() for grant in standing])
+    evaluation, grant_ids = judge(state, command.policy, command.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, command.opinions)
-    used = _used_grants(evaluation, standing) if verdict is Verdict.ALLOW else ()
+    used = tuple(grant for grant in standing if grant.grant_id in grant_ids) if verdict is Verdict.ALLOW else ()
     before = drop_absent(state, command.live) if verdict is Verdict.ASK else []
     present = _present(state, command.live) if verdict is Verdict.ASK else ()
     tier, duration_ms = _tier(state.settings, present) if verdict is Verdict.ASK else (None, None)
@@ -69,6 +71,7 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
             input=command.call.input,
             evaluation=evaluation,
             opinions=command.opinions,
+            not_honoured=not_honoured(command.policy, command.call, evaluation, (*command.always, *evaluation.always)),
         ),
     )
     return Decision((*before, asked), until_expiry(used))
@@ -92,7 +95,7 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
     if settled.reply is not None and settled.cause is None:
         return Decision()  # a person said so; that does not rest on grants
     standing = standing_grants(state, command.project, now_ms)
-    evaluation = command.policy.evaluate(command.call, [grant.as_policy_grant() for grant in standing])
+    evaluation, _ = judge(state, command.policy, command.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, settled.request.opinions)
     if verdict is Verdict.ALLOW:
         return Decision()
@@ -112,11 +115,6 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
     if state.closed_ms is not None and verdict is Verdict.ASK:
         return Decision((reopened, Cancelled(request_id=command.request_id, cause="session_closed")))
     return Decision((reopened,))
-
-
-def _used_grants(evaluation: Evaluation, standing: Sequence[StandingGrant]) -> tuple[StandingGrant, ...]:
-    named = {grant_id for part in evaluation.parts for grant_id in part.grants}
-    return tuple(grant for grant in standing if grant.grant_id in named)
 
 
 def _rests_on_project(used: Iterable[StandingGrant], project: ProjectState | None) -> bool:

@@ -22,7 +22,7 @@ from ledger.session.commands import (
     NoteToolFinished,
 )
 from ledger.session.decision import Decision, require_opened
-from ledger.session.state import SessionState
+from ledger.session.state import SessionState, input_digest
 from ledger.session.texts import describe_settled
 
 
@@ -69,16 +69,16 @@ def decide_note_tool_finished(state: SessionState, command: NoteToolFinished, no
 
 def _as_asked(state: SessionState, command: NoteToolFinished) -> bool | None:
     """Whether what ran is what was asked, or what a person made of it; None where that cannot be told."""
-    request = state.find(command.request_id) if command.request_id else None
-    if request is None:
+    settled = state.settled.get(command.request_id) if command.request_id else None
+    if settled is None:
         return None
     if command.digest is not None:
-        return request.digest == command.digest
-    if command.input is None or request.input is None:
+        return settled.request.digest == command.digest
+    if command.input is None or settled.input_digest is None:
         return None
-    settled = state.settled.get(request.request_id)
-    corrected = settled.updated_input if settled is not None else None
-    return bool(command.input == (request.input if corrected is None else corrected))
+    if settled.updated_input is not None:
+        return bool(command.input == settled.updated_input)
+    return settled.input_digest == input_digest(command.input)
 
 
 def decide_note_notification(state: SessionState, command: NoteNotification, now_ms: int) -> Decision:

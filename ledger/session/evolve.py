@@ -31,7 +31,7 @@ from ledger.events import (
 )
 from ledger.grants import Recorded, add_granted, mark_revoked
 from ledger.policy.model import Verdict
-from ledger.session.state import Client, LockRequest, Request, SessionState, Settled
+from ledger.session.state import Client, LockRequest, Request, SessionState, Settled, input_digest
 
 
 def evolve(state: SessionState, recorded: Recorded) -> SessionState:
@@ -82,6 +82,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         parent=event.parent,
         evaluation=detail.evaluation if detail else None,
         opinions=detail.opinions if detail else (),
+        not_honoured=detail.not_honoured if detail else (),
         grants=event.grants,
         project_version=event.project_version,
         rests_on_project=event.rests_on_project,
@@ -162,8 +163,11 @@ def _cancelled(state: SessionState, recorded: Recorded, event: Cancelled) -> Ses
 
 def _settle(state: SessionState, recorded: Recorded, request: Request, **how: Any) -> SessionState:
     # A settled request keeps what proves and explains it; its bulk (metadata, input) stays in the log alone.
+    asked_input = None if request.input is None else input_digest(request.input)
     request = replace(request, metadata={}, input=None)
-    settled = Settled(request=request, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, **how)
+    settled = Settled(
+        request=request, input_digest=asked_input, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, **how
+    )
     return replace(
         state,
         pending=state.pending.discard(request.request_id),

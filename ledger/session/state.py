@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 from rpds import HashTrieMap
 
+from ledger.codec import canonical_json
 from ledger.events import (
     Actor,
     CancelCause,
@@ -44,6 +46,7 @@ class Request(Value, kw_only=True, frozen=True):
     parent: str | None = None
     evaluation: Evaluation | None = None
     opinions: tuple[Opinion, ...] = ()
+    not_honoured: tuple[str, ...] = ()
     grants: tuple[str, ...] = ()
     project_version: int | None = None
     rests_on_project: bool = False
@@ -53,6 +56,11 @@ class Request(Value, kw_only=True, frozen=True):
     unattended_ms: int | None = None
     cap_at_ms: int | None = None
     present: tuple[Presence, ...] = ()
+
+
+def input_digest(value: Any) -> str:
+    """Lower-case hex SHA-256 over the canonical JSON of a tool's input."""
+    return sha256(canonical_json(value)).hexdigest()
 
 
 class Settled(Value, kw_only=True, frozen=True):
@@ -71,6 +79,8 @@ class Settled(Value, kw_only=True, frozen=True):
     granted_patterns: tuple[str, ...] = ()
     granted_to_project: bool = False
     updated_input: Any = None
+    input_digest: str | None = None
+    """Of the input that was asked about, which itself stays in the log alone."""
 
 
 class Client(Value, frozen=True):

@@ -205,7 +205,8 @@ class ClusterLink:
         return reply
 
     async def everywhere(self) -> list[Commands]:
-        """A link to every primary, for what must be asked of all of them. Raises LinkError."""
+        """A link to every primary there is now, for what must be asked of all of them. Raises LinkError."""
+        await self._topology.refresh()
         return [
             self._links.get(address) or self._links.setdefault(address, self._make(address))
             for address in await self._topology.primaries()
@@ -226,6 +227,8 @@ def _wrote(commands: Sequence[CommandLine], replies: Sequence[Any]) -> bool:
 
 class Cluster:
     """`ledger.stores.servers.Servers` over the nodes of a cluster."""
+
+    others_take_over = True
 
     def __init__(self, topology: Topology, connect_to: ConnectTo) -> None:
         self._topology = topology

@@ -7,10 +7,13 @@ import secrets
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
+from redis.exceptions import BusyLoadingError
+
 from ledger.errors import SetupError
 from ledger.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
 from ledger.stores.durability import Durability, shortcomings
 from ledger.stores.keys import Keys
+from ledger.stores.refusals import refusal_of
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +33,12 @@ async def agree_on_partitions(run: RunCommand, wanted: int | None) -> int:
     if wanted is not None and not 0 < wanted <= PARTITION_COUNT_MAX:
         raise SetupError(f"{wanted} partitions cannot be had; from 1 to {PARTITION_COUNT_MAX}")
     config = Keys(1).config()
-    await run("HSETNX", config, "partitions", wanted or PARTITION_COUNT_DEFAULT)
-    fixed = int(await run("HGET", config, "partitions"))
+    found = await run("HGET", config, "partitions")
+    if found is None:
+        # Only here is anything written: a server that takes no writes just now can still be read.
+        await run("HSETNX", config, "partitions", wanted or PARTITION_COUNT_DEFAULT)
+        found = await run("HGET", config, "partitions")
+    fixed = int(found)
     if wanted not in (None, fixed):
         raise SetupError(
             f"this ledger was created with {fixed} partitions, not {wanted}; the number is fixed for good "
@@ -50,6 +57,10 @@ async def deployment_secret(run: RunCommand) -> bytes:
 async def check_server(run: RunCommand, durability: Durability) -> None:
     """Refuse a server that would lose data quietly or lacks what the ledger needs; warn of what is only risky."""
     facts = await server_facts(run)
+    if facts.get("loading") == "1":
+        # What it says of its settings now is not what they will be: the append-only file is not open yet.
+        loading = BusyLoadingError("LOADING by its own INFO")
+        raise refusal_of(loading) from loading
     problems = refusals(facts) + shortcomings(facts, durability)
     if problems:
         raise SetupError("; ".join(problems))

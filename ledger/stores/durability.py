@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -96,30 +96,29 @@ def shortcomings(facts: Mapping[str, str], durability: Durability) -> list[str]:
     return []
 
 
-def advice(facts: Mapping[str, str], durability: Durability) -> list[str]:
-    """What a failover, or a crash of a machine, can lose on this server, each with the setting that ends it.
+class Advice(NamedTuple):
+    """What may be lost, and the setting that ends that."""
 
-    `facts` are those of INFO, and of CONFIG GET as `config_<name>`, where the server tells them.
-    """
+    text: str
+    hint: str
+
+
+def advice(facts: Mapping[str, str], durability: Durability) -> list[Advice]:
+    """What a failover can lose on this server. `facts` are those of INFO, and of CONFIG GET as `config_<name>`."""
+    if facts.get("role", "master") != "master":
+        return [Advice("this server is a replica", "give the URL of the primary")]
     found = []
     replicas = int(facts.get("connected_slaves", "0"))
-    if facts.get("role", "master") == "master":
-        if replicas < durability.wait_replicas:
-            found.append(
-                f"{replicas} replicas are connected and grants wait for {durability.wait_replicas}: "
-                "each is in doubt until there are more; start them"
-            )
-        if replicas and not durability.wait_replicas:
-            found.append("a failover may lose a grant that was acknowledged; put wait_replicas=1 into the URL")
-        if replicas and facts.get("config_min-replicas-to-write") == "0":
-            found.append(
-                "a primary that is cut off goes on taking writes that will be lost; set min-replicas-to-write 1"
-            )
-    policy = facts.get("config_appendfsync")
-    if policy not in (None, "always") and not durability.wait_aof:
+    if replicas < durability.wait_replicas:
+        lacking = f"grants and allows wait for {durability.wait_replicas}, so each is in doubt"
+        found.append(Advice(lacking, "start more replicas"))
+    if replicas and not durability.wait_replicas:
         found.append(
-            f"appendfsync is {policy}: a crash of the machine loses what is not synced; set appendfsync always"
+            Advice("a failover may lose a grant that was acknowledged", "put wait_replicas=1 into the URL"),
         )
+    if replicas and facts.get("config_min-replicas-to-write") == "0":
+        cut_off = "a primary that is cut off goes on taking writes that will be lost"
+        found.append(Advice(cut_off, "set min-replicas-to-write 1"))
     return found
 
 

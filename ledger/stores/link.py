@@ -5,10 +5,8 @@ write. Answers are handed to who asked. Nothing is ever sent twice from here: wh
 without an answer fails, and the caller decides. redis-py does the connecting (TLS, AUTH, HELLO); its own retries are
 switched off, because they repeat writes.
 
-Once connected, its transport is given a protocol of ours, with a hiredis reader of its own: a third of the cost of an
-answer through redis-py's `read_response`, and no turn of the loop between the bytes and who waits for them. The stream
-to write to is a private attribute of its connection; where it is missing, the plain way through its public methods is
-taken instead (`direct=False` takes it always).
+Once connected, its transport is given a protocol of ours (`ledger.stores.answers`). Where that is not possible, the
+plain way through its public methods is taken instead (`direct=False` takes it always).
 """
 
 from __future__ import annotations
@@ -21,9 +19,10 @@ from contextlib import suppress
 from typing import Any
 
 import hiredis
-from redis._parsers.base import BaseParser
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import AuthenticationError, InvalidResponse, NoPermissionError, RedisError, ResponseError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
+
+from ledger.stores.answers import Answers, writer_of
 
 Argument = bytes | str | int | float
 CommandLine = tuple[Any, ...]
@@ -62,33 +61,6 @@ class _Group:
     def fail(self, error: LinkError) -> None:
         if not self.future.done():
             self.future.set_exception(error)
-
-
-class _Answers(asyncio.Protocol):
-    """Parses what comes in, and hands on each answer; `lost` is called once, with why there will be no more."""
-
-    def __init__(self, take: Callable[[Any], None], lost: Callable[[BaseException], None]) -> None:
-        self._parser = hiredis.Reader(protocolError=InvalidResponse, replyError=BaseParser.parse_error)
-        self._take = take
-        self._lost: Callable[[BaseException], None] | None = lost
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._parser.feed(data)
-            while self._lost is not None and (reply := self._parser.gets()) is not False:
-                if isinstance(reply, RedisError) and not isinstance(reply, ResponseError):
-                    raise reply  # the server wants no commands now (it is loading, or wants a password)
-                self._take(reply)
-        except (RedisError, IndexError) as error:
-            self._end(error)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(exc or OSError("closed by the server"))
-
-    def _end(self, error: BaseException) -> None:
-        lost, self._lost = self._lost, None
-        if lost is not None:
-            lost(error)
 
 
 def refusal_in(error: BaseException) -> RedisError | None:
@@ -175,7 +147,7 @@ class Link:
             finally:
                 if self._connection is None:
                     await connection.disconnect(nowait=True)
-            self._writer = _writer_of(connection) if self._direct else None
+            self._writer = writer_of(connection) if self._direct else None
             if self._writer is not None:
                 self._take_over(connection, self._writer)
                 return
@@ -196,7 +168,7 @@ class Link:
         def lost(error: BaseException) -> None:
             self._break_soon(connection, error)
 
-        writer.transport.set_protocol(_Answers(take, lost))
+        writer.transport.set_protocol(Answers(take, lost))
 
     async def _write(self, connection: AbstractConnection) -> None:
         try:
@@ -239,6 +211,7 @@ class Link:
     def _break_soon(self, connection: AbstractConnection, error: BaseException) -> None:
         if connection is self._connection:
             broken = LinkError(f"the connection broke: {error}", sent=True)
+            broken.__cause__ = error
             task = asyncio.get_running_loop().create_task(self._break(broken), name="ledger link break")
             self._breaking = task
 
@@ -258,8 +231,3 @@ class Link:
         if connection is not None:
             with suppress(RedisError, OSError):
                 await connection.disconnect(nowait=True)
-
-
-def _writer_of(connection: AbstractConnection) -> asyncio.StreamWriter | None:
-    writer = getattr(connection, "_writer", None)
-    return writer if isinstance(writer, asyncio.StreamWriter) else None

@@ -20,6 +20,7 @@ from ledger.limits import (
 )
 from ledger.stores.clock import Clock, sleep_until
 from ledger.stores.deployment import SECRET_BYTES
+from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
 from ledger.stores.port import (
@@ -158,6 +159,10 @@ class MemoryStore:
         wake_up = WakeUp(key, new[-1].position, tuple(new) if _fits_inline(new) else ())
         for listener in list(self._server.listeners[partition]):
             listener.woken(wake_up)
+
+    @property
+    def durability(self) -> Durability:
+        return Durability()
 
     @property
     def confirms(self) -> bool:

@@ -19,8 +19,14 @@ class OneServer:
     """`ledger.stores.servers.Servers` over connections that are all made in the same way."""
 
     def __init__(
-        self, connect: Connect, *, link: type[Link] = Link, close: Callable[[], Awaitable[None]] | None = None
+        self,
+        connect: Connect,
+        *,
+        link: type[Link] = Link,
+        close: Callable[[], Awaitable[None]] | None = None,
+        others_take_over: bool = False,
     ) -> None:
+        self.others_take_over = others_take_over
         self._connect = connect
         self._link = link
         self._close = close

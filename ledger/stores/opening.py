@@ -137,7 +137,7 @@ def _sentinels(url: str) -> OneServer:
     to_sentinels = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     connect, close = primary_of(addresses, service, options, to_sentinels)
     connect()
-    return OneServer(connect, link=PrimaryLink, close=close)
+    return OneServer(connect, link=PrimaryLink, close=close, others_take_over=True)
 
 
 def _options(url: str) -> dict[str, Any]:

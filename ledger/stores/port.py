@@ -13,6 +13,7 @@ import msgspec
 
 from ledger.events import Presence
 from ledger.stores.clock import Clock
+from ledger.stores.durability import Durability
 
 if TYPE_CHECKING:
     from ledger.stores.admin import Admin, ViewReader
@@ -211,6 +212,11 @@ class Store(Protocol):
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
     ) -> tuple[Answer, tuple[Entry, ...]]:
         """Compare and append; `also_read` reads another stream in the same flush, after the append was sent."""
+        ...
+
+    @property
+    def durability(self) -> Durability:
+        """What the settings of this process demand before a grant or an allow counts."""
         ...
 
     @property

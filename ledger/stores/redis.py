@@ -51,6 +51,7 @@ from ledger.stores.redis_views import RedisViews
 from ledger.stores.refusals import refusal_of
 from ledger.stores.script import Script
 from ledger.stores.servers import Commands, Revive, Servers, WakeUps
+from ledger.stores.starting import when_ready
 
 T = TypeVar("T")
 
@@ -118,12 +119,14 @@ class RedisStore:
     # --- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        for server in await self.everywhere():
-            await check_server(partial(self._command_at, server), self._durability)
-        count = await agree_on_partitions(self.command, self._wanted_partitions)
-        self._keys = Keys(count)
+        self._keys = Keys(await when_ready(self._meet, others_take_over=self._servers.others_take_over))
         self._bells = self._servers.wake_ups(self._keys, self._revive)
         await self.now_ms()
+
+    async def _meet(self) -> int:
+        for server in await self.everywhere():
+            await check_server(partial(self._command_at, server), self._durability)
+        return await agree_on_partitions(self.command, self._wanted_partitions)
 
     async def close(self) -> None:
         if self._bells is not None:
@@ -270,6 +273,10 @@ class RedisStore:
         """As `_run_append`, with the time of the clock that a test moves."""
         first, *rest = commands
         return self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script, link)
+
+    @property
+    def durability(self) -> Durability:
+        return self._durability
 
     @property
     def confirms(self) -> bool:

@@ -29,6 +29,11 @@ def refusal_code(error: RedisError) -> str:
     return error.status_code or str(error).split(" ", 1)[0]
 
 
+def is_passing(error: RedisError) -> bool:
+    """Whether the server says that it is only not ready yet."""
+    return refusal_code(error) in _PASSING
+
+
 def refusal_of(error: RedisError) -> LedgerError:
     """The error to raise for a server's refusal; its own words are told along."""
     text = str(error)

@@ -49,6 +49,11 @@ class WakeUps(Protocol):
 class Servers(Protocol):
     """Makes what a store needs to speak to where its keys lie."""
 
+    @property
+    def others_take_over(self) -> bool:
+        """Whether another server takes the place of one that is gone."""
+        ...
+
     def commands(self, answer_seconds: float, *, confirmed: bool = False) -> Commands:
         """`confirmed`: for writes with a WAIT behind them, which hold up whatever else uses the connection."""
         ...

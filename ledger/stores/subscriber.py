@@ -1,4 +1,7 @@
-"""One subscriber connection to one server, made again after it broke, for any number of channels."""
+"""One subscriber connection to one server, made again after it broke, for any number of channels.
+
+Its messages are read as a link's answers are (`ledger.stores.answers`), or the plain way (`direct=False`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError, ResponseError
+
+from ledger.stores.answers import Answers, writer_of
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +44,10 @@ class Subscriber:
         *,
         refused: Refused | None = None,
         broken: Broken | None = None,
+        direct: bool = True,
     ) -> None:
         self._make = connect
+        self._direct = direct
         self._tell = heard
         self._refused = refused
         self._broken = broken
@@ -84,10 +91,11 @@ class Subscriber:
                 async with asyncio.timeout(GREETING_SECONDS):
                     await connection.connect()  # type: ignore[no-untyped-call]
                 self._connection = connection
+                lost = self._take_over(connection)
                 for channel in list(self.channels):
                     await connection.send_command("SSUBSCRIBE", channel, check_health=False)
                 pause = RECONNECT_SECONDS_FIRST
-                await self._hear(connection)
+                await self._hear(connection, lost)
             except (RedisError, OSError) as error:
                 log.info("wake-ups are interrupted (%s); connecting again", error)
             finally:
@@ -99,21 +107,51 @@ class Subscriber:
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_SECONDS_MAX)
 
-    async def _hear(self, connection: AbstractConnection) -> None:
+    def _take_over(self, connection: AbstractConnection) -> asyncio.Future[None] | None:
+        """Read the connection's messages from here on; what comes back fails when it breaks. None: the plain way."""
+        writer = writer_of(connection) if self._direct else None
+        if writer is None:
+            return None
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # It may break before anybody waits for that.
+        lost.add_done_callback(lambda future: future.cancelled() or future.exception())
+
+        def end(error: BaseException) -> None:
+            if not lost.done():
+                lost.set_exception(error)
+
+        def take(message: Any) -> None:
+            try:
+                self._take(message)
+            except ResponseError as refusal:
+                end(refusal)
+
+        writer.transport.set_protocol(Answers(take, end))
+        return lost
+
+    async def _hear(self, connection: AbstractConnection, lost: asyncio.Future[None] | None) -> None:
         pinger = asyncio.create_task(self._ping(connection), name="ledger bells ping")
         try:
+            if lost is not None:
+                await lost
             while True:
                 try:
                     message = await connection.read_response(disable_decoding=True, timeout=math.inf)
                 except ResponseError as refusal:
-                    if self._refused is None or not self._refused(refusal):
-                        raise
-                    continue
-                self._heard = True
-                if isinstance(message, list) and len(message) >= 3:
-                    self._tell(message)
+                    message = refusal
+                self._take(message)
         finally:
             pinger.cancel()
+
+    def _take(self, message: Any) -> None:
+        """Hand on a message. Raises a refusal that makes the connection useless."""
+        if isinstance(message, ResponseError):
+            if self._refused is None or not self._refused(message):
+                raise message
+            return
+        self._heard = True
+        if isinstance(message, list) and len(message) >= 3:
+            self._tell(message)
 
     async def _ping(self, connection: AbstractConnection) -> None:
         while True:

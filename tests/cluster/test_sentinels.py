@@ -8,6 +8,7 @@ import pytest
 from redis.asyncio.connection import AbstractConnection, Connection
 
 from ledger import StoreError
+from ledger.stores import starting
 from ledger.stores.one_server import OneServer
 from ledger.stores.redis import RedisStore
 from ledger.stores.sentinel import PrimaryLink
@@ -46,7 +47,11 @@ async def test_an_asker_waits_through_a_failover_and_is_told_the_answer(
     assert await replies_in(other, "ses_1") == ["r"]
 
 
-async def test_a_service_that_sentinels_do_not_know_is_named(sentinels: Sentinels, open_ledger: OpenLedger) -> None:
+async def test_a_service_that_sentinels_do_not_know_is_named(
+    sentinels: Sentinels, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # While they choose a primary they say the same.
+    monkeypatch.setattr(starting, "GIVE_UP_SECONDS", 0.1)
     with pytest.raises(StoreError, match="No master found for 'other'"):
         await open_ledger(sentinels.url.replace("/ledger", "/other"))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger.stores import subscriber
 from ledger.stores.opening import open_store
 from ledger.stores.port import START
 from ledger.stores.redis import RedisStore
@@ -49,6 +50,19 @@ async def test_a_killed_subscriber_subscribes_again_and_reports_the_gap(
     assert sorted(ears.gaps) == sorted([own, other] * 2)
     await written(server_store, b"a")
     await wait_until_async(lambda: ears.wake_ups, "a wake-up")
+
+
+async def test_wake_ups_also_come_the_plain_way_where_a_connection_cannot_be_taken_over(
+    server_store: RedisStore, admin: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriber, "writer_of", lambda _: None)
+    ears = Ears()
+    await server_store.listen(ears)
+    await server_store.subscribe(server_store.partition_of(SESSION))
+    await written(server_store, b"a")
+    await wait_until_async(lambda: ears.wake_ups, "a wake-up")
+    await admin.run("CLIENT", "KILL", "TYPE", "pubsub")
+    await wait_until_async(lambda: len(ears.gaps) == 2, "the gap")
 
 
 async def test_nothing_is_missed_while_subscribers_are_killed_again_and_again(

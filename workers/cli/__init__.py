@@ -30,10 +30,11 @@ COMMANDS = {
     "streams": Listed("workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING),
     "doctor": Listed("workers.cli.doctor:doctor", "Check the server, and say what would lose data.", CHECKING),
     "policy": Listed("workers.cli.policy:policy", "What rules say, why, and what is wrong with them.", RULES),
+    "inbox": Listed("workers.cli.inbox:inbox", "Print a link that signs a browser in to the inbox.", RUNNING),
     "serve": Listed("workers.cli.serve:serve", "Serve the ledger over HTTP: inbox and API.", RUNNING),
     "token": Listed("workers.cli.tokens:token", "Who may use the gateway: create, list, revoke.", RUNNING),
     "demo": Listed("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
-    "up": Listed("workers.cli.run:up", "Run server, expiry worker and projector until Ctrl-C.", RUNNING),
+    "up": Listed("workers.cli.run:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
     "worker": Listed("workers.cli.run:worker", "Run one worker: expiry or projector.", RUNNING),
 }
 

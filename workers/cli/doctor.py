@@ -48,7 +48,8 @@ async def _examine(url: str | None, *, deep: bool) -> list[Finding]:
         skew_ms = server_ms - (before_ms + after_ms) // 2
         servers = await ledger.store.admin.facts_of_each_server()
         # The primaries of a cluster mostly say the same; each thing is told once.
-        findings = list(dict.fromkeys(one for facts in servers for one in check_server_facts(facts, skew_ms)))
+        demanded = ledger.store.durability
+        findings = list(dict.fromkeys(one for facts in servers for one in check_server_facts(facts, skew_ms, demanded)))
         return findings + await check_deployment(ledger.store, deep=deep)
 
 

@@ -70,8 +70,13 @@ worker.add_command(_worker_command("projector", _projector, "Keep the views up t
 @click.option(
     "--home", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="The data folder to use."
 )
-def up(*, url: str | None, home: Path | None) -> None:
-    """Run everything that a ledger needs until Ctrl-C: a server, an expiry worker and a projector.
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    help="Where the gateway listens: HOST:PORT, or `none` for no gateway (default: 127.0.0.1:8420).",
+)
+def up(*, url: str | None, home: Path | None, listen: str | None) -> None:
+    """Run everything that a ledger needs until Ctrl-C: a server, an expiry worker, a projector and the gateway.
 
     The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
     """
@@ -79,7 +84,7 @@ def up(*, url: str | None, home: Path | None) -> None:
     from workers.up import up as run_up  # noqa: PLC0415
 
     place = Place(url, home)
-    run_async(lambda: run_up(place, Output().line))
+    run_async(lambda: run_up(place, Output().line, listen=listen))
 
 
 @command(

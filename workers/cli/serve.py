@@ -39,8 +39,8 @@ from workers.cli.run import LEVELS, set_log_level
 )
 @click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="On stderr.")
+@click.option("--inherit", type=int, multiple=True, hidden=True, help="Listen on this open socket.")
 @click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")
-@click.option("--quiet", is_flag=True, hidden=True, help="Say nothing; whoever started it does.")
 def serve(
     *,
     url: str | None,
@@ -50,7 +50,7 @@ def serve(
     no_tokens: bool,
     log_level: str,
     with_parent: int | None,
-    quiet: bool,
+    inherit: Sequence[int],
 ) -> None:
     """Serve the ledger over HTTP: an inbox for people, an API for agents. Any number may run on one ledger.
 
@@ -65,12 +65,13 @@ def serve(
         rules=tuple(_rules(one) for one in rules),
         no_tokens=no_tokens,
         parent=with_parent,
+        inherited=tuple(inherit),
     )
     output = Output()
 
     async def served() -> None:
         set_log_level(log_level)
-        await serve_until_stopped(wanted, (lambda _: None) if quiet else output.line)
+        await serve_until_stopped(wanted, output.line)
 
     run_async(served)
 

@@ -63,6 +63,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "sign_in_by_link": ANYBODY,
     "sign_out": ANYBODY,
     # the service itself
+    "read_metrics": frozenset({AUDITOR, ADMIN}),
     "health": ANYBODY,
     "readiness": ANYBODY,
     "openapi": ANYBODY,

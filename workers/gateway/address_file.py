@@ -15,8 +15,8 @@ FILE_NAME: Final = "gateway.json"
 SOCKET_NAME: Final = "gateway.sock"
 
 
-async def write_address(folder: Path, url: str, tokens: Tokens) -> None:
-    """Write `{"url", "token"}`, readable by our user alone. A token that still holds is kept.
+async def write_address(folder: Path, url: str, inbox: str, tokens: Tokens) -> None:
+    """Write `{"url", "token", "inbox"}`, readable by our user alone. A token that still holds is kept.
 
     The token is an agent's, and may bring rules: whoever can read the file can read the user's own rule files too.
     """
@@ -27,7 +27,7 @@ async def write_address(folder: Path, url: str, tokens: Tokens) -> None:
         text = made.text
     beside = path.with_suffix(f".{os.getpid()}.new")
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump({"url": url, "token": text}, file)
+        json.dump({"url": url, "token": text, "inbox": inbox}, file)
     beside.replace(path)
 
 

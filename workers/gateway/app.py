@@ -20,10 +20,10 @@ from workers.gateway.gateway import Gateway
 from workers.gateway.presence import Presences
 from workers.gateway.principals import Principal
 from workers.gateway.problems import http_problem, ledger_problem, own_fault
-from workers.gateway.routes import asks, grants, pending, policy, presence, service, sessions, tokens
+from workers.gateway.routes import asks, grants, metrics, pending, policy, presence, service, sessions, tokens
 from workers.gateway.settings import BODY_BYTES_MAX
 
-RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, service)
+RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, metrics, service)
 
 
 def make_app(gateway: Gateway) -> Litestar:

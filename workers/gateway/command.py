@@ -18,7 +18,6 @@ from ledger.errors import InputError
 from ledger.policy.dialects import compile_policy
 from ledger.policy.files import load_layer
 from ledger.policy.model import PolicySource
-from ledger.stores.opening import default_home
 from workers.gateway.address_file import SOCKET_NAME, write_address
 from workers.gateway.gateway import Gateway
 from workers.gateway.serving import Address, listen, parse_address, run, url_of
@@ -45,24 +44,25 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[tuple[str, Path], ...] = ()
     no_tokens: bool = False
     parent: int | None = None
+    inherited: tuple[int, ...] = ()
+    """Numbers of listening sockets that were handed down."""
 
 
 async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
     """Raises InputError, SetupError, StoreError."""
-    folder = Place(wanted.url, None).folder or default_home()
+    folder = Place(wanted.url, None).folder
     addresses = [parse_address(one) for one in wanted.addresses] or _default_addresses(folder)
     if wanted.no_tokens and not all(one.is_local for one in addresses):
         raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")
     policies = {dialect: _policy(dialect, file) for dialect, file in wanted.rules}
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
-        # After the ledger was opened: the data folder must be empty for its embedded server to take it.
-        folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            listeners = [stack.enter_context(closing(listen(one))) for one in addresses]
+            # After the ledger was opened: the data folder must be empty for its embedded server to take it.
+            listeners = [stack.enter_context(closing(one)) for one in _listeners(wanted, addresses)]
             settings = _settings(wanted, listeners, policies)
-            await write_address(folder, _for_programs(listeners), ledger.tokens)
-            lines = await _how_to_get_in(ledger, settings, listeners)
+            await _tell_programs(folder, settings, listeners, ledger)
+            lines = [] if wanted.inherited else await _how_to_get_in(ledger, settings, listeners)
 
             def ready(_: Gateway) -> None:
                 for line in lines:
@@ -73,17 +73,35 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
     await serve(work, wanted.url, parent=wanted.parent)
 
 
+def _listeners(wanted: Wanted, addresses: Sequence[Address]) -> list[socket.socket]:
+    """New sockets, or those that whoever started us listens on: then nothing is refused while we start again."""
+    if wanted.inherited:
+        return [socket.socket(fileno=number) for number in wanted.inherited]
+    return [listen(one) for one in addresses]
+
+
+async def _tell_programs(
+    folder: Path | None, settings: GatewaySettings, listeners: Sequence[socket.socket], ledger: Ledger
+) -> None:
+    """Leave our address where programs of this user look, if we are the gateway of the data folder."""
+    if folder is not None:
+        own = f"unix:{folder / SOCKET_NAME}"
+        if own in [url_of(one) for one in listeners]:
+            await write_address(folder, own, settings.public_url, ledger.tokens)
+
+
 def _settings(wanted: Wanted, listeners: Sequence[socket.socket], policies: dict[str, PolicySource]) -> GatewaySettings:
     return GatewaySettings(
-        public_url=(wanted.public_url or _public_url(listeners)).rstrip("/"),
+        public_url=(wanted.public_url or public_url_of(listeners)).rstrip("/"),
         policies=policies,
         rule_files=tuple(file for _, file in wanted.rules),
         open_to_all=wanted.no_tokens,
     )
 
 
-def _default_addresses(folder: Path) -> list[Address]:
-    return [Address(host="127.0.0.1", port=PORT_DEFAULT), Address(path=folder / SOCKET_NAME)]
+def _default_addresses(folder: Path | None) -> list[Address]:
+    over_tcp = Address(host="127.0.0.1", port=PORT_DEFAULT)
+    return [over_tcp] if folder is None else [over_tcp, Address(path=folder / SOCKET_NAME)]
 
 
 def _policy(dialect: str, file: Path) -> PolicySource:
@@ -93,15 +111,10 @@ def _policy(dialect: str, file: Path) -> PolicySource:
     return source
 
 
-def _public_url(listeners: Sequence[socket.socket]) -> str:
+def public_url_of(listeners: Sequence[socket.socket]) -> str:
+    """How a browser on this machine reaches one of these sockets."""
     urls = [url_of(one) for one in listeners]
     return next((url for url in urls if url.startswith("http")), "http://localhost")
-
-
-def _for_programs(listeners: Sequence[socket.socket]) -> str:
-    """What programs on this machine should use: a unix socket is faster, and nobody else's."""
-    urls = [url_of(one) for one in listeners]
-    return next((url for url in urls if url.startswith("unix:")), urls[0])
 
 
 async def _how_to_get_in(ledger: Ledger, settings: GatewaySettings, listeners: Sequence[socket.socket]) -> list[str]:

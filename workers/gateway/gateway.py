@@ -13,6 +13,7 @@ from ledger.ids import check_id
 from ledger.session.state import SessionState
 from ledger.tokens import Tokens
 from workers.gateway.limiting import Limiter
+from workers.gateway.metrics import Metrics
 from workers.gateway.principals import Principal
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 
@@ -28,6 +29,7 @@ class Gateway:
         self.tokens: Tokens = ledger.tokens
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
+        self.metrics = Metrics(ledger)
         self.stopping = asyncio.Event()
         """Set when the gateway is told to end: whoever waits is answered with what is known."""
 

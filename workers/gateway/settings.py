@@ -17,6 +17,9 @@ BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 WAIT_SECONDS_MAX: Final = 300.0
 """How long one request may wait for an answer; whoever wants to wait longer asks again."""
 
+PAGE_COUNT_MAX: Final = 1000
+"""Rows of one answer."""
+
 REQUESTS_PER_SECOND: Final = 500.0
 REQUESTS_BURST: Final = 2000.0
 SIGN_INS_PER_SECOND: Final = 1.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
-from ledger import Ledger
+from ledger import Durability, Ledger
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections.engine import Engine
@@ -186,23 +186,64 @@ async def test_an_event_that_no_view_has_after_a_minute_is_not_well(clock: TestC
         ({"maxmemory_policy": "volatile-ttl"}, "memory", "volatile-ttl"),
         ({"maxmemory": "100", "used_memory": "95"}, "memory", "95 of 100 bytes"),
         ({"role": "slave"}, "replication", "is a replica"),
-        ({"connected_slaves": "2"}, "replication", "2 replicas, and none needs"),
+        ({"connected_slaves": "2"}, "replication", "replicas: 2; a failover may lose a grant"),
+        (
+            {"connected_slaves": "2", "config_min-replicas-to-write": "0"},
+            "replication",
+            "a primary that is cut off goes on taking writes that will be lost",
+        ),
     ],
 )
 def test_each_setting_that_would_lose_data_is_found(changed: dict[str, str], check: str, words: str) -> None:
-    bad = [one for one in check_server_facts({**WELL, **changed}, 0) if not one.ok]
+    bad = [one for one in check_server_facts({**WELL, **changed}, 0, Durability()) if not one.ok]
     assert [one.check for one in bad] == [check]
     assert words in bad[0].text
     assert bad[0].hint
 
 
+@pytest.mark.parametrize(
+    ("durability", "changed", "found"),
+    [
+        (
+            Durability(wait_replicas=1),
+            {"connected_slaves": "1", "config_min-replicas-to-write": "1"},
+            (True, "replicas: 1; a grant or an allow counts when 1 of them have it", None),
+        ),
+        (
+            Durability(wait_replicas=2),
+            {"connected_slaves": "1", "config_min-replicas-to-write": "0"},
+            (
+                False,
+                "replicas: 1; grants and allows wait for 2, so each is in doubt; a primary that is cut off goes on taking writes that will be lost",
+                "start more replicas; set min-replicas-to-write 1",
+            ),
+        ),
+    ],
+)
+def test_what_is_demanded_is_held_against_what_there_is(
+    durability: Durability, changed: dict[str, str], found: tuple[bool, str, str | None]
+) -> None:
+    (one,) = [one for one in check_server_facts({**WELL, **changed}, 0, durability) if one.check == "replication"]
+    assert (one.ok, one.text, one.hint) == found
+
+
+def test_a_file_that_is_synced_now_and_then_is_enough_where_grants_wait_for_the_disk() -> None:
+    facts = {**WELL, "config_appendfsync": "everysec"}
+    assert all(one.ok for one in check_server_facts(facts, 0, Durability(wait_aof=True)))
+
+
+def test_the_doctor_looks_at_what_the_url_demands(start_server: StartServer) -> None:
+    found = findings(CommandLine(f"{start_server().url}?wait_replicas=1"), code=11)
+    assert found["replication"]["hint"] == "start more replicas"
+
+
 @pytest.mark.parametrize(("skew_ms", "ok"), [(0, True), (-5000, True), (5001, False), (-60_000, False)])
 def test_clocks_that_differ_are_told(skew_ms: int, ok: bool) -> None:
-    (clock,) = [one for one in check_server_facts(WELL, skew_ms) if one.check == "clock"]
+    (clock,) = [one for one in check_server_facts(WELL, skew_ms, Durability()) if one.check == "clock"]
     assert clock.ok is ok
     assert f"{abs(skew_ms)} ms" in clock.text
 
 
 def test_a_server_that_hides_its_settings_is_not_blamed() -> None:
     facts = {name: value for name, value in WELL.items() if not name.startswith("config_")}
-    assert all(one.ok for one in check_server_facts(facts, 0))
+    assert all(one.ok for one in check_server_facts(facts, 0, Durability()))

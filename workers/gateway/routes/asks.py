@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from litestar import Response, get, post
-from litestar.params import QueryParameter
+from litestar.params import JSONBody
 
 from workers.gateway import asking
 from workers.gateway.bodies import AskBody, CancelBody, ReplyBody, ToolFinishedBody
-from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived
+from workers.gateway.parameters import Id, TheGateway, ThePrincipal, Wait
 from workers.gateway.presence import require_own_client
-from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, result_row
-from workers.gateway.settings import WAIT_SECONDS_MAX
-
-Wait = Annotated[
-    float, QueryParameter(ge=0, le=WAIT_SECONDS_MAX, required=False, description="Seconds to wait for the outcome")
-]
 
 
 @post("/v1/sessions/{session:str}/asks", status_code=200, operation_id="ask")
 async def ask(
-    session: str,
-    data: AskBody,
-    gateway: Gateway,
-    principal: Principal,
+    session: Id,
+    data: JSONBody[AskBody],
+    gateway: TheGateway,
+    principal: ThePrincipal,
     idempotency_key: IdempotencyKey = None,
     wait: Wait = 0,
 ) -> Response[Row]:
@@ -40,7 +34,7 @@ async def ask(
 
 @get("/v1/sessions/{session:str}/asks/{request_id:str}", operation_id="read_ask")
 async def read_ask(
-    session: str, request_id: str, gateway: Gateway, principal: Principal, wait: Wait = 0
+    session: Id, request_id: Id, gateway: TheGateway, principal: ThePrincipal, wait: Wait = 0
 ) -> Response[Row]:
     """Attach to a request by its id: where it stands, or how it ends within `wait` seconds."""
     found = await gateway.session(session, principal)
@@ -48,7 +42,9 @@ async def read_ask(
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/reply", status_code=200, operation_id="reply")
-async def reply(session: str, request_id: str, data: ReplyBody, gateway: Gateway, principal: Principal) -> Row:
+async def reply(
+    session: Id, request_id: Id, data: JSONBody[ReplyBody], gateway: TheGateway, principal: ThePrincipal
+) -> Row:
     """Answer a request. The same answer again succeeds; another one is told who was first."""
     found = await gateway.session(session, principal, fresh=data.client_id is not None)
     require_own_client(found, principal, data.client_id)
@@ -65,7 +61,9 @@ async def reply(session: str, request_id: str, data: ReplyBody, gateway: Gateway
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/cancel", status_code=200, operation_id="cancel_ask")
-async def cancel_ask(session: str, request_id: str, data: CancelBody, gateway: Gateway, principal: Principal) -> Row:
+async def cancel_ask(
+    session: Id, request_id: Id, data: JSONBody[CancelBody], gateway: TheGateway, principal: ThePrincipal
+) -> Row:
     """Withdraw a request that is pending."""
     found = await gateway.session(session, principal)
     return result_row(await found.cancel(request_id, cause=data.cause, reason=data.reason, actor=principal.actor))
@@ -73,10 +71,10 @@ async def cancel_ask(session: str, request_id: str, data: CancelBody, gateway: G
 
 @post("/v1/sessions/{session:str}/tools-finished", status_code=204, operation_id="note_tool_finished")
 async def note_tool_finished(
-    session: str,
-    data: ToolFinishedBody,
-    gateway: Gateway,
-    principal: Principal,
+    session: Id,
+    data: JSONBody[ToolFinishedBody],
+    gateway: TheGateway,
+    principal: ThePrincipal,
     idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Record what really ran, and whether it was what had been asked."""

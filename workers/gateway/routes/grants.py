@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import delete, get, post
+from litestar.params import JSONBody
 
 from ledger import Session
 from ledger.durations import parse_duration
@@ -12,15 +13,15 @@ from ledger.errors import InputError, UnknownGrantError
 from ledger.ids import check_id
 from ledger.results import Approved
 from workers.gateway.bodies import GrantBody
-from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived
+from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.rows import Row
 
 
 @get("/v1/grants", operation_id="list_grants")
 async def list_grants(
-    gateway: Gateway, principal: Principal, session: str | None = None, project: str | None = None
+    gateway: TheGateway, principal: ThePrincipal, session: OptionalText = None, project: OptionalText = None
 ) -> Row:
     """The grants in force in a session (its own and its project's), in a project, or anywhere."""
     if session is not None and project is not None:
@@ -37,7 +38,7 @@ async def list_grants(
 
 @post("/v1/grants", status_code=201, operation_id="create_grant")
 async def create_grant(
-    data: GrantBody, gateway: Gateway, principal: Principal, idempotency_key: IdempotencyKey = None
+    data: JSONBody[GrantBody], gateway: TheGateway, principal: ThePrincipal, idempotency_key: IdempotencyKey = None
 ) -> Row:
     """Allow something from now on, without a request."""
     if (data.session is None) == (data.project is None):
@@ -64,7 +65,7 @@ async def create_grant(
 
 
 @delete("/v1/grants/{grant:str}", operation_id="revoke_grant")
-async def revoke_grant(grant: str, gateway: Gateway, principal: Principal, reason: str | None = None) -> None:
+async def revoke_grant(grant: Id, gateway: TheGateway, principal: ThePrincipal, reason: OptionalText = None) -> None:
     """End a grant; it allows nothing from the answer on."""
     key = await gateway.ledger.stream_of_grant(check_id(grant, "grant id"))
     if key.kind == "project":

@@ -7,20 +7,19 @@ from typing import Annotated, Any
 from litestar import get
 from litestar.params import QueryParameter
 
-from workers.gateway.gateway import Gateway
 from workers.gateway.inboxes import PENDING_COUNT_MAX, PendingFilter, find_pending
-from workers.gateway.principals import Principal
+from workers.gateway.parameters import OptionalText, TheGateway, ThePrincipal
 from workers.gateway.rows import Row
 
 
 @get("/v1/pending", operation_id="list_pending")
 async def list_pending(
-    gateway: Gateway,
-    principal: Principal,
-    session: str | None = None,
-    tree: str | None = None,
-    project: str | None = None,
-    agent: str | None = None,
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    session: OptionalText = None,
+    tree: OptionalText = None,
+    project: OptionalText = None,
+    agent: OptionalText = None,
     limit: Annotated[int, QueryParameter(ge=1, le=PENDING_COUNT_MAX, required=False)] = PENDING_COUNT_MAX,
 ) -> Row:
     """What is pending, nearest deadline first, as the log says it now. `tree` is a session with all below it."""

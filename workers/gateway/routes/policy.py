@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from litestar import post
+from litestar.params import JSONBody
 
 from ledger.errors import InputError
 from ledger.policy.asked import call_of, source_of
@@ -18,7 +19,7 @@ LINES_COUNT_MAX = 1000
 
 
 @post("/v1/policy/check", status_code=200, operation_id="check_policy")
-async def check_policy(data: dict[str, Any] | list[dict[str, Any]]) -> Any:
+async def check_policy(data: JSONBody[dict[str, Any] | list[dict[str, Any]]]) -> Any:
     """One line of `policy check`, or a list of them; the rules come with the line. Facts about files too (`fs`)."""
     checker = Checker()
     if isinstance(data, dict):
@@ -29,7 +30,7 @@ async def check_policy(data: dict[str, Any] | list[dict[str, Any]]) -> Any:
 
 
 @post("/v1/policy/explain", status_code=200, operation_id="explain_policy")
-async def explain_policy(data: dict[str, Any]) -> Row:
+async def explain_policy(data: JSONBody[dict[str, Any]]) -> Row:
     """As `policy explain`: which rules decided, which nearly did, and what would change it."""
     policy = compile_policy(source_of(data))
     call = call_of(data)

@@ -8,17 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import delete, post, put
+from litestar.params import JSONBody
 
 from workers.gateway.bodies import LockBody, PassLockBody
-from workers.gateway.gateway import Gateway
-from workers.gateway.presence import Presences, require_own_client
-from workers.gateway.principals import Principal
+from workers.gateway.parameters import Id, TheGateway, ThePresences, ThePrincipal
+from workers.gateway.presence import require_own_client
 from workers.gateway.rows import Row
 
 
 @put("/v1/sessions/{session:str}/clients/{client:str}", operation_id="connect_client")
 async def connect_client(
-    session: str, client: str, gateway: Gateway, presences: Presences, principal: Principal
+    session: Id, client: Id, gateway: TheGateway, presences: ThePresences, principal: ThePrincipal
 ) -> Row:
     """Be there in a session, or stay there: to be repeated every 10 s. What is pending is replayed at the first."""
     found = await gateway.session(session, principal)
@@ -28,7 +28,7 @@ async def connect_client(
 
 @delete("/v1/sessions/{session:str}/clients/{client:str}", operation_id="disconnect_client")
 async def disconnect_client(
-    session: str, client: str, gateway: Gateway, presences: Presences, principal: Principal
+    session: Id, client: Id, gateway: TheGateway, presences: ThePresences, principal: ThePrincipal
 ) -> None:
     """Leave a session."""
     found = await gateway.session(session, principal)
@@ -36,7 +36,7 @@ async def disconnect_client(
 
 
 @post("/v1/sessions/{session:str}/lock", status_code=200, operation_id="take_lock")
-async def take_lock(session: str, data: LockBody, gateway: Gateway, principal: Principal) -> Row:
+async def take_lock(session: Id, data: JSONBody[LockBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Take the input lock, or ask for it: then it passes after 10 s."""
     found = await gateway.session(session, principal, fresh=True)
     require_own_client(found, principal, data.client_id)
@@ -45,7 +45,7 @@ async def take_lock(session: str, data: LockBody, gateway: Gateway, principal: P
 
 
 @post("/v1/sessions/{session:str}/lock/pass", status_code=200, operation_id="pass_lock")
-async def pass_lock(session: str, data: PassLockBody, gateway: Gateway, principal: Principal) -> Row:
+async def pass_lock(session: Id, data: JSONBody[PassLockBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Hand the input lock to another client."""
     found = await gateway.session(session, principal, fresh=True)
     require_own_client(found, principal, data.client_id)
@@ -54,14 +54,14 @@ async def pass_lock(session: str, data: PassLockBody, gateway: Gateway, principa
 
 
 @put("/v1/clients/{client:str}", operation_id="open_inbox")
-async def open_inbox(client: str, presences: Presences, principal: Principal) -> Row:
+async def open_inbox(client: Id, presences: ThePresences, principal: ThePrincipal) -> Row:
     """Have the inbox open, or still have it open: present for every session; to be repeated every 10 s."""
     replayed = await presences.in_inbox(principal, client)
     return {"replayed": [one.as_json() for one in replayed]}
 
 
 @delete("/v1/clients/{client:str}", operation_id="leave_inbox")
-async def leave_inbox(client: str, presences: Presences, principal: Principal) -> None:
+async def leave_inbox(client: Id, presences: ThePresences, principal: ThePrincipal) -> None:
     """Leave the inbox."""
     await presences.leave_inbox(principal, client)
 

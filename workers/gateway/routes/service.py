@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar import Request, get
 
-from workers.gateway.gateway import Gateway
+from workers.gateway.parameters import TheGateway
 from workers.gateway.rows import Row
 
 
@@ -17,7 +17,7 @@ async def health() -> Row:
 
 
 @get("/readyz", operation_id="readiness")
-async def readiness(gateway: Gateway) -> Row:
+async def readiness(gateway: TheGateway) -> Row:
     """This process reaches the ledger's server; 503 when it does not."""
     await gateway.ledger.store.now_ms()
     return {"ok": True}

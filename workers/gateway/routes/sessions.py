@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from litestar import Response, get, post, put
-from litestar.params import QueryParameter
+from litestar.params import JSONBody, QueryParameter
 
 from ledger.errors import InputError
 from ledger.stores.port import StreamKey
@@ -14,20 +14,17 @@ from projections import reading
 from workers.checking import check_stream
 from workers.gateway.bodies import OpenSession, ReasonBody
 from workers.gateway.finding import SessionFilter, find_sessions
-from workers.gateway.gateway import Gateway
 from workers.gateway.opening import open_session as open_by_rules
-from workers.gateway.principals import Principal
+from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.rows import Row, session_row
+from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.moments import approved_at, moment_json, project_grants
-
-PAGE_COUNT_MAX = 1000
-
-Limit = Annotated[int, QueryParameter(ge=1, le=PAGE_COUNT_MAX, required=False)]
-After = Annotated[int, QueryParameter(ge=0, required=False, description="Only what comes after this version")]
 
 
 @put("/v1/sessions/{session:str}", status_code=200, operation_id="open_session")
-async def open_session(session: str, data: OpenSession, gateway: Gateway, principal: Principal) -> Response[Row]:
+async def open_session(
+    session: Id, data: JSONBody[OpenSession], gateway: TheGateway, principal: ThePrincipal
+) -> Response[Row]:
     """Open a session, or attach to it. 201 when it was opened by this request."""
     opened, is_new = await open_by_rules(gateway, principal, session, data)
     return Response(session_row(opened.stream.state), status_code=201 if is_new else 200)
@@ -35,16 +32,16 @@ async def open_session(session: str, data: OpenSession, gateway: Gateway, princi
 
 @get("/v1/sessions", operation_id="list_sessions")
 async def list_sessions(
-    gateway: Gateway,
-    principal: Principal,
-    project: str | None = None,
-    agent: str | None = None,
-    person: str | None = None,
-    outcome: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    project: OptionalText = None,
+    agent: OptionalText = None,
+    person: OptionalText = None,
+    outcome: OptionalText = None,
+    since: OptionalText = None,
+    until: OptionalText = None,
     open_only: Annotated[bool, QueryParameter(name="open", required=False)] = False,
-    cursor: str | None = None,
+    cursor: OptionalText = None,
     limit: Limit = 100,
 ) -> Row:
     """Sessions, the one with the newest event first; of the views, so a moment behind the log."""
@@ -61,14 +58,14 @@ async def list_sessions(
 
 
 @get("/v1/sessions/{session:str}", operation_id="read_session")
-async def read_session(session: str, gateway: Gateway, principal: Principal) -> Row:
+async def read_session(session: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
     """A session as it stands now."""
     found = await gateway.session(session, principal, fresh=True)
     return session_row(found.stream.state)
 
 
 @post("/v1/sessions/{session:str}/close", status_code=200, operation_id="close_session")
-async def close_session(session: str, data: ReasonBody, gateway: Gateway, principal: Principal) -> Row:
+async def close_session(session: Id, data: JSONBody[ReasonBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Close a session: what is pending is cancelled, nothing more is asked."""
     found = await gateway.session(session, principal)
     await found.close(reason=data.reason, actor=principal.actor)
@@ -76,7 +73,7 @@ async def close_session(session: str, data: ReasonBody, gateway: Gateway, princi
 
 
 @get("/v1/sessions/{session:str}/state", operation_id="read_state")
-async def read_state(session: str, gateway: Gateway, principal: Principal, at: str | None = None) -> Row:
+async def read_state(session: Id, gateway: TheGateway, principal: ThePrincipal, at: OptionalText = None) -> Row:
     """What was pending, approved, connected and settled: now, as of a version, or at an RFC 3339 time."""
     await gateway.session(session, principal)
     moment = await gateway.ledger.state_at(session, _version_or_time(at))
@@ -87,7 +84,7 @@ async def read_state(session: str, gateway: Gateway, principal: Principal, at: s
 
 @get("/v1/sessions/{session:str}/timeline", operation_id="read_timeline")
 async def read_timeline(
-    session: str, gateway: Gateway, principal: Principal, after: After = 0, limit: Limit = PAGE_COUNT_MAX
+    session: Id, gateway: TheGateway, principal: ThePrincipal, after: After = 0, limit: Limit = PAGE_COUNT_MAX
 ) -> Row:
     """The session's events as sentences, from the views; `version` is what they are as of."""
     await gateway.session(session, principal)
@@ -98,7 +95,9 @@ async def read_timeline(
 
 
 @get("/v1/sessions/{session:str}/log", operation_id="read_log")
-async def read_log(session: str, gateway: Gateway, principal: Principal, after: After = 0, limit: Limit = 100) -> Row:
+async def read_log(
+    session: Id, gateway: TheGateway, principal: ThePrincipal, after: After = 0, limit: Limit = 100
+) -> Row:
     """The session's events as they stand in the log."""
     found = await gateway.session(session, principal, fresh=True)
     rows: list[Row] = []
@@ -111,7 +110,7 @@ async def read_log(session: str, gateway: Gateway, principal: Principal, after: 
 
 
 @get("/v1/sessions/{session:str}/verify", operation_id="verify_session")
-async def verify_session(session: str, gateway: Gateway, principal: Principal) -> Row:
+async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Whether an event of the session was changed, lost, put in or moved."""
     await gateway.session(session, principal)
     checked = await check_stream(gateway.ledger.store, StreamKey("session", session))

@@ -6,6 +6,7 @@ from typing import Any
 
 from litestar import Request, Response, delete, get, post
 from litestar.datastructures import Cookie
+from litestar.params import JSONBody
 from litestar.response import Redirect
 
 from ledger.durations import parse_duration
@@ -15,7 +16,7 @@ from workers.gateway.authenticating import cookie_name, require_same_origin
 from workers.gateway.bodies import SignInBody, TokenBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived
-from workers.gateway.principals import Principal
+from workers.gateway.parameters import Id, OptionalText, Text, TheGateway, ThePrincipal
 from workers.gateway.rows import Row
 from workers.gateway.settings import BROWSER_DAYS
 from workers.gateway.signing_in import browser_from_link, browser_from_token, secret_for
@@ -24,14 +25,14 @@ DAY_SECONDS = 86_400
 
 
 @get("/v1/tokens", operation_id="list_tokens")
-async def list_tokens(gateway: Gateway) -> Row:
+async def list_tokens(gateway: TheGateway) -> Row:
     """Every token, without its secret."""
     return {"tokens": [token_json(one, gateway.now_ms) for one in await gateway.tokens.all()]}
 
 
 @post("/v1/tokens", status_code=201, operation_id="create_token")
 async def create_token(
-    data: TokenBody, gateway: Gateway, principal: Principal, idempotency_key: IdempotencyKey = None
+    data: JSONBody[TokenBody], gateway: TheGateway, principal: ThePrincipal, idempotency_key: IdempotencyKey = None
 ) -> Row:
     """Make a token. Its text is in this answer and nowhere else."""
     key = derived(principal, idempotency_key, "token")
@@ -50,13 +51,13 @@ async def create_token(
 
 
 @delete("/v1/tokens/{token:str}", operation_id="revoke_token")
-async def revoke_token(token: str, gateway: Gateway, principal: Principal, reason: str | None = None) -> None:
+async def revoke_token(token: Id, gateway: TheGateway, principal: ThePrincipal, reason: OptionalText = None) -> None:
     """End a token and the browsers that signed in with it, everywhere at once."""
     await gateway.tokens.revoke(token, reason=reason, actor=principal.actor)
 
 
 @get("/v1/me", operation_id="read_me")
-async def read_me(principal: Principal) -> Row:
+async def read_me(principal: ThePrincipal) -> Row:
     """Who this is, and how far their word reaches."""
     return {
         "name": principal.name,
@@ -70,7 +71,7 @@ async def read_me(principal: Principal) -> Row:
 
 
 @post("/v1/sign-in", status_code=200, operation_id="sign_in")
-async def sign_in(data: SignInBody, request: Request[Any, Any, Any], gateway: Gateway) -> Response[Row]:
+async def sign_in(data: JSONBody[SignInBody], request: Request[Any, Any, Any], gateway: TheGateway) -> Response[Row]:
     """Sign a browser in with a token: it gets a cookie of its own, which ends with the token."""
     require_same_origin(request, gateway)
     gateway.sign_in_limiter.take(request.client.host if request.client else "unix")
@@ -79,7 +80,7 @@ async def sign_in(data: SignInBody, request: Request[Any, Any, Any], gateway: Ga
 
 
 @get("/sign-in", include_in_schema=False, operation_id="sign_in_by_link")
-async def sign_in_by_link(request: Request[Any, Any, Any], gateway: Gateway, code: str) -> Redirect:
+async def sign_in_by_link(request: Request[Any, Any, Any], gateway: TheGateway, code: Text) -> Redirect:
     """Sign a browser in by a one-time link, and go to the inbox."""
     gateway.sign_in_limiter.take(request.client.host if request.client else "unix")
     made = await browser_from_link(gateway, code)
@@ -87,7 +88,7 @@ async def sign_in_by_link(request: Request[Any, Any, Any], gateway: Gateway, cod
 
 
 @post("/v1/sign-out", status_code=204, operation_id="sign_out")
-async def sign_out(request: Request[Any, Any, Any], gateway: Gateway) -> Response[None]:
+async def sign_out(request: Request[Any, Any, Any], gateway: TheGateway) -> Response[None]:
     """End this browser's token and its cookie."""
     require_same_origin(request, gateway)
     text = request.cookies.get(cookie_name(gateway))

@@ -1,0 +1,63 @@
+"""View `durations`: how long requests waited for their outcome, and how late deadlines were kept: histograms.
+
+Each is kept as counts by bucket and a sum in ms, by partition, so that all of them add up to one histogram whichever
+process is asked. Deadlines: `betcode.md` "Permission Timeout Handling".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ledger.events import DeadlineMoved, Expired
+from ledger.grants import Recorded
+from ledger.session.state import SessionState, Settled
+from ledger.stores.port import StreamKey, ViewWrite
+from projections.outcomes import decision_of, settled_change
+from projections.projection import State, counted, field_of
+
+DURATIONS: Final = "durations"
+LATENESS: Final = "lateness"
+"""Stands where a decision stands in the other fields of the view."""
+
+SUM: Final = "sum"
+
+DURATION_BUCKETS_MS: Final = (
+    *(10, 100, 1_000, 5_000, 15_000, 30_000, 60_000, 300_000, 900_000),
+    *(3_600_000, 14_400_000, 86_400_000, 259_200_000, 604_800_000),
+)
+LATENESS_BUCKETS_MS: Final = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 60_000, 600_000, 3_600_000)
+"""Upper bounds, a value that equals one included; what is above the last counts as `inf`. They never change: a view
+that was made with others could not be added to."""
+
+INFINITE: Final = "inf"
+
+
+def project_durations(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+    was, now = settled_change(before, recorded, after)
+    if was is not None:
+        # An allow that was taken back before anybody was told of it: as if it had not been.
+        yield from _settled(was, -1)
+    if now is not None:
+        yield from _settled(now, 1)
+    if isinstance(recorded.event, Expired | DeadlineMoved) and isinstance(before, SessionState):
+        request = before.pending.get(recorded.event.request_id)
+        if request is not None and request.deadline_ms is not None:
+            yield from _measured(LATENESS, recorded.ms - request.deadline_ms, LATENESS_BUCKETS_MS, 1)
+
+
+def _settled(settled: Settled, by: int) -> Iterator[ViewWrite]:
+    waited_ms = settled.at_ms - settled.request.asked_ms
+    yield from _measured(decision_of(settled), waited_ms, DURATION_BUCKETS_MS, by)
+
+
+def _measured(what: str, ms: int, buckets: Sequence[int], by: int) -> Iterator[ViewWrite]:
+    yield counted(DURATIONS, field_of(what, bucket_of(ms, buckets)), by)
+    yield counted(DURATIONS, field_of(what, SUM), by * max(ms, 0))
+
+
+def bucket_of(ms: int, buckets: Sequence[int]) -> str:
+    """The bucket's upper bound in ms, as the view names it."""
+    at = bisect_left(buckets, ms)
+    return str(buckets[at]) if at < len(buckets) else INFINITE

@@ -1,0 +1,99 @@
+"""A gateway for tests, served on a real socket in the test's own loop, and callers with a token each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ledger import Ledger
+from ledger.events import Role
+from workers.gateway.gateway import Gateway
+from workers.gateway.serving import Address, listen, run
+from workers.gateway.settings import GatewaySettings
+
+ROLES: tuple[Role, ...] = ("agent", "approver", "auditor", "admin")
+
+
+class Caller:
+    """Somebody with a token (None: nobody) who speaks to a gateway."""
+
+    def __init__(self, socket: Path, token: str | None = None) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        transport = httpx.AsyncHTTPTransport(uds=str(socket))
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers, timeout=30)
+
+    async def send(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.http.request(method, path, json=body, headers=named)
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        return await self.send("GET", path, None, **headers)
+
+    async def put(self, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        return await self.send("PUT", path, {} if body is None else body, **headers)
+
+    async def post(self, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        return await self.send("POST", path, {} if body is None else body, **headers)
+
+    async def delete(self, path: str, **headers: str) -> httpx.Response:
+        return await self.send("DELETE", path, None, **headers)
+
+    async def ask(self, session: str, pattern: str = "git push", **more: Any) -> httpx.Response:
+        return await self.post(f"/v1/sessions/{session}/asks", {"permission": "bash", "patterns": [pattern], **more})
+
+
+class Served:
+    """A running gateway: its ledger, its socket, and callers."""
+
+    def __init__(self, ledger: Ledger, gateway: Gateway, socket: Path) -> None:
+        self.ledger = ledger
+        self.gateway = gateway
+        self.socket = socket
+        self._callers: list[Caller] = []
+
+    async def caller(self, role: Role | None, name: str | None = None, **scope: Any) -> Caller:
+        token = None
+        if role is not None:
+            token = (await self.ledger.tokens.create(name or role, role, **scope)).text
+        return self.caller_with(token)
+
+    def caller_with(self, token: str | None) -> Caller:
+        caller = Caller(self.socket, token)
+        self._callers.append(caller)
+        return caller
+
+    async def close(self) -> None:
+        for caller in self._callers:
+            await caller.http.aclose()
+
+
+@asynccontextmanager
+async def served(ledger: Ledger, socket: Path, settings: GatewaySettings | None = None) -> AsyncIterator[Served]:
+    """A gateway that takes requests, until the block ends."""
+    stop, ready = asyncio.Event(), asyncio.Event()
+    held: list[Gateway] = []
+
+    def started(gateway: Gateway) -> None:
+        held.append(gateway)
+        ready.set()
+
+    listener = listen(Address(path=socket))
+    serving = asyncio.create_task(run(ledger, settings or GatewaySettings(), [listener], stop, started))
+    try:
+        await asyncio.wait((serving, asyncio.ensure_future(ready.wait())), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            await serving
+        one = Served(ledger, held[0], socket)
+        try:
+            yield one
+        finally:
+            await one.close()
+    finally:
+        stop.set()
+        await serving
+        listener.close()

@@ -1,0 +1,70 @@
+"""How long requests took and how late deadlines were kept, added up over all sessions."""
+
+from __future__ import annotations
+
+from ledger import Ledger
+from ledger.testing import TestClock
+from projections import reading
+from projections.durations import DURATION_BUCKETS_MS, LATENESS_BUCKETS_MS, bucket_of
+from tests.projections.looking import RULES, differences, project_all
+
+
+def filled(histogram: reading.Histogram) -> tuple[dict[float | None, int], float]:
+    """The buckets that are not empty, and the sum."""
+    return {bound: count for bound, count in histogram.buckets if count}, histogram.sum_seconds
+
+
+def test_a_bound_belongs_to_its_own_bucket() -> None:
+    assert [bucket_of(ms, DURATION_BUCKETS_MS) for ms in (-5, 0, 10, 11, 604_800_000, 604_800_001)] == [
+        *("10", "10", "10", "100"),
+        *("604800000", "inf"),
+    ]
+    assert sorted(DURATION_BUCKETS_MS) == list(DURATION_BUCKETS_MS)
+    assert sorted(LATENESS_BUCKETS_MS) == list(LATENESS_BUCKETS_MS)
+
+
+async def test_each_request_counts_once_under_its_decision(ledger: Ledger, clock: TestClock) -> None:
+    one, two = await ledger.session("ses_1", rules=RULES), await ledger.session("ses_2", cascade_reject="none")
+    await one.submit("read", ["a.py"], request_id="r1")
+    for session in (one, two):
+        await session.submit("bash", ["git push"], request_id="r2")
+    clock.advance("20s")
+    await one.reply("r2", "once", actor="ann")
+    await one.reply("r2", "once", actor="ann")
+    clock.advance("20s")
+    await two.reply("r2", "reject", actor="ann")
+    await project_all(ledger)
+    found = {name: filled(one) for name, one in (await reading.histograms(ledger.store)).items()}
+    assert found == {
+        "auto_allow": ({0.01: 1}, 0.0),
+        "auto_deny": ({}, 0.0),
+        "user_allow": ({30.0: 1}, 20.0),
+        "user_deny": ({60.0: 1}, 40.0),
+        "timeout": ({}, 0.0),
+        "cancelled": ({}, 0.0),
+        "lateness": ({}, 0.0),
+    }
+    assert await differences(ledger.store) == []
+
+
+async def test_lateness_is_counted_from_the_deadline(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1")
+    await session.submit("bash", ["git push"], request_id="r1")
+    clock.advance("7d")
+    clock.advance("2s")
+    await session.close()
+    await project_all(ledger)
+    histograms = await reading.histograms(ledger.store)
+    assert filled(histograms["lateness"]) == ({2.5: 1}, 2.0)
+    assert filled(histograms["timeout"]) == ({None: 1}, 604_802.0)
+
+
+async def test_notifications_count_by_service_and_result(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    await session.submit("bash", ["git push"], request_id="r1")
+    await session.note_notification("r1", "ntfy", "sent", target="ann")
+    await session.note_notification("r1", "ntfy", "sent", target="bob")
+    await session.note_notification("r1", "slack", "failed", target="bob")
+    await project_all(ledger)
+    assert await reading.notifications(ledger.store) == {("ntfy", "sent"): 2, ("slack", "failed"): 1}
+    assert await reading.pending_count(ledger.store) == 1

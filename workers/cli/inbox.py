@@ -1,0 +1,48 @@
+"""`inbox`: a link that signs one browser in to the gateway of this machine."""
+
+from __future__ import annotations
+
+import webbrowser
+from typing import Any
+
+import click
+
+from ledger import Ledger
+from ledger.client import default_actor_name
+from ledger.errors import InputError
+from ledger.tokens import ROLES
+from workers.cli.base import command, with_ledger
+from workers.cli.output import Output, talk
+from workers.place import Place
+
+
+@command(
+    examples=(
+        "permission-ledger inbox",
+        "permission-ledger inbox --open",
+        "permission-ledger inbox --role approver --as ann",
+    )
+)
+@click.option("--open", "opens", is_flag=True, help="Open it in this machine's browser.")
+@click.option("--role", type=click.Choice(ROLES[1:]), default="admin", show_default=True, help="What it may do.")
+@click.option("--as", "name", metavar="NAME", help="Whose browser it is (default: user@host).")
+@click.option("--gateway", metavar="URL", help="How the browser reaches the gateway, where it is not this machine's.")
+@with_ledger
+async def inbox(
+    ledger: Ledger, output: Output, *, opens: bool, role: Any, name: str | None, gateway: str | None
+) -> None:
+    """Print a link that signs one browser in to the inbox, once, within 15 minutes."""
+    from workers.gateway.address_file import read_address  # noqa: PLC0415 - an extra
+    from workers.gateway.signing_in import sign_in_link  # noqa: PLC0415
+
+    folder = Place(None, None).folder
+    public_url = gateway or (read_address(folder).get("inbox") if folder is not None else None)
+    if not isinstance(public_url, str):
+        raise InputError("no gateway was found; start one (`permission-ledger up`), or say where it is with --gateway")
+    link = await sign_in_link(ledger.tokens, public_url.rstrip("/"), name or default_actor_name(), role)
+    if output.as_json:
+        output.row({"link": link})
+    else:
+        output.line(link)
+    if opens and not webbrowser.open(link):
+        talk("no browser could be opened here; open the link yourself")

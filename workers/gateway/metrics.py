@@ -1,0 +1,153 @@
+"""What Prometheus is told. What happened to requests is counted from the views, so it is the same at every gateway;
+only what a process alone can know (its open event streams, its appends) is that process's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from ledger import Ledger
+from ledger.stores.port import Store
+from projections import reading
+from projections.durations import LATENESS
+from projections.lag import events_behind, streams_behind
+from projections.reading import Histogram
+
+PREFIX: Final = "permission_ledger"
+
+LAG_EVERY_SECONDS: Final = 10.0
+"""Finding how far the views are behind looks at every stream: not at each scrape of each scraper."""
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything at one moment."""
+
+    decisions: dict[str, int]
+    histograms: dict[str, Histogram]
+    notifications: dict[tuple[str, str], int]
+    pending: int
+    lag_events: int
+    stream_clients: int
+    conflicts: int
+    in_doubt: int
+
+
+class Metrics:
+    """For one gateway process."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lag_events = 0
+        self._lag_at = -LAG_EVERY_SECONDS
+        self.stream_clients = 0
+        """Event streams that are open at this gateway."""
+
+    async def text(self) -> bytes:
+        """The exposition, `text/plain; version=1.0.0`. Raises StoreError."""
+        return exposition(await self._measure())
+
+    async def _measure(self) -> Measured:
+        store = self._ledger.store
+        decisions, histograms, notifications, pending, lag = await asyncio.gather(
+            reading.decisions(store),
+            reading.histograms(store),
+            reading.notifications(store),
+            reading.pending_count(store),
+            self._lag(store),
+        )
+        return Measured(
+            decisions=decisions,
+            histograms=histograms,
+            notifications=notifications,
+            pending=pending,
+            lag_events=lag,
+            stream_clients=self.stream_clients,
+            conflicts=self._ledger.streams.tallies.conflicts,
+            in_doubt=self._ledger.streams.tallies.in_doubt,
+        )
+
+    async def _lag(self, store: Store) -> int:
+        if time.monotonic() - self._lag_at >= LAG_EVERY_SECONDS:
+            self._lag_at = time.monotonic()
+            found = 0
+            async for keys in streams_behind(store):
+                found += sum((await events_behind(store, keys)).values())
+            self._lag_events = found
+        return self._lag_events
+
+
+def exposition(measured: Measured) -> bytes:
+    """The text that Prometheus reads. Pure."""
+    registry = CollectorRegistry()
+    registry.register(_Collected(_families(measured)))
+    return generate_latest(registry)
+
+
+class _Collected(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _families(measured: Measured) -> Iterable[Metric]:
+    decisions = CounterMetricFamily(
+        f"{PREFIX}_decisions", "Requests by how they ended, each once, whoever decided.", labels=["decision"]
+    )
+    for decision, count in measured.decisions.items():
+        decisions.add_metric([decision], count)
+    yield decisions
+
+    durations = HistogramMetricFamily(
+        f"{PREFIX}_request_duration_seconds", "From the ask to the outcome.", labels=["decision"]
+    )
+    for decision in measured.decisions:
+        histogram = measured.histograms[decision]
+        durations.add_metric([decision], _cumulative(histogram), histogram.sum_seconds)
+    yield durations
+
+    lateness = HistogramMetricFamily(
+        f"{PREFIX}_deadline_lateness_seconds", "From a deadline to the event that kept it."
+    )
+    lateness.add_metric([], _cumulative(measured.histograms[LATENESS]), measured.histograms[LATENESS].sum_seconds)
+    yield lateness
+
+    notifications = CounterMetricFamily(
+        f"{PREFIX}_notifications", "Notifications by service and result.", labels=["service", "result"]
+    )
+    for (service, result), count in measured.notifications.items():
+        notifications.add_metric([service, result], count)
+    yield notifications
+
+    yield _gauge("pending", "Requests that wait for a person.", measured.pending)
+    yield _gauge("projector_lag_events", "Events that the views do not have yet.", measured.lag_events)
+    yield _gauge("stream_clients", "Event streams open at this gateway.", measured.stream_clients)
+    yield _counter("append_conflicts", "Appends of this process that others were before.", measured.conflicts)
+    yield _counter("in_doubt", "Writes of this process that no answer came to.", measured.in_doubt)
+
+
+def _gauge(name: str, text: str, value: int) -> Metric:
+    return GaugeMetricFamily(f"{PREFIX}_{name}", text, value=value)
+
+
+def _counter(name: str, text: str, value: int) -> Metric:
+    return CounterMetricFamily(f"{PREFIX}_{name}", text, value=value)
+
+
+def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:
+    total = 0
+    rows: list[tuple[str, float]] = []
+    for bound, count in histogram.buckets:
+        total += count
+        rows.append(("+Inf" if bound is None else str(float(bound)), total))
+    return rows

@@ -1,0 +1,22 @@
+"""What Prometheus scrapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response, get
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from workers.gateway.parameters import TheGateway, ThePrincipal
+from workers.gateway.principals import ForbiddenError
+
+
+@get("/metrics", media_type=CONTENT_TYPE_LATEST, operation_id="read_metrics")
+async def metrics(gateway: TheGateway, principal: ThePrincipal) -> Response[bytes]:
+    """Metrics of the whole ledger, as Prometheus reads them; an auditor's token will do."""
+    if principal.projects or principal.sessions:
+        raise ForbiddenError("metrics tell of all projects; use a token that is not bound to some")
+    return Response(await gateway.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+HANDLERS: list[Any] = [metrics]
