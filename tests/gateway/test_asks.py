@@ -151,3 +151,29 @@ async def test_external_directories_are_asked_about_first(opened: Caller, ann: C
 
 def ask_body(request_id: str) -> dict[str, Any]:
     return {"permission": "bash", "patterns": ["git push"], "request_id": request_id}
+
+
+async def test_an_answer_given_at_the_agents_own_prompt_is_recorded_as_a_persons(opened: Caller, ann: Caller) -> None:
+    await opened.ask("ses_1", request_id="r1")
+    done = await opened.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "once", "via": "opencode"})
+    assert (done.status_code, done.json()["outcome"], done.json()["by"]) == (200, "allowed", "worker")
+    events = (await ann.get("/v1/sessions/ses_1/log")).json()["events"]
+    assert events[-1]["actor"] == {"kind": "person", "name": "worker", "via": "opencode"}
+
+
+async def test_an_agent_that_brings_no_rules_records_no_answers(opened: Caller, agent: Caller) -> None:
+    await opened.ask("ses_1", request_id="r1")
+    refused = await agent.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "once", "via": "opencode"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
+    assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["outcome"] is None
+
+
+async def test_the_row_of_a_correction_has_the_persons_own_words(opened: Caller, ann: Caller) -> None:
+    await opened.ask("ses_1", "git push", request_id="r1")
+    await opened.ask("ses_1", "git pull", request_id="r2")
+    await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "reject", "message": "use pnpm"})
+    rows = [(await opened.get(f"/v1/sessions/ses_1/asks/{one}")).json() for one in ("r1", "r2")]
+    assert [(row["feedback"], row["cause"]) for row in rows] == [
+        ("use pnpm", None),
+        (None, {"kind": "cascade", "request_id": "r1"}),
+    ]

@@ -37,6 +37,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "ask": ASKING,
     "read_ask": READERS,
     "reply": PEOPLE,
+    "record_answer": ASKING,
     "cancel_ask": frozenset({AGENT, APPROVER, ADMIN}),
     "note_tool_finished": ASKING,
     "list_pending": READERS,

@@ -98,6 +98,17 @@ class ReplyBody(Body, kw_only=True, frozen=True):
     updated_input: dict[str, Any] | None = None
 
 
+class AnsweredBody(Body, kw_only=True, frozen=True):
+    """What a person answered at the agent's own prompt, which has acted on it already."""
+
+    reply: Annotated[str | dict[str, Any], Meta(description="As for a reply")]
+    via: Annotated[
+        str,
+        Meta(pattern="^[a-z][a-z0-9-]{0,31}$", description="Where it was answered, in a word: `opencode`, `editor`"),
+    ]
+    message: str | None = None
+
+
 class CancelBody(Body, kw_only=True, frozen=True):
     cause: CancelCause = "withdrawn"
     reason: str | None = None

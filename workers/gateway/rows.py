@@ -35,9 +35,18 @@ def session_row(state: SessionState) -> Row:
 
 
 def result_row(result: Result) -> Row:
-    """Where a request stands: CONTRACT's row of ask and reply, the request itself, and a corrected input."""
-    request = Pending(session=result.session, request=result.request).as_json()
-    return {**result.as_json(), "updated_input": result.updated_input, "request": request}
+    """Where a request stands: CONTRACT's row of ask and reply, the request itself, and what bridges need beside it.
+
+    `feedback` is a person's own words, without the dialect's around them; `cause` what it followed from, if it did.
+    """
+    settled = result.settled
+    return {
+        **result.as_json(),
+        "updated_input": result.updated_input,
+        "feedback": settled.message if settled is not None and result.outcome == "corrected" else None,
+        "cause": None if settled is None else msgspec.to_builtins(settled.cause),
+        "request": Pending(session=result.session, request=result.request).as_json(),
+    }
 
 
 def _client(client: Client) -> Row:

@@ -7,11 +7,13 @@ from typing import Any
 from litestar import Response, get, post
 from litestar.params import JSONBody
 
+from ledger.events import Actor
 from workers.gateway import asking
-from workers.gateway.bodies import AskBody, CancelBody, ReplyBody, ToolFinishedBody
+from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ReplyBody, ToolFinishedBody
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal, Wait
 from workers.gateway.presence import require_own_client
+from workers.gateway.principals import ForbiddenError
 from workers.gateway.rows import Row, result_row
 
 
@@ -60,6 +62,24 @@ async def reply(
     return result_row(result)
 
 
+@post("/v1/sessions/{session:str}/asks/{request_id:str}/answered", status_code=200, operation_id="record_answer")
+async def record_answer(
+    session: Id, request_id: Id, data: JSONBody[AnsweredBody], gateway: TheGateway, principal: ThePrincipal
+) -> Row:
+    """Record what a person answered at the agent's own prompt. Only for tokens that may bring rules.
+
+    Whoever may say by which rules an agent is judged gains nothing by it; any other agent would approve itself.
+    """
+    found = await gateway.session(session, principal)
+    if not principal.brings_rules:
+        raise ForbiddenError(
+            "this token may not record answers given elsewhere; cancel the request instead, "
+            "or make a token with `token create --brings-rules`"
+        )
+    who = Actor("person", principal.name, data.via)
+    return result_row(await found.reply(request_id, data.reply, actor=who, message=data.message))
+
+
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/cancel", status_code=200, operation_id="cancel_ask")
 async def cancel_ask(
     session: Id, request_id: Id, data: JSONBody[CancelBody], gateway: TheGateway, principal: ThePrincipal
@@ -91,4 +111,4 @@ async def note_tool_finished(
     )
 
 
-HANDLERS: list[Any] = [ask, read_ask, reply, cancel_ask, note_tool_finished]
+HANDLERS: list[Any] = [ask, read_ask, reply, record_answer, cancel_ask, note_tool_finished]
