@@ -28,37 +28,32 @@ LOOK_SECONDS: Final = 2.0
 _Stamp = tuple[int, ...] | None
 
 
-class PolicyWatch:
-    """Keeps one session's rules equal to its files. Made by `watch_policy`."""
+class PolicyFiles:
+    """Files of rules, read when they have changed; one may serve the sessions of a whole process.
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        session: Session,
-        load: Callable[[], PolicySource],
-        files: Iterable[str | os.PathLike[str]],
-    ) -> None:
-        self._ledger, self._session, self._load = ledger, session, load
+    `load` reads and checks the files (in a thread) and gives their layers; the files of its layers are watched, and
+    `files` besides them, which need not be there yet.
+    """
+
+    def __init__(self, load: Callable[[], PolicySource], files: Iterable[str | os.PathLike[str]] = ()) -> None:
+        self._load = load
         self._files = {os.fspath(file) for file in files}
         self._in_force: frozenset[str] = frozenset()
         self._stamps: dict[str, _Stamp] | None = None
+        self._source = PolicySource()
         self._turn = asyncio.Lock()
 
-    async def check(self) -> None:
-        """Bring the session's rules up to date. Raises what the loader raises, as long as it does."""
+    async def current(self) -> PolicySource:
+        """The rules as they are in the files now. Raises what the loader raises, for as long as it does.
+
+        While a file cannot be read, or one whose rules were in force is gone, there are no rules to judge by: those
+        before the change may have allowed what the change forbids, and "no rules" is never what a broken file means.
+        """
         async with self._turn:
             if self._stamps is None or self._stamps != self._look():
                 self._stamps = None  # whatever goes wrong from here on goes wrong again at the next ask
                 self._stamps = await self._reload()
-
-    async def look_on(self, seconds: float) -> None:
-        """Check every so many seconds, for a session in which nobody asks."""
-        while True:
-            await asyncio.sleep(seconds)
-            try:
-                await self.check()
-            except (LedgerError, OSError) as error:
-                log.warning("session %s refuses to judge: %s", self._session.id, error)
+            return self._source
 
     def _look(self) -> dict[str, _Stamp]:
         return {file: _stamp(file) for file in self._files}
@@ -73,16 +68,55 @@ class PolicyWatch:
             if found <= self._files:
                 break
             self._files |= found
-        await self._ledger.session(self._session.id, policy=source)
-        self._in_force = found
+        self._source, self._in_force = source, found
         return stamps
 
     def _refuse_gone(self, stamps: dict[str, _Stamp]) -> None:
         """Loaders pass over optional files that are missing, which would drop the denies of one that was there."""
         for file in sorted(self._in_force):
             if stamps[file] is None:
-                text = f"{shown(file)} holds rules of this session and is gone; put it back, or open the session anew"
+                text = f"{shown(file)} holds rules in force and is gone; put it back, or start anew without it"
                 raise PolicyError(text, file=file)
+
+
+class PolicyWatch:
+    """Keeps one session's rules equal to its files. Made by `watch_policy` and `judge_by_files`."""
+
+    def __init__(self, ledger: Ledger, session: Session, files: PolicyFiles, policy_source: str | None) -> None:
+        self._ledger, self._session, self._files, self._policy_source = ledger, session, files, policy_source
+        self._applied: PolicySource | None = None
+        self._turn = asyncio.Lock()
+
+    async def check(self) -> None:
+        """Bring the session's rules up to date. Raises what the loader raises, as long as it does."""
+        async with self._turn:
+            source = await self._files.current()
+            if source is not self._applied:
+                await self._ledger.session(self._session.id, policy=source, policy_source=self._policy_source)
+                self._applied = source
+
+    async def look_on(self, seconds: float) -> None:
+        """Check every so many seconds, for a session in which nobody asks."""
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.check()
+            except (LedgerError, OSError) as error:
+                log.warning("session %s refuses to judge: %s", self._session.id, error)
+
+
+def judge_by_files(
+    ledger: Ledger, session: Session, files: PolicyFiles, *, policy_source: str | None = None
+) -> PolicyWatch:
+    """From here on each ask of this handle is judged by the files as they are at that moment.
+
+    Other rules are recorded as `policy_changed` before anything is judged by them, with `policy_source` as the word for
+    where they came from. While the files cannot be read every new ask of this handle raises the loader's error;
+    requests that are pending can still be answered. `PolicyWatch.check` does the same when nobody asks.
+    """
+    watch = PolicyWatch(ledger, session, files, policy_source)
+    session.before_asking = watch.check
+    return watch
 
 
 @asynccontextmanager
@@ -93,19 +127,14 @@ async def watch_policy(
     *,
     files: Iterable[str | os.PathLike[str]] = (),
     interval_seconds: float = LOOK_SECONDS,
+    policy_source: str | None = None,
 ) -> AsyncIterator[PolicyWatch]:
-    """Judge the asks of `session` by the files behind `load`, as they are at the moment of each ask.
+    """Judge the asks of `session` by the files behind `load`, as `judge_by_files` does, until the block ends.
 
-    `load` reads and checks the files (in a thread) and gives their layers; the files of its layers are watched, and
-    `files` besides them, which need not be there yet. Other rules are recorded as `policy_changed` before anything is
-    judged by them; the files are also looked at every `interval_seconds`, when nobody asks.
-
-    This fails closed. While a file cannot be read, or one whose rules were in force is gone, every new ask of this
-    handle raises the loader's error, until the file is readable again: the rules before the change may have allowed
-    what the change forbids, and "no rules" is never what a broken file means. Requests that are pending can still be
-    answered. Raises the same error (PolicyError) when the files cannot be read at the start.
+    `load` and `files` are those of `PolicyFiles`. The files are also looked at every `interval_seconds`, when nobody
+    asks. Raises the loader's error (PolicyError) when the files cannot be read at the start.
     """
-    watch = PolicyWatch(ledger, session, load, files)
+    watch = PolicyWatch(ledger, session, PolicyFiles(load, files), policy_source)
     await watch.check()
     session.before_asking = watch.check
     looking = asyncio.create_task(watch.look_on(interval_seconds), name=f"policy files of {session.id}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from ledger.ids import check_id, new_request_id
 from ledger.policy import PolicySource
 from ledger.policy.asked import OPTIONS
 from ledger.policy.files import load_layer
+from ledger.policy_files import watch_policy
 from ledger.session.state import SessionState
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.exits import OF_OUTCOME
@@ -117,7 +119,9 @@ def _question(asking: Asking) -> dict[str, Any]:
 @click.option("--input", "tool_input", metavar="JSON", help="The tool's input, an object.")
 @click.option("--id", "request_id", metavar="ID", help="Your own request id; asking again with it attaches.")
 @click.option("--project", metavar="PROJECT", help="The session's project, when this opens the session.")
-@click.option("--rules", metavar="FILE", help="Rules for the session from here on (.json or .jsonc).")
+@click.option(
+    "--rules", metavar="FILE", help="Rules for the session from here on (.json or .jsonc); followed while waiting."
+)
 @click.option("--dialect", metavar="DIALECT", help="The language of the rules (default: opencode).")
 @click.option("--attended", metavar="DURATION", help="Time for an answer while somebody is there (60s).")
 @click.option("--unattended", metavar="DURATION", help="Time for an answer otherwise (7d).")
@@ -141,13 +145,14 @@ async def ask(
     session = await _open(ledger, asking.session, opening)
     request_id = new_request_id() if request_id is None else request_id
     submit = _submitting(session, asking, question, request_id)
-    result = await submit()
-    while result.outcome is None and waiting.wants:
-        result = await _wait(session, result, asking, waiting.seconds, request_id, quiet=output.as_json)
-        if not result.allowed or (result.request_id == request_id and not result.rests_on_changing_grants):
-            break
-        # What had to be allowed first is, so now the call itself; or a grant released it, which may be gone by now.
+    async with _watching(ledger, session, opening):
         result = await submit()
+        while result.outcome is None and waiting.wants:
+            result = await _wait(session, result, asking, waiting.seconds, request_id, quiet=output.as_json)
+            if not result.allowed or (result.request_id == request_id and not result.rests_on_changing_grants):
+                break
+            # What had to be allowed first is, so now the call itself; or a grant released it, which may be gone by now.
+            result = await submit()
     result = await session.remember(result, Path.cwd())
     _print(output, result)
     return OF_OUTCOME[result.outcome]
@@ -186,6 +191,19 @@ async def _open(ledger: Ledger, session_id: str, opening: Opening) -> Session:
         agent=opening.agent if state.opened_ms is None else None,
         actor=local_actor(),
     )
+
+
+def _watching(ledger: Ledger, session: Session, opening: Opening) -> AbstractAsyncContextManager[object]:
+    """Follow the file of --rules while the answer is waited for: what is asked then is judged by it as it is then."""
+    if opening.rules is None:
+        return nullcontext()
+    return watch_policy(ledger, session, lambda: _read(opening), policy_source=opening.rules)
+
+
+def _read(opening: Opening) -> PolicySource:
+    source = _policy(opening)
+    assert source is not None, "only where there is a file"
+    return source
 
 
 def _policy(opening: Opening) -> PolicySource | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from litestar import Litestar, Request
+from litestar import Litestar, Request, Router
 from litestar.config.response_cache import ResponseCacheConfig
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
@@ -52,7 +53,11 @@ def make_app(gateway: Gateway) -> Litestar:
             version="1",
             components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
             security=[{"token": []}],
-            render_plugins=[],
+            # Only the document itself: every viewer would load its scripts from somebody else's servers.
+            render_plugins=[JsonRenderPlugin(path="/")],
+            openapi_router=Router(
+                "/openapi.json", route_handlers=[], opt={"operation": "openapi"}, include_in_schema=False
+            ),
         ),
         request_max_body_size=BODY_BYTES_MAX,
         response_cache_config=ResponseCacheConfig(default_expiration=None),

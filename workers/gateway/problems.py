@@ -17,6 +17,8 @@ PROBLEM_JSON: Final = "application/problem+json"
 
 STATUS: Final[dict[str, int]] = {
     "INPUT": 422,
+    "POLICY": 422,
+    "OUTDATED_RULES": 409,
     "DIFFERENT_REQUEST": 409,
     "UNKNOWN_REQUEST": 404,
     "UNKNOWN_GRANT": 404,

@@ -63,10 +63,10 @@ def listen(address: Address) -> socket.socket:
 
 def _tcp(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind, protocol)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(where)
-    listener.listen(BACKLOG)
+    with _closed_on_error(socket.socket(family, kind, protocol)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(BACKLOG)
     return listener
 
 
@@ -75,14 +75,23 @@ def _unix(path: Path) -> socket.socket:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_socket() and not _answers(path):
         path.unlink()
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(str(path))
-    finally:
-        os.umask(before)
-    listener.listen(BACKLOG)
+    with _closed_on_error(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listener:
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        listener.listen(BACKLOG)
     return listener
+
+
+@contextmanager
+def _closed_on_error(listener: socket.socket) -> Iterator[socket.socket]:
+    try:
+        yield listener
+    except OSError:
+        listener.close()
+        raise
 
 
 def _answers(path: Path) -> bool:

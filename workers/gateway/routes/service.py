@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Request, get
+from litestar import get
 
 from workers.gateway.parameters import TheGateway
 from workers.gateway.rows import Row
@@ -23,11 +23,4 @@ async def readiness(gateway: TheGateway) -> Row:
     return {"ok": True}
 
 
-@get("/openapi.json", include_in_schema=False, operation_id="openapi")
-async def openapi(request: Request[Any, Any, Any]) -> Row:
-    """This interface, as an OpenAPI document."""
-    document: Row = request.app.openapi_schema.to_schema()
-    return document
-
-
-HANDLERS: list[Any] = [health, readiness, openapi]
+HANDLERS: list[Any] = [health, readiness]

@@ -1,0 +1,92 @@
+"""Every route and every role: who may, may; nobody else, and nobody without a token, but where nothing is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from litestar import Litestar
+from litestar.handlers import HTTPRouteHandler
+
+from ledger import Ledger
+from ledger.events import Role
+from tests.gateway.callers import ROLES, Served
+from workers.gateway.access import ACCESS, ADMIN, AGENT, ANYBODY, APPROVER, AUDITOR
+from workers.gateway.app import make_app, require_roles
+from workers.gateway.authenticating import operation_of
+from workers.gateway.gateway import Gateway
+from workers.gateway.settings import GatewaySettings
+
+PLACES = {
+    "session": "ses_1",
+    "request_id": "r1",
+    "client": "phone",
+    "grant": "grn_1",
+    "token": "tok_1",
+}
+
+
+async def test_each_role_reaches_the_routes_of_the_table_and_no_other(gateway: Served, ledger: Ledger) -> None:
+    callers: dict[Role, Any] = {role: await gateway.caller(role) for role in ROLES}
+    nobody = await gateway.caller(None)
+    wrong: list[str] = []
+    for method, path, operation in routes(gateway.gateway):
+        roles = ACCESS[operation]
+        if roles is ANYBODY:
+            continue
+        if (await nobody.send(method, path, {})).status_code != 401:
+            wrong.append(f"{method} {path} answers somebody without a token")
+        for role, caller in callers.items():
+            # A client is whose it was when it came: each has one of their own.
+            own_path = path.replace("phone", f"phone-of-{role}")
+            refused = (await caller.send(method, own_path, {})).status_code in (401, 403)
+            if refused is (role in roles):
+                wrong.append(f"{method} {path}: {role} is {'refused' if refused else 'let in'}")
+    assert wrong == []
+
+
+def test_what_an_agent_must_never_do_is_not_in_its_reach() -> None:
+    never = {"reply", "create_grant", "revoke_grant", "connect_client", "take_lock", "pass_lock", "open_inbox"}
+    never |= {"create_token", "list_tokens", "revoke_token", "leave_inbox", "disconnect_client"}
+    assert {operation for operation in never if AGENT in ACCESS[operation]} == set()
+
+
+def test_an_auditor_changes_nothing() -> None:
+    reading = {operation for operation, roles in ACCESS.items() if AUDITOR in roles}
+    changing = {"open_session", "close_session", "ask", "reply", "cancel_ask", "create_grant", "revoke_grant"}
+    assert reading & changing == set()
+
+
+def test_an_administrator_may_do_all_that_anybody_may() -> None:
+    assert [operation for operation, roles in ACCESS.items() if roles and ADMIN not in roles] == []
+    assert APPROVER in ACCESS["reply"]
+
+
+def test_a_route_that_nobody_has_said_anything_of_keeps_the_gateway_from_starting() -> None:
+    class Handler:
+        operation_id = "surprise"
+
+    with pytest.raises(KeyError, match="surprise"):
+        require_roles([Handler()])
+
+
+async def test_every_place_of_the_table_is_a_route(ledger: Ledger) -> None:
+    app = make_app(Gateway(ledger, GatewaySettings()))
+    assert set(ACCESS) - {operation for _, _, operation in routes_of(app)} == set()
+
+
+def routes(gateway: Gateway) -> list[tuple[str, str, str]]:
+    return list(routes_of(make_app(gateway)))
+
+
+def routes_of(app: Litestar) -> Iterator[tuple[str, str, str]]:
+    """Method, a path with something in each place, and the operation."""
+    for route in app.routes:
+        for handler in getattr(route, "route_handlers", ()):
+            if isinstance(handler, HTTPRouteHandler):
+                path = route.path_format
+                for name, value in PLACES.items():
+                    path = path.replace(f"{{{name}}}", value)
+                for method in sorted(set(handler.http_methods) - {"OPTIONS", "HEAD"}):
+                    yield method, path, operation_of(handler)
