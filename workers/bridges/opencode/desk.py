@@ -50,7 +50,8 @@ class Held:
 
     `behind`: refused together with another one, whose answer makes OpenCode refuse this one by itself.
     `drawn_from`: another request of its session was answered, so an answer to this one may be drawn from that.
-    `drawn_from_ours`: that other answer was ours. `may_run`: it was allowed, and its tool call has not ended yet.
+    `drawn_from_ours`: that other answer was ours. `may_run`: it was allowed, and its tool call has not ended yet. `lost`: it
+    was taken for ended with OpenCode's process.
     """
 
     asked: Asked
@@ -60,6 +61,7 @@ class Held:
     drawn_from: str | None = None
     drawn_from_ours: bool = False
     may_run: bool = False
+    lost: bool = False
 
 
 class Desk:
@@ -200,6 +202,9 @@ class Desk:
                 actions += self._asked(asked)
             elif held.stage == "answering" and held.answer is not None:
                 actions.append(held.answer)
+            elif held.lost:
+                held.lost = False
+                actions += self._answer(held, "reject", "the request was withdrawn while opencode was away; ask again")
         return actions
 
     def _gone(self, held: Held) -> list[Action]:
@@ -208,6 +213,15 @@ class Desk:
             return []
         reason = "opencode does not have it any more: its process ended, or it was answered there unseen"
         return [Withdraw(held.asked.session, held.asked.request_id, "asker_died", reason)]
+
+    def died(self) -> list[Action]:
+        """Nothing listens where OpenCode was: what it had asked ended with its process."""
+        actions: list[Action] = []
+        for held in self._held.values():
+            if held.stage == "judging":
+                actions += self._gone(held)
+                held.lost = True
+        return actions
 
     def left_over(self, session: str, request_id: str) -> list[Action]:
         """The ledger has a request pending that an earlier bridge asked for this server."""
