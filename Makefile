@@ -1,7 +1,7 @@
 # Everything a checkout can do. Needs Python 3.11 or newer, or uv besides it; nothing is installed outside .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check bench lock
+.PHONY: help setup demo up test test-agents check bench lock
 
 # A folder that does not exist yet is not checked.
 PACKAGES := $(wildcard ledger projections workers tests bench)
@@ -12,7 +12,7 @@ PYTEST   := .venv/bin/python -m pytest
 PYTEST_ARGS ?= -n 2
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-7s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 setup: ## make .venv with the locked packages (PYTHON=… chooses the interpreter)
 	@scripts/setup
@@ -25,6 +25,9 @@ up: setup ## the real thing until Ctrl-C: server (or PERMISSION_LEDGER_URL), exp
 
 test: setup ## the whole test suite, embedded servers included
 	@$(PYTEST) $(PYTEST_ARGS)
+
+test-agents: setup ## journeys of the real agents, installed from npm (PERMISSION_LEDGER_TEST_OFFLINE=1: those that are there)
+	@$(PYTEST) -n 0 --agents tests/agents $(AGENTS_ARGS)
 
 check: setup ## ruff, mypy and the import contracts
 	@.venv/bin/ruff check .

@@ -1,10 +1,15 @@
-"""Asks that a rule allows, durable: one at a time, many at once, and what they cost the server."""
+"""Asks that a rule allows, durable: one at a time, many at once, and what they cost the server.
+
+The same command is asked for again and again, as agents do; beside it stand commands that were never judged before,
+and an edit, for which no shell line is read.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from statistics import median
 
 from bench.floor import ScriptStream
@@ -15,17 +20,20 @@ from ledger import Session
 CONCURRENT_COUNT = 64
 WARM_COUNT = 20
 
+OTHERS = {"new": "of a command not seen before", "edit": "of an edit"}
+
 Work = Callable[[int], Awaitable[object]]
 
 
 class _Asks:
-    """A bare append, the script and an ask, each to `CONCURRENT_COUNT` streams of its own."""
+    """A bare append, the script and asks, each to `CONCURRENT_COUNT` streams of its own."""
 
     _place: Place
     _works: dict[str, Work]
 
     async def start(self, place: Place) -> None:
         self._place = place
+        numbers = count()
         label = type(self).__name__.lower()
         sessions: Sequence[Session] = [
             await place.ledger.session(f"{label}-{i}", rules=ALLOW) for i in range(CONCURRENT_COUNT)
@@ -35,11 +43,13 @@ class _Asks:
             "floor": lambda i: place.floor.send("XADD", f"{label}:{i}", "*", "d", PAYLOAD),
             "script floor": lambda i: scripted[i].append(PAYLOAD),
             "ledger": lambda i: sessions[i].ask("bash", ["git status"]),
+            "new": lambda i: sessions[i].ask("bash", [f"git show {next(numbers)}"]),
+            "edit": lambda i: sessions[i].ask("edit", ["src/app.py"]),
         }
 
 
 class LoneAsk(_Asks):
-    """One at a time, the three in turn."""
+    """One at a time, all in turn."""
 
     name = "lone"
     fsyncs = FSYNCS
@@ -67,6 +77,10 @@ class LoneAsk(_Asks):
                 self._rounds.compared(what, fsync, "ledger", "us", "script floor", at_most=1.25),
                 self._rounds.compared(what, fsync, "ledger", "us", "floor", at_most=at_most),
             ]
+        rows += [
+            self._rounds.compared(f"ask {which}, p50", "everysec", figure, "us", "script floor", at_most=1.25)
+            for figure, which in OTHERS.items()
+        ]
         return rows
 
 
@@ -95,6 +109,12 @@ class ConcurrentAppends(_Asks):
                 self._rounds.compared(what, fsync, "ledger", "/s", "script floor", at_least=0.7),
                 self._rounds.compared(what, fsync, "ledger", "/s", "floor", at_least=1 / 6),
             ]
+        rows += [
+            self._rounds.compared(
+                f"asks {which}, {CONCURRENT_COUNT} at once", "everysec", figure, "/s", "script floor", at_least=0.7
+            )
+            for figure, which in OTHERS.items()
+        ]
         return rows
 
 

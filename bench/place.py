@@ -17,7 +17,10 @@ from ledger.stores.script import Script
 
 ROOT = Path(__file__).resolve().parents[1]
 
-ALLOW = ({"permission": "bash", "pattern": "*", "action": "allow"},)
+ALLOW = (
+    {"permission": "bash", "pattern": "*", "action": "allow"},
+    {"permission": "edit", "pattern": "*", "action": "allow"},
+)
 ASK = ({"permission": "bash", "pattern": "*", "action": "ask"},)
 
 PAYLOAD = b"x" * 662

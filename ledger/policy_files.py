@@ -91,9 +91,14 @@ class PolicyWatch:
         """Bring the session's rules up to date. Raises what the loader raises, as long as it does."""
         async with self._turn:
             source = await self._files.current()
-            if source is not self._applied:
+            if source is not self._applied and not self._judges(source):
                 await self._ledger.session(self._session.id, policy=source, policy_source=self._policy_source)
-                self._applied = source
+            self._applied = source
+
+    def _judges(self, source: PolicySource) -> bool:
+        """Whether the session has these rules, as far as this process has seen: nothing need be written then."""
+        stream = self._session.stream
+        return stream.folded and stream.state.policy == source
 
     async def look_on(self, seconds: float) -> None:
         """Check every so many seconds, for a session in which nobody asks."""

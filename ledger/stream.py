@@ -157,6 +157,7 @@ class Stream(Generic[S]):
         self.position = START
         self._payload = b""
         self._folded = False
+        self._in_flight: _Batch[S] | None = None
         self._safe = START
         """The last entry that is known to be as safe as the settings demand."""
 
@@ -225,8 +226,16 @@ class Stream(Generic[S]):
         if not self._folded:
             if self._observers or self._draining:
                 self.read_soon()
-        elif wake_up.head > self.position and not (wake_up.entries and self._absorb_quietly(wake_up.entries)):
+        elif wake_up.head > self.position and not (wake_up.entries and self._takes(wake_up.entries)):
             self.read_soon()
+
+    def _takes(self, entries: Sequence[Entry]) -> bool:
+        """Whether a wake-up's entries are folded now. Those of the append in flight are known, and not decoded again."""
+        batch = self._in_flight
+        if batch is not None and self.position == batch.after and [one.payload for one in entries] == batch.payloads:
+            self._take_own(batch, entries[0].ms)
+            return True
+        return self._absorb_quietly(entries)
 
     def read_soon(self) -> None:
         """Read in the background; wake-ups may have been lost."""
@@ -382,7 +391,11 @@ class Stream(Generic[S]):
         )
         companion = next((job.companion for job in jobs if job.companion is not None), None)
         also_read = None if companion is None else (companion.key, companion.position)
-        answer, beside = await self._store.append(append, also_read)
+        self._in_flight = batch
+        try:
+            answer, beside = await self._store.append(append, also_read)
+        finally:
+            self._in_flight = None
         if companion is not None:
             await companion.take_beside(beside)
         if isinstance(answer, Appended):

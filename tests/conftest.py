@@ -29,6 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="run this simulation only; a failing one names its seed",
     )
+    parser.addoption(
+        "--agents",
+        action="store_true",
+        help="run the journeys of real agents too (tests/agents), which installs them from npm",
+    )
 
 
 def pytest_configure() -> None:

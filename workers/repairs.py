@@ -1,7 +1,8 @@
 """What a process that died may have left undone between two streams, done before the views say it is done with.
 
-A winning reply with scope `project` is first in its session's stream; its grants follow in the project's. And a
-project's grant releases what waits in other sessions (`cascade_always = "project"`). Both may be repeated at will.
+A winning reply with scope `project` is first in its session's stream; its grants follow in the project's. A failover
+may lose them there while the reply, on another server, is kept. And a project's grant releases what waits in other
+sessions (`cascade_always = "project"`). All of it may be repeated at will.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 from ledger import Ledger, Session
 from ledger.errors import DamageError, InputError
-from ledger.events import Granted, Replied
+from ledger.events import Granted, LogRegressed, Replied
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey
 from projections import reading
@@ -21,6 +22,9 @@ from projections.engine import Seen
 log = logging.getLogger(__name__)
 
 WAITING_SESSIONS_MAX: Final = 100_000
+
+SESSIONS_AT_ONCE_COUNT: Final = 500
+"""Sessions whose projects are looked up in one go."""
 
 
 class Repairs:
@@ -31,6 +35,8 @@ class Repairs:
 
     async def __call__(self, key: StreamKey, seen: Sequence[Seen]) -> None:
         if key.kind == "project":
+            if any(isinstance(one.recorded.event, LogRegressed) for one in seen):
+                await self._write_lost_grants(key.id)
             if any(isinstance(one.recorded.event, Granted) for one in seen):
                 await self._release_in(key.id)
             return
@@ -55,6 +61,32 @@ class Repairs:
             log.warning(
                 "the grants of request %s are not in project %s: %s", settled.request.request_id, project, error
             )
+
+    async def _write_lost_grants(self, project: str) -> None:
+        """The server lost the end of this project's stream: what its sessions' replies granted is granted again.
+
+        A session that no view knows yet has its turn when it is projected. A revoke that was lost stays lost.
+        """
+        batch: list[str] = []
+        async for key in self._ledger.store.streams():
+            if key.kind == "session":
+                batch.append(key.id)
+            if len(batch) == SESSIONS_AT_ONCE_COUNT:
+                await self._write_lost_grants_of(batch, project)
+                batch = []
+        await self._write_lost_grants_of(batch, project)
+
+    async def _write_lost_grants_of(self, sessions: Sequence[str], project: str) -> None:
+        known = await reading.projects_of(self._ledger.store, sessions)
+        for session in (one for one in sessions if known.get(one) == project):
+            try:
+                state = await Session(self._ledger, session).state()
+            except DamageError as error:
+                log.warning("session %s was passed over: %s", session, error)
+                continue
+            for settled in state.settled.values():
+                if settled.granted_to_project and settled.grants:
+                    await self._write_grants(session, project, settled)
 
     async def _release_in(self, project: str) -> None:
         for session in await self._waiting_in(project):

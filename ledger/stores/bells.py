@@ -81,11 +81,9 @@ def parse_wake_up(data: bytes) -> WakeUp | None:
     """`<stream> LF <id>` or `<stream> LF <id> LF <payload> [LF <id> LF <payload> …]`; None for anything else."""
     try:
         name, *lines = data.split(b"\n")
-        positions = [Position.parse(line.decode()) for line in lines[::2]]
-        entries = tuple(
-            Entry(position.ms, position.version, payload)
-            for position, payload in zip(positions, lines[1::2], strict=False)
-        )
+        ids = [line.partition(b"-") for line in lines[::2]]
+        positions = [Position(int(ms), int(version)) for ms, _, version in ids]
+        entries = tuple([Entry(*position, payload) for position, payload in zip(positions, lines[1::2], strict=False)])
         return WakeUp(StreamKey.parse(name.decode()), positions[-1], entries)
     except (ValueError, IndexError):
         return None

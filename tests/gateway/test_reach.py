@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from ledger.policy.model import Layer, PolicySource
 from tests.gateway.callers import Caller, Served, served
+from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
 
 ALLOW_ALL = [{"permission": "*", "pattern": "*", "action": "allow"}]
@@ -40,8 +40,9 @@ async def test_an_agent_cannot_change_a_session_once_it_is_open(
 
 
 async def test_the_gateway_s_rules_judge_where_an_agent_brings_none(ledger: Ledger, sockets: Path) -> None:
-    rules = PolicySource(layers=(Layer("gateway", config={"permission": {"bash": {"git status": "allow"}}}),))
-    settings = GatewaySettings(policies={"opencode": rules})
+    file = sockets / "opencode.json"
+    file.write_text('{"permission": {"bash": {"git status": "allow"}}}')
+    settings = GatewaySettings(policies={"opencode": rule_file("opencode", file)})
     async with served(ledger, sockets / "own.sock", settings) as gateway:
         agent = await gateway.caller("agent")
         assert (await agent.put("/v1/sessions/ses_1", {"project": "shop"})).status_code == 201

@@ -108,6 +108,26 @@ async def test_a_link_is_good_for_one_token_and_fifteen_minutes(ledger: Ledger, 
         await ledger.tokens.find(code)
 
 
+async def test_a_link_signs_in_by_its_code_once_and_looking_at_it_uses_nothing_up(
+    gateway: Served, ledger: Ledger
+) -> None:
+    link = await sign_in_link(ledger.tokens, ORIGIN, "ann")
+    page, code = link.removeprefix(ORIGIN), link.partition("code=")[2]
+    first, second = gateway.caller_with(None), gateway.caller_with(None)
+    assert [(await first.get(page)).status_code for _ in range(2)] == [200, 200]
+    assert (await first.post("/v1/sign-in", {"code": code}, Origin=ORIGIN)).status_code == 200
+    assert (await first.get("/v1/me")).json()["name"] == "ann"
+    again = await second.post("/v1/sign-in", {"code": code}, Origin=ORIGIN)
+    assert (again.status_code, again.json()["code"]) == (401, "UNAUTHORIZED")
+
+
+async def test_signing_in_takes_a_token_or_a_code_and_not_both(gateway: Served) -> None:
+    browser = gateway.caller_with(None)
+    for body in ({}, {"token": "plt_x", "code": "plt_y"}):
+        refused = await browser.post("/v1/sign-in", body, Origin=ORIGIN)
+        assert (refused.status_code, refused.json()["code"]) == (422, "INPUT")
+
+
 async def test_the_same_key_makes_the_same_token(admin_caller: Caller) -> None:
     body = {"name": "ci", "role": "agent"}
     first = await admin_caller.post("/v1/tokens", body, Idempotency_Key="k1")

@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ledger.errors import InDoubtError, InputError
+from ledger.grants import Recorded
 from ledger.plans import Plan
-from ledger.stores.port import Store, WakeUp
+from ledger.reading import read_entry
+from ledger.stores.port import START, Store, WakeUp
 from ledger.stream import Stream
 from tests.support.backends import SESSION, Backend, log_of
 from tests.support.tally import Claim, Ears, Tally, TallyFold, Watched, add, tally
@@ -93,6 +95,22 @@ async def test_the_own_wake_up_before_the_own_answer_harms_nothing(processes: Pr
     done = await processes.ours.submit(add("ours"))
     assert done.state == processes.ours.state == Tally(("ours",), version=1)
     assert done.events[0].version == 1
+
+
+async def test_the_own_wake_up_is_told_once_and_as_it_stands_in_the_log(processes: Processes) -> None:
+    await processes.ours.refresh()
+    told: list[Recorded | None] = []
+    processes.ours.observe(told.append)
+
+    async def wake_before_the_answer() -> None:
+        await processes.wake()
+        assert len(told) == 1
+
+    processes.watched.after["append"] = wake_before_the_answer
+    done = await processes.ours.submit(add("ours"))
+    await processes.wake()
+    log = await log_of(processes.other)
+    assert told == list(done.events) == [read_entry(SESSION, log[0], START, b"")]
 
 
 async def test_the_own_event_is_found_although_a_wake_up_brought_it_first(processes: Processes) -> None:

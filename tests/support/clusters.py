@@ -73,7 +73,10 @@ class Node:
             return client.execute_command(*command)
 
     def client(self) -> redis.Redis:
-        return redis.Redis(host=HOST, port=self.port, protocol=2, socket_timeout=5, retry=Retry(NoBackoff(), 0))
+        password = self.options.get("requirepass")
+        return redis.Redis(
+            host=HOST, port=self.port, password=password, protocol=2, socket_timeout=5, retry=Retry(NoBackoff(), 0)
+        )
 
     def info(self) -> dict[str, str]:
         with self.client() as client:
@@ -230,9 +233,10 @@ class Cluster:
 
 
 class Sentinels:
-    """A primary, a replica, and three sentinels that watch them."""
+    """A primary, a replica, and three sentinels that watch them; `password` is that of the sentinels."""
 
-    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, options: Mapping[str, str] | None = None, password: str | None = None) -> None:
+        self._password = password
         self._folder = Path(tempfile.mkdtemp(prefix="pl-sentinels-"))
         ports = free_ports(5)
         self.servers = [Node(self._folder / f"node-{port}", port, options or {}) for port in ports[:2]]
@@ -263,9 +267,15 @@ class Sentinels:
             f"port {port}\nbind {HOST}\ndir {folder}\n"
             f"sentinel monitor {SERVICE} {HOST} {primary} 2\n"
             f"sentinel down-after-milliseconds {SERVICE} 500\n"
-            f"sentinel failover-timeout {SERVICE} 4000\n"
+            f"sentinel failover-timeout {SERVICE} 4000\n" + "".join(f"{line}\n" for line in self._passwords())
         )
         return _started([str(self.servers[0]._binary), str(configuration), "--sentinel"], folder)
+
+    def _passwords(self) -> list[str]:
+        of_servers = self.servers[0].options.get("requirepass")
+        to_servers = [f"sentinel auth-pass {SERVICE} {of_servers}"] if of_servers else []
+        own = [f"requirepass {self._password}", f"sentinel sentinel-pass {self._password}"] if self._password else []
+        return to_servers + own
 
     def _is_well(self) -> bool:
         with suppress(RedisError, OSError, StopIteration):
@@ -289,9 +299,11 @@ class Sentinels:
                 node.restart()
         wait_until(self._is_well, "the sentinels to know everybody", FAILOVER_S)
 
-    @staticmethod
-    def _facts(port: int) -> dict[str, str]:
-        with redis.Redis(host=HOST, port=port, protocol=2, socket_timeout=5) as client:
+    def _client(self, port: int) -> redis.Redis:
+        return redis.Redis(host=HOST, port=port, password=self._password, protocol=2, socket_timeout=5)
+
+    def _facts(self, port: int) -> dict[str, str]:
+        with self._client(port) as client:
             flat = client.execute_command("SENTINEL", "MASTER", SERVICE)
         if isinstance(flat, dict):
             return {str(name): str(value) for name, value in flat.items()}
@@ -305,7 +317,7 @@ class Sentinels:
     def fail_over(self) -> None:
         """As an operator asks for it; returns when the other server is the primary."""
         before = self.primary()
-        with redis.Redis(host=HOST, port=self.ports[0], protocol=2, socket_timeout=5) as client:
+        with self._client(self.ports[0]) as client:
             client.execute_command("SENTINEL", "FAILOVER", SERVICE)
         wait_until(lambda: self.primary() is not before, "the failover", FAILOVER_S)
 

@@ -9,6 +9,7 @@ LOOKING = "Look back"
 CHECKING = "Check and keep"
 RULES = "Rules"
 RUNNING = "Run"
+AGENTS = "Agents"
 
 COMMANDS = {
     "ask": Listed("workers.cli.ask:ask", "Ask whether a tool call may run, and wait for the answer.", ASKING),
@@ -30,6 +31,8 @@ COMMANDS = {
     "streams": Listed("workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING),
     "doctor": Listed("workers.cli.doctor:doctor", "Check the server, and say what would lose data.", CHECKING),
     "policy": Listed("workers.cli.policy:policy", "What rules say, why, and what is wrong with them.", RULES),
+    "bridge": Listed("workers.cli.bridge:bridge", "Put the ledger between a real agent and its user.", AGENTS),
+    "hook": Listed("workers.cli.hook:hook", "What an agent calls before a tool runs.", AGENTS),
     "inbox": Listed("workers.cli.inbox:inbox", "Print a link that signs a browser in to the inbox.", RUNNING),
     "serve": Listed("workers.cli.serve:serve", "Serve the ledger over HTTP: inbox and API.", RUNNING),
     "token": Listed("workers.cli.tokens:token", "Who may use the gateway: create, list, revoke.", RUNNING),

@@ -15,6 +15,7 @@ from ledger.client import default_actor_name
 from ledger.errors import LedgerError
 from ledger.events import Actor
 from ledger.requests import check_name
+from workers.cli.documented import DocumentedCommand
 from workers.cli.exits import Exit
 from workers.cli.failures import tell
 from workers.cli.output import Output, talk, talk_json
@@ -25,19 +26,8 @@ LOCAL = "local"
 Run = Callable[..., int | None]
 
 
-class LedgerCommand(click.Command):
-    """A command whose help ends in examples, and whose ledger errors become a message and an exit code."""
-
-    def __init__(self, name: str | None, *, examples: Sequence[str] = (), **settings: Any) -> None:
-        super().__init__(name, **settings)
-        self.examples = tuple(examples)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_epilog(ctx, formatter)
-        if self.examples:
-            with formatter.section("Examples"):
-                for example in self.examples:
-                    formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+class LedgerCommand(DocumentedCommand):
+    """A command whose ledger errors become a message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

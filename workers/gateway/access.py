@@ -61,8 +61,13 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "revoke_token": ADMINS,
     "read_me": EVERYBODY,
     "sign_in": ANYBODY,
-    "sign_in_by_link": ANYBODY,
     "sign_out": ANYBODY,
+    # the page, which holds nothing by itself
+    "inbox_page": ANYBODY,
+    "inbox_file": ANYBODY,
+    # answer links: the link itself is the right to answer
+    "show_answer": ANYBODY,
+    "answer_by_link": ANYBODY,
     # the service itself
     "read_metrics": frozenset({AUDITOR, ADMIN}),
     "health": ANYBODY,

@@ -18,13 +18,14 @@ from ledger.errors import LedgerError
 from workers.gateway.access import ACCESS
 from workers.gateway.authenticating import guard, operation_of
 from workers.gateway.gateway import Gateway
+from workers.gateway.inbox import pages
 from workers.gateway.presence import Presences
 from workers.gateway.principals import Principal
-from workers.gateway.problems import http_problem, ledger_problem, own_fault
-from workers.gateway.routes import asks, grants, metrics, pending, policy, presence, service, sessions, tokens
+from workers.gateway.problems import http_problem, ledger_problem, own_fault, unreadable
+from workers.gateway.routes import answers, asks, grants, metrics, pending, policy, presence, service, sessions, tokens
 from workers.gateway.settings import BODY_BYTES_MAX
 
-RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, metrics, service)
+RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, answers, metrics, service, pages)
 
 
 def make_app(gateway: Gateway) -> Litestar:
@@ -47,7 +48,13 @@ def make_app(gateway: Gateway) -> Litestar:
             "principal": Provide(the_principal),
         },
         guards=[guard],
-        exception_handlers={LedgerError: ledger_problem, HTTPException: http_problem, Exception: own_fault},
+        exception_handlers={
+            LedgerError: ledger_problem,
+            HTTPException: http_problem,
+            UnicodeDecodeError: unreadable,
+            RecursionError: unreadable,
+            Exception: own_fault,
+        },
         openapi_config=OpenAPIConfig(
             title="permission-ledger",
             version="1",

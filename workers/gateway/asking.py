@@ -13,6 +13,7 @@ from ledger.errors import InputError
 from ledger.ids import new_request_id
 from workers.gateway.bodies import AskBody
 from workers.gateway.gateway import Gateway
+from workers.gateway.own_rules import follow_own_rules
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, result_row
 
@@ -22,6 +23,7 @@ async def ask(
 ) -> Result:
     """Submit a request, and wait at most so many seconds for its outcome. Raises what `Session.submit` raises."""
     request_id = new_request_id() if request_id is None else request_id
+    follow_own_rules(gateway, session)
     deadline = asyncio.get_running_loop().time() + wait
     while True:
         result = await _submit(session, principal, body, request_id)

@@ -86,9 +86,20 @@ def require_same_origin(connection: Connection, gateway: Gateway) -> None:
     site = connection.headers.get("sec-fetch-site")
     if origin is None and site is None and gateway.settings.open_to_all:
         return  # not a browser, and there is no cookie that it could have been tricked into sending
-    hosts = {connection.headers.get("host"), urlsplit(gateway.settings.public_url).netloc}
-    if origin is None or urlsplit(origin).netloc not in hosts or site not in (None, "same-origin"):
+    if origin is None or _is_foreign(connection, gateway):
         raise CsrfError("a signed-in browser may change something only from this gateway's own pages")
+
+
+def require_own_pages(connection: Connection, gateway: Gateway) -> None:
+    """For what needs no sign-in: no page of another origin sends it. Programs, which send no Origin, may."""
+    if _is_foreign(connection, gateway):
+        raise CsrfError("this may be sent from this gateway's own pages only")
+
+
+def _is_foreign(connection: Connection, gateway: Gateway) -> bool:
+    origin, site = connection.headers.get("origin"), connection.headers.get("sec-fetch-site")
+    hosts = {connection.headers.get("host"), urlsplit(gateway.settings.public_url).netloc}
+    return (origin is not None and urlsplit(origin).netloc not in hosts) or site not in (None, "same-origin")
 
 
 def require_local_host(connection: Connection) -> None:

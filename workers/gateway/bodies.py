@@ -159,4 +159,7 @@ class TokenBody(Body, kw_only=True, frozen=True):
 
 
 class SignInBody(Body, kw_only=True, frozen=True):
-    token: str
+    """A token, or the code of a one-time link."""
+
+    token: str | None = None
+    code: str | None = None

@@ -15,11 +15,10 @@ import msgspec
 from ledger import Ledger
 from ledger.client import default_actor_name
 from ledger.errors import InputError
-from ledger.policy.dialects import compile_policy
-from ledger.policy.files import load_layer
-from ledger.policy.model import PolicySource
+from ledger.policy_files import PolicyFiles
 from workers.gateway.address_file import SOCKET_NAME, write_address
 from workers.gateway.gateway import Gateway
+from workers.gateway.own_rules import rule_file
 from workers.gateway.serving import Address, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings
 from workers.gateway.signing_in import sign_in_link
@@ -54,7 +53,9 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
     addresses = [parse_address(one) for one in wanted.addresses] or _default_addresses(folder)
     if wanted.no_tokens and not all(one.is_local for one in addresses):
         raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")
-    policies = {dialect: _policy(dialect, file) for dialect, file in wanted.rules}
+    policies = {dialect: rule_file(dialect, file) for dialect, file in wanted.rules}
+    for files in policies.values():
+        await files.current()  # refused now rather than at the first ask
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
         with ExitStack() as stack:
@@ -90,11 +91,10 @@ async def _tell_programs(
             await write_address(folder, own, settings.public_url, ledger.tokens)
 
 
-def _settings(wanted: Wanted, listeners: Sequence[socket.socket], policies: dict[str, PolicySource]) -> GatewaySettings:
+def _settings(wanted: Wanted, listeners: Sequence[socket.socket], policies: dict[str, PolicyFiles]) -> GatewaySettings:
     return GatewaySettings(
         public_url=(wanted.public_url or public_url_of(listeners)).rstrip("/"),
         policies=policies,
-        rule_files=tuple(file for _, file in wanted.rules),
         open_to_all=wanted.no_tokens,
     )
 
@@ -102,13 +102,6 @@ def _settings(wanted: Wanted, listeners: Sequence[socket.socket], policies: dict
 def _default_addresses(folder: Path | None) -> list[Address]:
     over_tcp = Address(host="127.0.0.1", port=PORT_DEFAULT)
     return [over_tcp] if folder is None else [over_tcp, Address(path=folder / SOCKET_NAME)]
-
-
-def _policy(dialect: str, file: Path) -> PolicySource:
-    """The rules of a file, refused now rather than at the first ask. Raises PolicyError."""
-    source = PolicySource(dialect=dialect, layers=(load_layer(dialect, file, name="gateway"),))
-    compile_policy(source)
-    return source
 
 
 def public_url_of(listeners: Sequence[socket.socket]) -> str:

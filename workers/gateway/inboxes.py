@@ -10,7 +10,7 @@ from ledger.results import pending_of
 from ledger.session.state import SessionState
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
-from workers.gateway.rows import Row
+from workers.gateway.rows import Row, answering_facts
 
 PENDING_COUNT_MAX: Final = 5000
 DEPTH_MAX: Final = 32
@@ -27,7 +27,7 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
     """The rows, each with its project and its lineage (the root first), and how many there are in all."""
     states = await gateway.ledger.pending_states()
-    rows: list[tuple[tuple[bool, int, int], Row]] = []
+    rows: list[tuple[tuple[bool, int, int, str, int], Row]] = []
     for state in states:
         if not principal.reaches(state.session_id, state.project) or not _wanted(state, wanted):
             continue
@@ -37,8 +37,9 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
         for one in pending_of(state):
             if wanted.agent in (None, one.request.agent, state.agent):
                 deadline = one.request.deadline_ms
-                order = (deadline is None, deadline or 0, one.request.asked_ms)
-                rows.append((order, {**one.as_json(), "project": state.project, "lineage": above}))
+                order = (deadline is None, deadline or 0, one.request.asked_ms, state.session_id, one.request.version)
+                row = {**one.as_json(), "project": state.project, "lineage": above, **answering_facts(state)}
+                rows.append((order, row))
     rows.sort(key=lambda pair: pair[0])
     return {"pending": [row for _, row in rows[:limit]], "count": len(rows)}
 

@@ -14,6 +14,7 @@ from ledger.policy.model import PolicySource
 from ledger.session.state import SessionState
 from workers.gateway.bodies import OpenSession, TimeoutsBody
 from workers.gateway.gateway import Gateway
+from workers.gateway.own_rules import GATEWAYS_OWN
 from workers.gateway.principals import ForbiddenError, Principal
 
 DIALECT_DEFAULT = "opencode"
@@ -42,7 +43,7 @@ async def open_session(
     session = await gateway.ledger.session(
         session_id,
         project=project,
-        **_rules(gateway, principal, body, is_new=is_new),
+        **await _rules(gateway, body, is_new=is_new),
         timeouts=None if body.timeouts is None else _timeouts(body.timeouts),
         cascade_reject=body.cascade_reject,
         cascade_always=body.cascade_always,
@@ -88,7 +89,7 @@ def _project(principal: Principal, session_id: str, asked: str | None, state: Se
     return asked
 
 
-def _rules(gateway: Gateway, principal: Principal, body: OpenSession, *, is_new: bool) -> dict[str, Any]:
+async def _rules(gateway: Gateway, body: OpenSession, *, is_new: bool) -> dict[str, Any]:
     """The arguments of `Ledger.session` that say how calls are judged."""
     if body.policy is not None:
         if body.rules is not None or body.options is not None or body.dialect is not None:
@@ -100,7 +101,7 @@ def _rules(gateway: Gateway, principal: Principal, body: OpenSession, *, is_new:
         return {**source, "policy_source": body.policy_source or "given"}
     own = gateway.settings.policies.get(dialect)
     if is_new and own is not None:
-        return {"policy": own, "dialect": dialect, "policy_source": "gateway"}
+        return {"policy": await own.current(), "dialect": dialect, "policy_source": GATEWAYS_OWN}
     return {"dialect": dialect}
 
 

@@ -30,6 +30,8 @@ STATUS: Final[dict[str, int]] = {
     "SESSION_CLOSED": 409,
     "PERMISSION_STALE": 410,
     "NO_INPUT_LOCK": 423,
+    "BAD_LINK": 404,
+    "LINK_EXPIRED": 410,
     "UNAUTHORIZED": 401,
     "FORBIDDEN": 403,
     "RULES_NOT_YOURS": 403,
@@ -43,13 +45,16 @@ STATUS: Final[dict[str, int]] = {
 }
 """The status of each code; `docs/reference/http.md` lists them for callers."""
 
-_OF_STATUS: Final = {
-    400: "MALFORMED",
-    404: "NOT_FOUND",
-    405: "METHOD_NOT_ALLOWED",
-    413: "TOO_LARGE",
-    415: "UNSUPPORTED_MEDIA_TYPE",
+STATUS_OF_HTTP: Final[dict[str, int]] = {
+    "MALFORMED": 400,
+    "NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "TOO_LARGE": 413,
+    "UNSUPPORTED_MEDIA_TYPE": 415,
 }
+"""Of what the framework refuses before a route is reached."""
+
+_CODES: Final = {status: code for code, status in STATUS_OF_HTTP.items()}
 
 
 def ledger_problem(_: Request[Any, Any, Any], error: LedgerError) -> Response[dict[str, Any]]:
@@ -67,11 +72,17 @@ def ledger_problem(_: Request[Any, Any, Any], error: LedgerError) -> Response[di
 
 def http_problem(_: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
     """What the framework refuses with: no such route, a body that is no JSON or of another shape."""
-    status, code = error.status_code, _OF_STATUS.get(error.status_code, "HTTP")
+    status, code = error.status_code, _CODES.get(error.status_code, "HTTP")
     if isinstance(error, ValidationException):
         status, code = 422, "INPUT"
     reasons = list(error.extra) if isinstance(error.extra, list) else []
     return _problem(status, code, _lower(error.detail), {"reasons": reasons}, dict(error.headers or {}))
+
+
+def unreadable(_: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
+    """A body that the decoder gives up on in ways of its own: no UTF-8, or nesting without end."""
+    why = "nested too deeply" if isinstance(error, RecursionError) else "not valid UTF-8"
+    return _problem(400, "MALFORMED", f"the body is {why}", {}, {})
 
 
 def own_fault(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ledger.results import Pending, Result
+from ledger.session.replying import ALWAYS_SCOPE
 from ledger.session.state import Client, SessionState
 from ledger.times import format_time
 
@@ -31,6 +32,18 @@ def session_row(state: SessionState) -> Row:
         "policy_digest": state.policy_digest,
         "settings": msgspec.to_builtins(state.settings),
         "cwd": state.cwd,
+    }
+
+
+def answering_facts(state: SessionState) -> Row:
+    """What a person needs beside a pending request, to see where it would run and what an answer would do."""
+    dialect = state.policy.dialect if state.policy else None
+    return {
+        "cwd": state.cwd,
+        "dialect": dialect,
+        "always_scope": "session" if state.project is None else ALWAYS_SCOPE.get(dialect or "", "project"),
+        "cascade_reject": state.settings.cascade_reject,
+        "answering": state.settings.answering,
     }
 
 

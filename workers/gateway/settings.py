@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from ledger.policy.model import PolicySource
+from ledger.policy_files import PolicyFiles
 
 PORT_DEFAULT: Final = 8420
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -35,8 +34,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
-    policies: Mapping[str, PolicySource] = {}
-    rule_files: tuple[Path, ...] = ()
+    policies: Mapping[str, PolicyFiles] = {}
     open_to_all: bool = False
     requests_per_second: float = REQUESTS_PER_SECOND
     requests_burst: float = REQUESTS_BURST

@@ -9,7 +9,7 @@ from itertools import groupby
 import click
 
 from workers.cli import EPILOG, cli
-from workers.cli.base import LedgerCommand
+from workers.cli.documented import DocumentedCommand
 from workers.cli.exits import MEANINGS
 
 _HEAD = f"""# Command line
@@ -66,7 +66,7 @@ def _command(command: click.Command, name: str, parent: click.Context) -> Iterat
         yield "|---|---|"
         yield from (f"| `{_cell(written)}` | {_cell(meaning)} |" for written, meaning in options)
         yield ""
-    if isinstance(command, LedgerCommand) and command.examples:
+    if isinstance(command, DocumentedCommand) and command.examples:
         yield "\n".join(["```sh", *command.examples, "```\n"])
     if isinstance(command, click.Group):
         for inner in command.list_commands(context):

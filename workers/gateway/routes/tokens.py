@@ -7,16 +7,15 @@ from typing import Any
 from litestar import Request, Response, delete, get, post
 from litestar.datastructures import Cookie
 from litestar.params import JSONBody
-from litestar.response import Redirect
 
 from ledger.durations import parse_duration
-from ledger.errors import UnauthorizedError
-from ledger.tokens import token_json
+from ledger.errors import InputError, UnauthorizedError
+from ledger.tokens import Made, token_json
 from workers.gateway.authenticating import cookie_name, require_same_origin
 from workers.gateway.bodies import SignInBody, TokenBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived
-from workers.gateway.parameters import Id, OptionalText, Text, TheGateway, ThePrincipal
+from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.rows import Row
 from workers.gateway.settings import BROWSER_DAYS
 from workers.gateway.signing_in import browser_from_link, browser_from_token, secret_for
@@ -72,19 +71,14 @@ async def read_me(principal: ThePrincipal) -> Row:
 
 @post("/v1/sign-in", status_code=200, operation_id="sign_in")
 async def sign_in(data: JSONBody[SignInBody], request: Request[Any, Any, Any], gateway: TheGateway) -> Response[Row]:
-    """Sign a browser in with a token: it gets a cookie of its own, which ends with the token."""
+    """Sign a browser in with a token or a one-time code: it gets a cookie of its own, which ends with the token.
+
+    A code is used up here and never by looking at its link: mail and chat programs look at links in advance.
+    """
     require_same_origin(request, gateway)
     gateway.sign_in_limiter.take(request.client.host if request.client else "unix")
-    made = await browser_from_token(gateway, data.token)
+    made = await _browser_token(gateway, data)
     return Response({"name": made.token.name, "role": made.token.role}, cookies=[_cookie(gateway, made.text)])
-
-
-@get("/sign-in", include_in_schema=False, operation_id="sign_in_by_link")
-async def sign_in_by_link(request: Request[Any, Any, Any], gateway: TheGateway, code: Text) -> Redirect:
-    """Sign a browser in by a one-time link, and go to the inbox."""
-    gateway.sign_in_limiter.take(request.client.host if request.client else "unix")
-    made = await browser_from_link(gateway, code)
-    return Redirect("/", cookies=[_cookie(gateway, made.text)], headers={"Referrer-Policy": "no-referrer"})
 
 
 @post("/v1/sign-out", status_code=204, operation_id="sign_out")
@@ -103,6 +97,14 @@ async def sign_out(request: Request[Any, Any, Any], gateway: TheGateway) -> Resp
     return Response(None, status_code=204, cookies=[gone])
 
 
+async def _browser_token(gateway: Gateway, data: SignInBody) -> Made:
+    if data.token is not None and data.code is None:
+        return await browser_from_token(gateway, data.token)
+    if data.code is not None and data.token is None:
+        return await browser_from_link(gateway, data.code)
+    raise InputError("say `token` or `code`, one of them")
+
+
 def _cookie(gateway: Gateway, text: str, *, max_age: int = BROWSER_DAYS * DAY_SECONDS) -> Cookie:
     """Only for us, never for scripts, never sent from another page."""
     return Cookie(
@@ -116,4 +118,4 @@ def _cookie(gateway: Gateway, text: str, *, max_age: int = BROWSER_DAYS * DAY_SE
     )
 
 
-HANDLERS: list[Any] = [list_tokens, create_token, revoke_token, read_me, sign_in, sign_in_by_link, sign_out]
+HANDLERS: list[Any] = [list_tokens, create_token, revoke_token, read_me, sign_in, sign_out]

@@ -1,0 +1,55 @@
+"""docs/reference/http.md says of every route who may use it, and of every code its status."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from litestar.handlers import HTTPRouteHandler
+
+from ledger import Ledger
+from workers.gateway.access import ACCESS, ANYBODY, EVERYBODY
+from workers.gateway.app import make_app
+from workers.gateway.authenticating import operation_of
+from workers.gateway.gateway import Gateway
+from workers.gateway.problems import STATUS, STATUS_OF_HTTP
+from workers.gateway.settings import GatewaySettings
+
+PAGES = Path(__file__).parents[2] / "docs" / "reference"
+ROW = re.compile(r"^\| `(GET|PUT|POST|DELETE) (\S+)` \| ([a-z, ]+) \|", re.MULTILINE)
+CODES = re.compile(r"^\| ((?:`[A-Z_]+` ?)+)\| (\d{3}) \|", re.MULTILINE)
+
+
+async def test_every_route_stands_there_with_those_who_may_use_it() -> None:
+    text = "".join((PAGES / name).read_text() for name in sorted(path.name for path in PAGES.glob("*.md")))
+    written = {(method, path): words for method, path, words in ROW.findall(text)}
+    async with Ledger.connect("memory://") as ledger:
+        app = make_app(Gateway(ledger, GatewaySettings()))
+    served: dict[tuple[str, str], str] = {}
+    for route in app.routes:
+        for handler in getattr(route, "route_handlers", ()):
+            if isinstance(handler, HTTPRouteHandler) and "{path" not in route.path_format:
+                for method in set(handler.http_methods) - {"OPTIONS", "HEAD"}:
+                    served[method, route.path_format] = _told(operation_of(handler))
+    served.pop(("GET", "/openapi.json/openapi.json"), None)
+    assert {place: words for place, words in served.items() if written.get(place) != words} == {}
+
+
+def _told(operation: str) -> str:
+    roles = ACCESS[operation]
+    if roles is ANYBODY:
+        return "anybody"
+    return (
+        "all"
+        if roles == EVERYBODY
+        else ", ".join(one for one in ("agent", "approver", "auditor", "admin") if one in roles)
+    )
+
+
+def test_every_code_stands_there_with_its_status() -> None:
+    written = {
+        code: int(status)
+        for codes, status in CODES.findall((PAGES / "http.md").read_text())
+        for code in re.findall(r"[A-Z_]+", codes)
+    }
+    assert {**STATUS, **STATUS_OF_HTTP}.items() - written.items() == set()

@@ -1,0 +1,175 @@
+"""Looking around and back over HTTP: what is pending, which sessions there were, what stood when, and grants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger import Ledger
+from tests.gateway.callers import Caller, Served
+from workers.projector import CatchingUp
+
+
+@pytest.fixture
+async def root(gateway: Served) -> Caller:
+    return await gateway.caller("admin", "root")
+
+
+async def project_everything(ledger: Ledger) -> None:
+    """Bring the views up, as a projector does."""
+    await CatchingUp(ledger).catch_up_all([key async for key in ledger.store.streams()])
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", ["r1", "r2", "r3"]),
+        ("?session=child", ["r2"]),
+        ("?tree=root", ["r1", "r2"]),
+        ("?tree=child", ["r2"]),
+        ("?project=bank", ["r3"]),
+        ("?agent=explore", ["r2"]),
+        ("?limit=1", ["r1"]),
+        ("?session=nope", []),
+    ],
+)
+async def test_what_is_pending_is_found_by_session_tree_project_and_agent(
+    root: Caller, clock: Any, query: str, found: list[str]
+) -> None:
+    await root.put("/v1/sessions/root", {"project": "shop"})
+    await root.put("/v1/sessions/child", {"project": "shop", "parent": "root", "agent": "explore"})
+    await root.put("/v1/sessions/other", {"project": "bank"})
+    for session, request_id in (("root", "r1"), ("child", "r2"), ("other", "r3")):
+        await root.ask(session, request_id=request_id)
+        clock.advance("1s")
+    answer = (await root.get(f"/v1/pending{query}")).json()
+    assert [one["request_id"] for one in answer["pending"]] == found
+    assert [one["lineage"] for one in answer["pending"] if one["session"] == "child"] in ([], [["root"]])
+
+
+async def test_the_nearest_deadline_comes_first(root: Caller) -> None:
+    for session, time in (("slow", "2d"), ("never", "none"), ("fast", "1h")):
+        await root.put(f"/v1/sessions/{session}", {"timeouts": {"unattended": time, "cap": "none"}})
+        await root.ask(session)
+    rows = (await root.get("/v1/pending")).json()["pending"]
+    assert [one["session"] for one in rows] == ["fast", "slow", "never"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", ["ses_2", "ses_1"]),
+        ("?project=shop", ["ses_1"]),
+        ("?agent=build", ["ses_2"]),
+        ("?person=ann", ["ses_1"]),
+        ("?person=nobody", []),
+        ("?outcome=rejected", ["ses_1"]),
+        ("?outcome=allowed", []),
+        ("?open=true", ["ses_2"]),
+        ("?since=2027-01-15T08:30:00Z", ["ses_2"]),
+        ("?until=2027-01-15T08:30:00Z", ["ses_1"]),
+    ],
+)
+async def test_past_sessions_are_found_again(
+    root: Caller, ledger: Ledger, clock: Any, query: str, found: list[str]
+) -> None:
+    await root.put("/v1/sessions/ses_1", {"project": "shop"})
+    await root.ask("ses_1", request_id="r1")
+    session = await ledger.attach("ses_1")
+    await session.reply("r1", "reject", actor="ann")
+    await root.post("/v1/sessions/ses_1/close", {"reason": "done"})
+    clock.advance("1h")
+    await root.put("/v1/sessions/ses_2", {"agent": "build"})
+    await project_everything(ledger)
+    assert [one["session"] for one in (await root.get(f"/v1/sessions{query}")).json()["sessions"]] == found
+
+
+async def test_pages_of_sessions_follow_each_other(root: Caller, ledger: Ledger, clock: Any) -> None:
+    for number in range(5):
+        await root.put(f"/v1/sessions/ses_{number}")
+        clock.advance("1s")
+    await project_everything(ledger)
+    seen: list[str] = []
+    query = "?limit=2"
+    while True:
+        page = (await root.get(f"/v1/sessions{query}")).json()
+        seen += [one["session"] for one in page["sessions"]]
+        if page["cursor"] is None:
+            break
+        query = f"?limit=2&cursor={page['cursor']}"
+    assert seen == ["ses_4", "ses_3", "ses_2", "ses_1", "ses_0"]
+
+
+async def test_a_session_is_shown_as_it_was(root: Caller, ann: Caller, clock: Any) -> None:
+    await root.put("/v1/sessions/ses_1", {"project": "shop"})
+    clock.advance("1s")
+    await root.ask("ses_1", request_id="r1", always=["git push *"])
+    clock.advance("1s")
+    await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "session"})
+    then = (await ann.get("/v1/sessions/ses_1/state?at=2")).json()["state"]
+    assert ([one["request_id"] for one in then["pending"]], then["approved"]) == (["r1"], [])
+    at = (await ann.get("/v1/sessions/ses_1/state?at=2027-01-15T08:00:01.500Z")).json()
+    assert (at["version"], len(at["state"]["pending"])) == (2, 1)
+    now = (await ann.get("/v1/sessions/ses_1/state")).json()["state"]
+    assert (now["pending"], [one["pattern"] for one in now["approved"]]) == ([], ["git push *"])
+    assert [one["outcome"] for one in now["settled"]] == ["allowed"]
+
+
+async def test_the_timeline_tells_what_happened_and_the_chain_is_verified(
+    root: Caller, ann: Caller, ledger: Ledger
+) -> None:
+    await root.put("/v1/sessions/ses_1")
+    await root.ask("ses_1", request_id="r1")
+    await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once"})
+    await project_everything(ledger)
+    first = (await ann.get("/v1/sessions/ses_1/timeline?limit=2")).json()
+    assert ([one["version"] for one in first["lines"]], first["version"], first["cursor"]) == ([1, 2], 3, 2)
+    rest = (await ann.get("/v1/sessions/ses_1/timeline?after=2")).json()
+    assert ([one["text"] for one in rest["lines"]], rest["cursor"]) == (["ann allowed bash `git push` (once)"], None)
+    verified = (await ann.get("/v1/sessions/ses_1/verify")).json()
+    assert (verified["ok"], verified["versions"], verified["problems"]) == (True, 3, [])
+
+
+async def test_a_grant_is_made_listed_and_revoked(root: Caller, ann: Caller) -> None:
+    await root.put("/v1/sessions/ses_1", {"project": "shop"})
+    body = {"project": "shop", "permission": "bash", "patterns": ["git push"], "expires": "1h", "reason": "release"}
+    [made] = (await ann.post("/v1/grants", body)).json()["grants"]
+    assert (made["by"], made["reason"], made["expires_at"]) == ("ann", "release", "2027-01-15T09:00:00.000Z")
+    assert (await root.ask("ses_1")).json()["outcome"] == "allowed"
+    for query in ("", "?project=shop", "?session=ses_1"):
+        assert [one["grant_id"] for one in (await ann.get(f"/v1/grants{query}")).json()["grants"]] == [made["grant_id"]]
+    assert (await ann.delete(f"/v1/grants/{made['grant_id']}?reason=over")).status_code == 204
+    assert (await root.ask("ses_1")).status_code == 202
+    assert (await ann.get("/v1/grants?project=shop")).json() == {"grants": []}
+
+
+async def test_a_person_who_is_there_makes_a_request_attended(root: Caller, ann: Caller) -> None:
+    await root.put("/v1/sessions/ses_1")
+    assert (await ann.put("/v1/sessions/ses_1/clients/phone")).json() == {"lock": "phone", "replayed": []}
+    asked = (await root.ask("ses_1", request_id="r1")).json()["request"]
+    assert (asked["tier"], asked["deadline"]) == ("attended", "2027-01-15T08:01:00.000Z")
+    assert (await ann.put("/v1/sessions/ses_1/clients/desk")).json()["replayed"][0]["is_replay"] is True
+    assert (await ann.delete("/v1/sessions/ses_1/clients/phone")).status_code == 204
+    assert (await root.get("/v1/sessions/ses_1")).json()["lock"] == "desk"
+
+
+async def test_the_open_inbox_makes_requests_of_all_sessions_attended(root: Caller, ann: Caller) -> None:
+    await root.put("/v1/sessions/ses_1")
+    await root.ask("ses_1", request_id="r1")
+    replayed = (await ann.put("/v1/clients/phone")).json()["replayed"]
+    assert [one["request_id"] for one in replayed] == ["r1"]
+    assert (await ann.put("/v1/clients/phone")).json() == {"replayed": []}
+    asked = (await root.ask("ses_1", "git pull")).json()["request"]
+    assert asked["tier"] == "attended"
+    assert (await ann.delete("/v1/clients/phone")).status_code == 204
+
+
+async def test_rules_are_asked_without_a_session(ann: Caller) -> None:
+    line = {"id": "a", "dialect": "opencode", "config": {"permission": {"bash": {"ls*": "allow"}}}}
+    call = {"tool": "bash", "input": {"command": "ls -l"}}
+    assert (await ann.post("/v1/policy/check", {**line, **call})).json()["verdict"] == "allow"
+    both = (await ann.post("/v1/policy/check", [{**line, **call}, {"id": "b"}])).json()
+    assert [one.get("verdict", "error") for one in both] == ["allow", "error"]
+    explained = (await ann.post("/v1/policy/explain", {**line, **call})).json()
+    assert (explained["verdict"], explained["rules"][0]["text"]) == ("allow", "bash ls* allow")

@@ -1,0 +1,87 @@
+"""A gateway's own rules judge agents that bring none, as the file is at the moment of each ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ledger import Ledger
+from tests.gateway.callers import Caller, Served, served
+from workers.gateway.own_rules import rule_file
+from workers.gateway.settings import GatewaySettings
+
+
+def write(file: Path, bash: str) -> None:
+    file.write_text(json.dumps({"permission": {"bash": bash}}))
+
+
+def spoil(file: Path) -> None:
+    file.write_text("{")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "opencode.json"
+    write(file, "allow")
+    return file
+
+
+@pytest.fixture
+async def ruled(ledger: Ledger, sockets: Path, file: Path) -> AsyncIterator[Served]:
+    settings = GatewaySettings(policies={"opencode": rule_file("opencode", file)})
+    async with served(ledger, sockets / "ruled.sock", settings) as one:
+        yield one
+
+
+@pytest.fixture
+async def worker(ruled: Served) -> Caller:
+    worker = await ruled.caller("agent", "worker")
+    assert (await worker.put("/v1/sessions/ses_1")).status_code == 201
+    return worker
+
+
+async def types(ruled: Served, session: str = "ses_1") -> list[str]:
+    return [one.type async for one in (await ruled.ledger.attach(session)).events(follow_on=False)]
+
+
+async def test_a_changed_file_judges_the_next_ask_and_is_recorded_before_it(
+    ruled: Served, worker: Caller, file: Path
+) -> None:
+    assert (await worker.ask("ses_1")).json()["outcome"] == "allowed"
+    write(file, "deny")
+    assert (await worker.ask("ses_1")).json()["outcome"] == "denied"
+    assert (await worker.ask("ses_1")).json()["outcome"] == "denied"
+    assert await types(ruled) == ["session_opened", "asked", "policy_changed", "asked", "asked"]
+    assert (await (await ruled.ledger.attach("ses_1")).state()).policy_source == "gateway"
+
+
+async def test_a_file_that_cannot_be_read_lets_nothing_through(ruled: Served, worker: Caller, file: Path) -> None:
+    spoil(file)
+    refused = await worker.ask("ses_1")
+    assert refused.status_code >= 400
+    assert "line 1" in refused.json()["detail"]
+    assert (await worker.put("/v1/sessions/ses_2")).status_code >= 400
+    write(file, "allow")
+    assert (await worker.ask("ses_1")).json()["outcome"] == "allowed"
+    assert await types(ruled) == ["session_opened", "asked"]
+
+
+async def test_a_session_with_rules_of_its_own_keeps_them(ruled: Served, file: Path) -> None:
+    own = await ruled.caller("agent", "own", brings_rules=True)
+    await own.put("/v1/sessions/ses_3", {"rules": [{"permission": "bash", "pattern": "*", "action": "deny"}]})
+    write(file, "ask")
+    assert (await own.ask("ses_3")).json()["outcome"] == "denied"
+
+
+async def test_a_sub_agent_is_judged_by_the_file_and_keeps_what_its_parent_denies(
+    ruled: Served, worker: Caller, file: Path
+) -> None:
+    assert (await worker.put("/v1/sessions/child", {"parent": "ses_1"})).status_code == 201
+    assert (await worker.ask("child")).json()["outcome"] == "allowed"
+    denied = await worker.post("/v1/sessions/child/asks", {"permission": "task", "patterns": ["x"]})
+    assert denied.json()["outcome"] == "denied"
+    write(file, "deny")
+    assert (await worker.ask("child")).json()["outcome"] == "denied"

@@ -1,0 +1,160 @@
+"""A gateway as a process, which a test may kill and start again, and the people who answer at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.processes import ROOT, environment_without_settings
+from tests.support.servers import RealServer
+from tests.support.waiting import wait_until, wait_until_async
+from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.place import Place, find_place, parse_place
+
+Row = dict[str, Any]
+
+START_S: Final = 20.0
+
+
+class RunningGateway:
+    """`permission-ledger serve` on a unix socket of a data folder of its own, whose ledger is on `server`."""
+
+    def __init__(self, server: RealServer, *words: str) -> None:
+        # Short: the paths of sockets are bounded.
+        self.home = Path(tempfile.mkdtemp(prefix="pl-gw-"))
+        self.server = server
+        self._words = words
+        self._process: subprocess.Popen[bytes] | None = None
+        self._tokens: dict[str, str] = {}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For programs that are to find this gateway by its data folder."""
+        return {
+            **environment_without_settings(),
+            "PERMISSION_LEDGER_HOME": str(self.home),
+            "PYTHONPATH": str(ROOT),
+        }
+
+    @property
+    def address(self) -> str:
+        return f"unix:{self.home / 'gateway.sock'}"
+
+    def start(self) -> None:
+        """Returns when it takes requests."""
+        (self.home / "gateway.json").unlink(missing_ok=True)
+        log = self.home / "log"
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "workers.cli", "serve", "--listen", self.address, *self._words],
+                cwd=ROOT,
+                env={**self.environment, "PERMISSION_LEDGER_URL": self.server.url},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+        wait_until(self._is_ready, f"the gateway: {log}", START_S)
+
+    def _is_ready(self) -> bool:
+        assert self._process
+        assert self._process.poll() is None, (self.home / "log").read_text()
+        return (self.home / "gateway.json").exists() and (self.home / "log").read_text().count("inbox") > 0
+
+    def kill9(self) -> None:
+        assert self._process
+        self._process.kill()
+        self._process.wait(timeout=START_S)
+        (self.home / "log").write_text("")
+
+    def close(self) -> None:
+        if self._process and self._process.poll() is None:
+            self.kill9()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def agent_place(self) -> Place:
+        return find_place({"PERMISSION_LEDGER_HOME": str(self.home)})
+
+    def person(self, name: str = "ann") -> Person:
+        """Somebody who may answer."""
+        if name not in self._tokens:
+            command = [sys.executable, "-m", "workers.cli", "token", "create", name, "--role", "admin"]
+            environment = {**self.environment, "PERMISSION_LEDGER_URL": self.server.url}
+            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+            self._tokens[name] = done.stdout.split()[0]
+        return Person(self.address, self._tokens[name])
+
+
+class Person:
+    """Looks and answers over the gateway."""
+
+    def __init__(self, address: str, token: str) -> None:
+        self._client = GatewayClient(lambda: parse_place(address, token))
+
+    async def waiting(self, session: str, count: int = 1) -> list[Row]:
+        """What waits in a session, when at least so many do."""
+
+        async def enough() -> list[Row]:
+            rows = await self.pending(session)
+            return rows if len(rows) >= count else []
+
+        return await wait_until_async(enough, f"{count} requests to be pending in {session}", START_S)
+
+    async def pending(self, session: str) -> list[Row]:
+        return await self._client.pending(session)
+
+    async def reply(self, session: str, request_id: str, reply: str, **more: Any) -> Row:
+        path = f"/v1/sessions/{session}/asks/{request_id}/reply"
+        return await self._client.call("POST", path, {"reply": reply, **more})
+
+    async def answer_next(self, session: str, reply: str, **more: Any) -> Row:
+        """Answer what has waited longest, when something does; what was shown."""
+        [shown, *_] = await self.waiting(session)
+        await self.reply(session, shown["request_id"], reply, **more)
+        return shown
+
+    async def events(self, session: str) -> list[Row]:
+        rows: list[Row] = (await self._client.call("GET", f"/v1/sessions/{session}/log?limit=1000"))["events"]
+        return rows
+
+    async def outcomes(self, session: str) -> list[tuple[str, str]]:
+        """Type of each event that ends a request, and the request's id."""
+        return [
+            (row["type"], row["event"].get("request_id", ""))
+            for row in await self.events(session)
+            if row["type"] not in ("opened", "policy_set")
+        ]
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+@pytest.fixture
+def gateway(server: RealServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningGateway]:
+    """A gateway, which bridges of this process find as well."""
+    running = RunningGateway(server)
+    for name in [name for name in os.environ if name.startswith("PERMISSION_LEDGER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(running.home))
+    try:
+        running.start()
+        yield running
+    finally:
+        running.close()
+
+
+def settings_in(path: Path) -> Row:
+    with suppress(FileNotFoundError):
+        found: Row = json.loads(path.read_text())
+        return found
+    return {}

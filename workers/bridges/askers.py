@@ -1,0 +1,128 @@
+"""Who still waits for an answer: a file a request, locked for as long as its asker lives.
+
+An agent that was killed and resumed asks for the same call under a new id. It may attach to the request that still
+waits, but only where the first asker is known to be gone; the kernel drops a dead process's lock, so that is certain.
+Two askers never hold one file, so one answer never serves two calls.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from contextlib import suppress
+from typing import Any, Final, Self
+
+from workers.bridges.naming import folder_name
+from workers.bridges.place import data_folder
+
+FOLDER: Final = "askers"
+FILE_BYTES_MAX: Final = 4096
+
+
+def call_digest(tool_name: str, tool_input: Any) -> str:
+    """Lower-case hex SHA-256 of tool and input: equal for equal calls."""
+    text = json.dumps([tool_name, tool_input], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Asker:
+    """The lock on a request, held until `done` or `leave`, or until this process ends."""
+
+    def __init__(self, path: str, descriptor: int, request_id: str) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self.request_id = request_id
+
+    @classmethod
+    def wait_for(cls, session: str, request_id: str, digest: str) -> Self | None:
+        """Say that this process waits for a request; None where another one does, or where nothing can be written."""
+        path = _path(session, request_id)
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103,PTH120 - pathlib is slow
+            descriptor = _locked(path, os.O_RDWR | os.O_CREAT)
+            if descriptor is None:
+                return None
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps({"request_id": request_id, "digest": digest}).encode(), 0)
+        except OSError:
+            return None
+        return cls(path, descriptor, request_id)
+
+    @classmethod
+    def orphan(cls, session: str, digest: str | None) -> Self | None:
+        """Take over a request of this call whose asker is gone (of any call where `digest` is None)."""
+        folder = os.path.dirname(_path(session, ""))  # noqa: PTH120
+        try:
+            names = sorted(os.listdir(folder))  # noqa: PTH208
+        except OSError:
+            return None
+        for name in names:
+            found = cls._taken(os.path.join(folder, name), digest)  # noqa: PTH118
+            if found is not None:
+                return found
+        return None
+
+    @classmethod
+    def _taken(cls, path: str, digest: str | None) -> Self | None:
+        try:
+            descriptor = _locked(path, os.O_RDWR)
+        except OSError:
+            return None
+        if descriptor is None:
+            return None
+        try:
+            said = json.loads(os.pread(descriptor, FILE_BYTES_MAX, 0))
+            if digest in (None, said["digest"]):
+                return cls(path, descriptor, str(said["request_id"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        os.close(descriptor)
+        return None
+
+    def done(self) -> None:
+        """The request is settled, or nobody's any more."""
+        with suppress(OSError):
+            os.unlink(self._path)  # noqa: PTH108
+        self.leave()
+
+    def leave(self) -> None:
+        """Stop waiting while the request stays pending: whoever asks for the same call next may take it over."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def waiting_for(session: str, digest: str) -> list[str]:
+    """The requests of a call that some process waits for, or waited for when it died."""
+    folder = os.path.dirname(_path(session, ""))  # noqa: PTH120
+    found = []
+    try:
+        for name in sorted(os.listdir(folder)):  # noqa: PTH208
+            with open(os.path.join(folder, name), encoding="utf-8") as file:  # noqa: PTH118,PTH123
+                said = json.loads(file.read(FILE_BYTES_MAX))
+            if said["digest"] == digest:
+                found.append(str(said["request_id"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return found
+    return found
+
+
+def _path(session: str, request_id: str) -> str:
+    name = hashlib.sha256(request_id.encode()).hexdigest()[:32]
+    return os.path.join(data_folder(), FOLDER, folder_name(session), name)  # noqa: PTH118
+
+
+def _locked(path: str, flags: int) -> int | None:
+    """The file, locked; None when another process has it."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Between opening and locking its owner may have removed it: then this is a lock on nothing.
+        if os.fstat(descriptor).st_ino == os.stat(path).st_ino:  # noqa: PTH116
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None

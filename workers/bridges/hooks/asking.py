@@ -1,0 +1,134 @@
+"""A hook's question: asked in one round trip where rules decide, waited for where a person does."""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+from workers.bridges.errors import RefusedError
+from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from workers.bridges.askers import Asker
+    from workers.bridges.hooks.settings import HookSettings
+
+WAIT_SECONDS = 55.0
+"""How long one exchange waits; what is still pending then is asked for again."""
+
+
+class HookedCall:
+    """One call of one tool. `body` is the ask's, with `request_id`, `tool_name` and `input`."""
+
+    def __init__(self, session: str, body: dict[str, Any], opening: dict[str, Any], settings: HookSettings) -> None:
+        self.session = session
+        self.body = body
+        self._opening = opening
+        self._settings = settings
+        self._path = f"/v1/sessions/{quoted(session)}"
+        self._asker: Asker | None = None
+        self._attached = False
+        self._waits_for: str | None = None
+
+    def answer(self, until: float) -> dict[str, Any]:
+        """The row of the request, settled, or still pending (`outcome` None) when the time is up.
+
+        Raises RefusedError, UnreachableError, and ReaderGoneError when nobody wants the answer any more.
+        """
+        row = self._ask()
+        if row["outcome"] is None:
+            try:
+                row = self._waited(row, until)
+            finally:
+                if self._asker is not None:
+                    self._asker.leave()
+        return row
+
+    def _ask(self, wait: float = 0) -> dict[str, Any]:
+        orphan = self._orphan()
+        if orphan is not None:
+            return orphan
+        path = f"{self._path}/asks"
+        return self._exchange("POST", f"{path}?wait={wait:g}" if wait else path, self.body, wait)
+
+    def _exchange(self, method: str, path: str, body: dict[str, Any] | None, wait: float = 0) -> dict[str, Any]:
+        try:
+            return call(method, path, body, self._settings.grace, wait)
+        except RefusedError as error:
+            if error.code != "UNKNOWN_SESSION":
+                raise
+        call("PUT", self._path, self._settings.opening(self._opening), self._settings.grace)
+        return call(method, path, body, self._settings.grace, wait)
+
+    def _waited(self, row: dict[str, Any], until: float) -> dict[str, Any]:
+        from workers.bridges.askers import Asker, call_digest  # noqa: PLC0415 - only when somebody must be waited for
+
+        self._waits_for = row["request_id"]
+        self._listen()
+        if self._asker is None:
+            digest = call_digest(self.body["tool_name"], self.body["input"])
+            self._asker = Asker.wait_for(self.session, self.body["request_id"], digest)
+        try:
+            while row["outcome"] is None and monotonic() < until:
+                self._waits_for = row["request_id"]
+                wait = max(0.1, min(WAIT_SECONDS, until - monotonic()))
+                row = self._more(row, wait)
+        except ReaderGoneError:
+            self.withdraw("asker_died")
+            raise
+        if row["outcome"] is not None and self._asker is not None:
+            self._asker.done()
+        return row
+
+    def _more(self, row: dict[str, Any], wait: float) -> dict[str, Any]:
+        if self._attached and self._asker is not None:
+            return self._exchange(
+                "GET", f"{self._path}/asks/{quoted(self._asker.request_id)}?wait={wait:g}", None, wait
+            )
+        row = self._exchange("POST", f"{self._path}/asks?wait={wait:g}", self.body, wait)
+        if row["outcome"] == "allowed" and row["request_id"] != self.body["request_id"]:
+            return {**row, "outcome": None}  # what had to be allowed first is; now the call itself
+        return row
+
+    def _orphan(self) -> dict[str, Any] | None:
+        """The same call's request that waits while its asker is gone; looked for only where one was left behind."""
+        if not self._settings.left_behind(self.session):
+            return None
+        from workers.bridges.askers import Asker, call_digest  # noqa: PLC0415 - rarely needed
+
+        digest = call_digest(self.body["tool_name"], self.body["input"])
+        while (asker := Asker.orphan(self.session, digest)) is not None:
+            try:
+                row = call("GET", f"{self._path}/asks/{quoted(asker.request_id)}", None, self._settings.grace)
+            except RefusedError as error:
+                if error.status != 404:
+                    raise
+                row = {"outcome": "unknown"}
+            if row["outcome"] is None:
+                self._asker, self._attached = asker, True
+                return row
+            asker.done()
+        return None
+
+    def _listen(self) -> None:
+        """A client that interrupts the turn ends the hook: then nobody waits for the answer any more."""
+        import signal  # noqa: PLC0415 - only when somebody must be waited for
+
+        def ended(_number: int, _frame: object) -> None:
+            self.withdraw("asker_gave_up")
+            os._exit(2)
+
+        signal.signal(signal.SIGTERM, ended)
+        signal.signal(signal.SIGINT, ended)
+
+    def withdraw(self, cause: str) -> None:
+        """Say that nobody waits for the answer any more, if that can be said quickly."""
+        path = f"{self._path}/asks/{quoted(self._waits_for or self.body['request_id'])}/cancel"
+        try:
+            call("POST", path, {"cause": cause}, 0, watched=False)
+        except Exception:  # noqa: BLE001 - it stays pending and expires; there is nobody left to tell
+            return
+        if self._asker is not None:
+            self._asker.done()

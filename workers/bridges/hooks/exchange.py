@@ -1,0 +1,175 @@
+"""One request to the gateway over a raw socket, and watching meanwhile whether anybody still reads what we say."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from time import monotonic
+
+try:
+    import _socket as socket  # the module without the enums around it, which take longer to import than all else here
+except ImportError:
+    import socket  # type: ignore[no-redef]
+
+from workers.bridges.errors import RefusedError, UnreachableError
+from workers.bridges.place import find_place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from workers.bridges.place import Place
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
+BODY_BYTES_MAX = 64 * 1024 * 1024
+PAUSE_SECONDS = 0.1
+_TRY_AGAIN = (429, 502, 503, 504)
+_READ_BYTES = 65536
+_GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class ReaderGoneError(Exception):
+    """Whoever started the hook reads its answer no more: it died, or gave up."""
+
+
+def call(
+    method: str, path: str, body: dict[str, Any] | None, grace: float, patience: float = 0, *, watched: bool = True
+) -> dict[str, Any]:
+    """One exchange, tried again for `grace` seconds. Raises RefusedError, UnreachableError.
+
+    `watched`: raises ReaderGoneError when nobody reads our answer any more.
+    """
+    payload = b"" if body is None else json.dumps(body).encode()
+    lost_at = None
+    while True:
+        cause: Exception
+        try:
+            return _exchange(method, path, payload, ANSWER_SECONDS + patience, watched=watched)
+        except RefusedError as error:
+            if error.status not in _TRY_AGAIN:
+                raise
+            cause = error
+        except (UnreachableError, OSError, EOFError) as error:
+            cause = error
+        now = monotonic()
+        lost_at = lost_at or now
+        if now + PAUSE_SECONDS > lost_at + grace:
+            raise UnreachableError(f"the permission ledger cannot be reached: {cause}") from cause
+        _wait_for_reader(PAUSE_SECONDS)
+
+
+def _exchange(method: str, path: str, payload: bytes, limit: float, *, watched: bool) -> dict[str, Any]:
+    place = find_place()
+    connection = _connect(place)
+    try:
+        token = f"authorization: Bearer {place.token}\r\n" if place.token else ""
+        head = (
+            f"{method} {path} HTTP/1.1\r\nhost: {place.host_header}\r\n{token}content-type: application/json\r\n"
+            f"content-length: {len(payload)}\r\nconnection: close\r\n\r\n"
+        )
+        connection.sendall(head.encode() + payload)
+        status, answer = _parsed(_read_all(connection, monotonic() + limit, watched=watched))
+    finally:
+        connection.close()
+    if status >= 400:
+        raise RefusedError(status, answer)
+    return answer
+
+
+def _connect(place: Place) -> Any:
+    if place.path is not None:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(CONNECT_SECONDS)
+        connection.connect(place.path)
+        return connection
+    if place.tls:
+        import ssl  # noqa: PLC0415 - slow to import, and only gateways elsewhere have it
+        from socket import create_connection  # noqa: PLC0415
+
+        plain = create_connection((place.host, place.port), CONNECT_SECONDS)
+        return ssl.create_default_context().wrap_socket(plain, server_hostname=place.host)
+    problem: OSError = OSError(f"`{place.host}` has no address")
+    for family, kind, protocol, _, address in socket.getaddrinfo(place.host, place.port, 0, socket.SOCK_STREAM):
+        connection = socket.socket(family, kind, protocol)
+        connection.settimeout(CONNECT_SECONDS)
+        try:
+            connection.connect(address)
+        except OSError as error:
+            problem = error
+            connection.close()
+        else:
+            return connection
+    raise problem
+
+
+def _read_all(connection: Any, until: float, *, watched: bool) -> bytes:
+    """Up to the end: the gateway closes. Raises EOFError when that takes too long, ReaderGoneError."""
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        if not getattr(connection, "pending", int)():  # TLS may have read more than it gave us
+            _wait_for(connection.fileno(), until, watched=watched)
+        piece = connection.recv(_READ_BYTES)
+        if not piece:
+            return b"".join(pieces)
+        size += len(piece)
+        if size > BODY_BYTES_MAX:
+            raise EOFError("its answer is too long")
+        pieces.append(piece)
+
+
+def _wait_for(descriptor: int, until: float, *, watched: bool) -> None:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    if watched:
+        poll.register(1, 0)
+    for ready, what in poll.poll(max(0.0, until - monotonic()) * 1000):
+        if ready == descriptor:
+            return
+        if what & _GONE:
+            raise ReaderGoneError("whoever started the hook has ended")
+    raise EOFError("it did not answer in time")
+
+
+def _wait_for_reader(seconds: float) -> None:
+    poll = select.poll()
+    poll.register(1, 0)
+    if any(what & _GONE for _, what in poll.poll(seconds * 1000)):
+        raise ReaderGoneError("whoever started the hook has ended")
+
+
+def _parsed(text: bytes) -> tuple[int, dict[str, Any]]:
+    head, _, body = text.partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").lower().split("\r\n")
+    words = lines[0].split(" ", 2)
+    if len(words) < 2 or not words[0].startswith("http/1.") or not words[1].isdecimal():
+        raise EOFError("the connection was lost")
+    for line in lines[1:]:
+        name, _, value = line.partition(":")
+        if name == "content-length" and value.strip() != str(len(body)):
+            raise EOFError("the connection was lost")
+        if name == "transfer-encoding":
+            raise EOFError("its answer comes in pieces, which this hook does not read")
+    try:
+        found = json.loads(body) if body else {}
+    except ValueError:
+        raise EOFError("its answer is no JSON") from None
+    return int(words[1]), found if isinstance(found, dict) else {"answer": found}
+
+
+def quoted(text: str) -> str:
+    """For a path: everything but what is safe anywhere, as bytes in hexadecimal."""
+    safe = "-._~"
+    return "".join(
+        chr(byte) if chr(byte).isascii() and (chr(byte).isalnum() or chr(byte) in safe) else f"%{byte:02X}"
+        for byte in text.encode("utf-8", "surrogatepass")
+    )
+
+
+def say(text: str) -> None:
+    """The hook's answer, in one write."""
+    data = text.encode()
+    while data:
+        data = data[os.write(1, data) :]

@@ -1,0 +1,32 @@
+"""The file that an installed hook names: `python -I …/run.py claude [--option value]…`.
+
+Any fault ends in exit code 2, which agents take as "do not run it"; a hook that just dies would let the tool run.
+"""
+
+import os
+import sys
+
+
+def _run() -> int:
+    # Behind all others: with -I the folder of this file is not on the path, and ours must not hide the library's.
+    sys.path.append(__file__.rsplit("/", 4)[0])
+    name = sys.argv[1]
+    if name not in ("claude", "codex", "gemini"):
+        raise ValueError(f"there is no hook `{name}`")
+    module = __import__(f"workers.bridges.hooks.{name}", fromlist=["main"])
+    code: int = module.main(sys.argv[2:])
+    return code
+
+
+if __name__ == "__main__":
+    try:
+        CODE = _run()
+        sys.stdout.flush()
+    except BaseException as error:  # noqa: BLE001 - see above
+        sys.stderr.write(
+            f"permission-ledger: the hook failed, so the tool does not run: {str(error) or type(error).__name__}\n"
+        )
+        CODE = 2
+    sys.stderr.flush()
+    # Taking the interpreter apart tidily takes longer than all that was done.
+    os._exit(CODE)

@@ -1,0 +1,89 @@
+"""What an installed hook's line says: `--session`, `--project`, `--rules`, `--on-unreachable`, `--grace`, `--limit`."""
+
+from __future__ import annotations
+
+import os
+
+from workers.bridges.errors import BridgeError
+from workers.bridges.naming import folder_name, project_of
+from workers.bridges.place import data_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+LIMIT_SECONDS = 600.0
+"""The client's own limit for a hook; the hook answers a little earlier."""
+
+MARGIN_SECONDS = 5.0
+GRACE_SECONDS = 5.0
+
+
+class HookSettings:
+    """`limit` and `grace` in seconds; `session` None: the agent's own; `rules` None: the gateway's."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+        self.session: str | None = None
+        self.project: str | None = None
+        self.rules: str | None = None
+        self.on_unreachable = "deny"
+        self.grace = GRACE_SECONDS
+        self.limit = LIMIT_SECONDS
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the hook may take."""
+        return max(self.limit - MARGIN_SECONDS, self.limit / 2)
+
+    @classmethod
+    def read(cls, words: Sequence[str], dialect: str) -> HookSettings:
+        """Raises BridgeError for a word that it does not know: a misspelt option must not mean another one."""
+        settings = cls(dialect)
+        left = list(words)
+        while left:
+            name, equals, value = left.pop(0).partition("=")
+            if not equals:
+                if not left:
+                    raise BridgeError(f"`{name}` needs a value")
+                value = left.pop(0)
+            settings._set(name, value)
+        return settings
+
+    def _set(self, name: str, value: str) -> None:
+        if name in ("--session", "--project", "--rules"):
+            setattr(self, name[2:], value)
+        elif name in ("--grace", "--limit"):
+            setattr(self, name[2:], _seconds(name, value))
+        elif name == "--on-unreachable" and value in ("deny", "agent"):
+            self.on_unreachable = value
+        else:
+            raise BridgeError(f"`{name} {value}` is no option of this hook")
+
+    def opening(self, known: dict[str, Any]) -> dict[str, Any]:
+        """The body that opens the session. Raises BridgeError when the rules cannot be read."""
+        body = {"dialect": self.dialect, **known, "project": self.project or project_of(known.get("cwd"))}
+        if self.rules is not None:
+            from workers.bridges.options import read_rules  # noqa: PLC0415 - once a session
+
+            body |= {"rules": read_rules(self.rules, self.dialect), "policy_source": self.rules}
+        return {name: value for name, value in body.items() if value is not None}
+
+    def left_behind(self, session: str) -> bool:
+        """Whether some asker of this session waits, or was killed while it did."""
+        try:
+            with os.scandir(f"{data_folder()}/askers/{folder_name(session)}") as found:
+                return next(found, None) is not None
+        except OSError:
+            return False
+
+
+def _seconds(name: str, value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds <= 86400:
+        raise BridgeError(f"`{name} {value}` must be seconds, at most a day")
+    return seconds

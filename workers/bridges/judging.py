@@ -1,0 +1,204 @@
+"""From a tool call of an agent to what its bridge answers: asked at the gateway, waited for, withdrawn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, Literal, NamedTuple
+
+from workers.bridges.askers import Asker, call_digest
+from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
+from workers.bridges.gateway_client import WAIT_SECONDS, GatewayClient, Row
+from workers.bridges.options import Options, opening
+
+WITHDRAWING_SECONDS: Final = 3.0
+"""How long telling the gateway that nobody waits any more may take."""
+
+Cause = Literal["asker_gave_up", "asker_died", "withdrawn"]
+
+
+class ToolCall(NamedTuple):
+    """A call as the agent names it. `request_id` is the id of the call where the protocol keeps one.
+
+    `keeps_id` False: the agent would ask for the same call under another id after a restart. `always`: what to offer
+    as grants, where the agent proposes some. `said`: further members of the ask's body.
+    """
+
+    request_id: str
+    tool_name: str
+    input: dict[str, Any]
+    metadata: dict[str, Any] | None = None
+    call_id: str | None = None
+    message_id: str | None = None
+    agent: str | None = None
+    parent: str | None = None
+    cwd: str | None = None
+    always: tuple[str, ...] | None = None
+    keeps_id: bool = True
+    said: dict[str, Any] | None = None
+
+
+class Verdict(NamedTuple):
+    """`behaviour` agent: nobody could be asked, and the agent's own prompt is to be. `row` is the gateway's."""
+
+    behaviour: Literal["allow", "deny", "agent"]
+    message: str
+    request_id: str
+    row: Row | None = None
+    updated_input: dict[str, Any] | None = None
+
+    @property
+    def outcome(self) -> str | None:
+        return None if self.row is None else self.row["outcome"]
+
+    @property
+    def stops_agent(self) -> bool:
+        """Whether the ledger says that the agent should stop rather than try something else."""
+        return self.row is not None and self.row.get("agent") == "stop"
+
+
+class Judge:
+    """The requests of one session. Its methods raise nothing of the gateway's: what fails is a deny, or the agent's."""
+
+    def __init__(
+        self, client: GatewayClient, options: Options, session: str, *, agent: str, cwd: str | None = None
+    ) -> None:
+        self.client = client
+        self.session = session
+        self._options = options
+        self._agent = agent
+        self._cwd = cwd
+        self._opening: asyncio.Lock = asyncio.Lock()
+        self._is_open = False
+        self._asked_as: dict[str, str] = {}
+
+    async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> Verdict:
+        """Ask and wait. `pending` is called when it waits for a person. Cancelled, the request stays pending."""
+        try:
+            await self.open()
+            row = await self._settled(call, pending)
+        except UnreachableError as error:
+            return self._unanswered(call, error)
+        except BridgeError as error:
+            return Verdict("deny", f"the permission ledger refuses: {error.text}", call.request_id)
+        finally:
+            self._asked_as.pop(call.request_id, None)
+        return verdict_of(call, row)
+
+    async def open(self) -> None:
+        """Open the session at the gateway, once. Raises BridgeError."""
+        async with self._opening:
+            if not self._is_open:
+                body = opening(self._options, agent=self._agent, cwd=self._cwd)
+                await self.client.open_session(self.session, **body)
+                self._is_open = True
+
+    async def withdraw(self, request_id: str, cause: Cause, reason: str | None = None) -> None:
+        """Nobody waits for the answer any more. A request that is settled, or unknown, stays as it is."""
+        asked = self._asked_as.get(request_id, request_id)
+        with suppress(BridgeError, TimeoutError):
+            async with asyncio.timeout(WITHDRAWING_SECONDS):
+                await self.client.cancel(self.session, asked, cause, reason)
+
+    async def ran(self, request_id: str, **what: Any) -> None:
+        """Note what really ran. It is a note only: that it fails changes nothing."""
+        with suppress(BridgeError, TimeoutError):
+            async with asyncio.timeout(WITHDRAWING_SECONDS):
+                await self.client.tool_finished(self.session, key=f"ran {request_id}", request_id=request_id, **what)
+
+    async def _settled(self, call: ToolCall, pending: Callable[[Row], None]) -> Row:
+        digest = call_digest(call.tool_name, call.input)
+        if not call.keeps_id:
+            found = await self._attached(digest, call.request_id, pending)
+            if found is not None:
+                return found
+        asker: Asker | None = None
+
+        def seen(row: Row) -> None:
+            nonlocal asker
+            first = self._asked_as.get(call.request_id) != row["request_id"]
+            self._asked_as[call.request_id] = row["request_id"]
+            if first:
+                asker = asker or Asker.wait_for(self.session, call.request_id, digest)
+                pending(row)
+
+        try:
+            row = await self._asked(call, seen)
+        except BaseException:
+            if asker is not None:
+                asker.leave()
+            raise
+        if asker is not None:
+            asker.done()
+        return row
+
+    async def _asked(self, call: ToolCall, seen: Callable[[Row], None]) -> Row:
+        body = ask_body(call)
+        try:
+            return await self.client.ask(self.session, body, seen=seen)
+        except RefusedError as error:
+            if error.code != "UNKNOWN_SESSION":
+                raise
+            # The ledger behind the gateway is another one by now.
+            self._is_open = False
+            await self.open()
+            return await self.client.ask(self.session, body, seen=seen)
+
+    async def _attached(self, digest: str, request_id: str, pending: Callable[[Row], None]) -> Row | None:
+        """How a request of the same call ends whose asker is gone; None when there is none that is pending."""
+        while (asker := Asker.orphan(self.session, digest)) is not None:
+            try:
+                row = await self._standing(asker.request_id)
+                if row is None or row["outcome"] is not None:
+                    asker.done()
+                    continue
+                self._asked_as[request_id] = row["request_id"]
+                pending(row)
+                while row is not None and row["outcome"] is None:
+                    row = await self._standing(asker.request_id, WAIT_SECONDS)
+            except BaseException:
+                asker.leave()
+                raise
+            asker.done()
+            return row
+        return None
+
+    async def _standing(self, request_id: str, wait: float = 0) -> Row | None:
+        try:
+            return await self.client.read(self.session, request_id, wait=wait)
+        except RefusedError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _unanswered(self, call: ToolCall, error: UnreachableError) -> Verdict:
+        if self._options.on_unreachable == "agent":
+            return Verdict("agent", error.text, call.request_id)
+        return Verdict("deny", f"denied, because nobody could be asked: {error.text}", call.request_id)
+
+
+def ask_body(call: ToolCall) -> dict[str, Any]:
+    """The body of the ask."""
+    body: dict[str, Any] = {
+        "request_id": call.request_id,
+        "tool_name": call.tool_name,
+        "input": call.input,
+        "metadata": call.metadata,
+        "agent": call.agent,
+        "parent": call.parent,
+        "cwd": call.cwd,
+    }
+    if call.call_id is not None:
+        body["tool"] = {"call_id": call.call_id, "message_id": call.message_id or call.call_id}
+    if call.always is not None:
+        body["always"] = list(call.always)
+    return {name: value for name, value in body.items() if value is not None} | (call.said or {})
+
+
+def verdict_of(call: ToolCall, row: Row) -> Verdict:
+    """What a settled request means for the call. Nothing but the outcome `allowed` allows."""
+    if row["outcome"] == "allowed":
+        return Verdict("allow", row.get("message") or "", row["request_id"], row, row.get("updated_input"))
+    message = row.get("message") or f"the request was {row['outcome']}"
+    return Verdict("deny", message, row["request_id"], row)

@@ -1,0 +1,61 @@
+"""What a bridge or a hook is told on its command line, and the body that opens its session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from workers.bridges.errors import BridgeError
+from workers.bridges.naming import project_of
+
+OnUnreachable = Literal["deny", "agent"]
+"""No answer to be had: deny, or leave the question to the agent's own prompt. Never allow."""
+
+ON_UNREACHABLE: Final[tuple[OnUnreachable, ...]] = ("deny", "agent")
+RULES_BYTES_MAX: Final = 512 * 1024
+GRACE_SECONDS: Final = 30.0
+
+_SECTION: Final = {"claude": "permissions", "betcode": "permissions", "opencode": "permission", "brutus": "permission"}
+"""The one member of a configuration that holds rules; keys and tokens that stand beside it never leave the machine."""
+
+
+class Options(NamedTuple):
+    """`session` None: the client's own id. `rules` None: the gateway's rules judge."""
+
+    session: str | None = None
+    project: str | None = None
+    dialect: str = "claude"
+    rules: str | None = None
+    on_unreachable: OnUnreachable = "deny"
+    grace: float = GRACE_SECONDS
+
+
+def opening(options: Options, *, agent: str, cwd: str | None) -> dict[str, Any]:
+    """The body that opens the session. The project is the working directory unless named. Raises BridgeError."""
+    body: dict[str, Any] = {"dialect": options.dialect, "agent": agent, "project": options.project or project_of(cwd)}
+    if cwd is not None:
+        body["cwd"] = cwd
+    if options.rules is not None:
+        body |= {"rules": read_rules(options.rules, options.dialect), "policy_source": options.rules}
+    return body
+
+
+def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:
+    """The rules of a JSON file, and nothing else that stands in it. Raises BridgeError: no file is not "no rules"."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
+            content = file.read(RULES_BYTES_MAX + 1)
+        if len(content) > RULES_BYTES_MAX:
+            raise BridgeError(f"the rules `{path}` take more than {RULES_BYTES_MAX} bytes")
+        found = json.loads(content)
+    except OSError as error:
+        raise BridgeError(f"the rules `{path}` cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        raise BridgeError(f"the rules `{path}` are no JSON: {error}") from error
+    if isinstance(found, list):
+        return found
+    if not isinstance(found, Mapping):
+        raise BridgeError(f"the rules `{path}` must hold an object or a list of rules")
+    section = _SECTION.get(dialect)
+    return dict(found) if section is None else {section: found.get(section, {})}

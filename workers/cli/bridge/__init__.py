@@ -1,0 +1,14 @@
+"""`permission-ledger bridge …`: between an agent and whoever started it."""
+
+from __future__ import annotations
+
+from workers.cli.lazy import LazyGroup, Listed
+
+COMMANDS: dict[str, Listed] = {}
+
+bridge = LazyGroup(
+    COMMANDS,
+    name="bridge",
+    help="Put the ledger between a real agent and whoever started it; every permission request is judged and recorded.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)

@@ -1,0 +1,74 @@
+"""What all commands of bridges and hooks share: the options that say who asks, by which rules, and what if nobody answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import click
+
+from workers.bridges.errors import BridgeError
+from workers.bridges.options import GRACE_SECONDS, ON_UNREACHABLE, Options
+from workers.cli.documented import DocumentedCommand
+
+Run = Callable[..., int | None]
+
+
+class BridgeFailedError(click.ClickException):
+    """Told as one line, with the exit code of bad input."""
+
+
+def bridge_command(
+    name: str, *, examples: Sequence[str], dialect: str, **settings: Any
+) -> Callable[[Run], DocumentedCommand]:
+    """Make `function(options: Options, **own)` a command with `--session`, `--project`, `--rules` and so on."""
+
+    def decorate(function: Run) -> DocumentedCommand:
+        @wraps(function)
+        def run(
+            *,
+            session: str | None,
+            project: str | None,
+            rules: str | None,
+            on_unreachable: str,
+            grace: float,
+            **own: Any,
+        ) -> int | None:
+            asked = "agent" if on_unreachable == "agent" else "deny"
+            options = Options(session, project, dialect, rules, asked, grace)  # type: ignore[arg-type]
+            try:
+                return function(options=options, **own)
+            except BridgeError as error:
+                raise BridgeFailedError(error.text) from error
+
+        made = click.command(name, cls=DocumentedCommand, examples=examples, **settings)(run)
+        made.params += common_options()
+        return made
+
+    return decorate
+
+
+def common_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--session"], metavar="ID", help="The ledger's session (default: the agent's own session id)."),
+        click.Option(["--project"], metavar="NAME", help="Sessions of a project share grants (default: the folder)."),
+        click.Option(
+            ["--rules"], metavar="FILE", help="Judge by this file's rules, JSON (default: the gateway's own rules)."
+        ),
+        click.Option(
+            ["--on-unreachable"],
+            type=click.Choice(ON_UNREACHABLE),
+            default="deny",
+            show_default=True,
+            help="No gateway: deny, or leave it to the agent's own prompt.",
+        ),
+        click.Option(
+            ["--grace"],
+            type=click.FloatRange(0, 3600),
+            default=GRACE_SECONDS,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long a gateway may be away before that counts.",
+        ),
+    ]

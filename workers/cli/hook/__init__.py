@@ -1,0 +1,20 @@
+"""`permission-ledger hook …`: what an agent calls before a tool runs."""
+
+from __future__ import annotations
+
+from workers.cli.lazy import LazyGroup, Listed
+
+_HOOKS = "Hooks"
+
+COMMANDS = {
+    "claude": Listed(
+        "workers.cli.hook.claude:claude", "Claude Code: PreToolUse, PermissionRequest, PostToolUse.", _HOOKS
+    ),
+}
+
+hook = LazyGroup(
+    COMMANDS,
+    name="hook",
+    help="What an agent calls before a tool runs: its JSON on stdin, the answer on stdout.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)

@@ -1,0 +1,1 @@
+"""Answer links: a signed address that answers one request, for one person, until it expires."""

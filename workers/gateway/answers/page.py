@@ -1,0 +1,179 @@
+"""The page behind an answer link: what would run, whole, and buttons. No script, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable
+from hashlib import sha256
+from html import escape
+from typing import Any, Final
+
+from ledger.durations import SECOND_MS
+from ledger.results import Result
+from ledger.session.state import Request, SessionState
+from workers.cli.text import visible
+from workers.cli.wording import about
+
+STYLE: Final = """
+:root { color-scheme: light dark; --line: #8888; --go: #0a6b35; --stop: #a11; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 44rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.25rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: .4rem;
+  padding: .6rem; margin: .4rem 0; font: .95rem/1.4 ui-monospace, monospace; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
+dt { opacity: .8; } dd { margin: 0; overflow-wrap: anywhere; }
+button { font: inherit; font-weight: 600; width: 100%; min-height: 3rem; margin: .3rem 0; border-radius: .5rem;
+  border: 2px solid currentColor; background: none; color: inherit; }
+button.go { background: var(--go); border-color: var(--go); color: #fff; }
+button.stop { background: var(--stop); border-color: var(--stop); color: #fff; }
+button:focus-visible, textarea:focus-visible, summary:focus-visible { outline: 3px solid #06f; outline-offset: 2px; }
+textarea { font: inherit; width: 100%; box-sizing: border-box; min-height: 4rem; }
+small { display: block; overflow-wrap: anywhere; }
+"""
+
+_STYLE_HASH: Final = b64encode(sha256(STYLE.encode()).digest()).decode()
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; frame-ancestors 'none'; "
+        "base-uri 'none'"
+    ),
+    # The address is the right to answer: it stays in no cache, no frame and no other site's log.
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "X-Robots-Tag": "noindex, nofollow",
+}
+
+
+def question_page(state: SessionState, request: Request, name: str, now_ms: int) -> str:
+    """What waits, and how it may be answered."""
+    left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
+    facts = [("asked by", request.asker.name), ("session", state.session_id), ("project", state.project)]
+    facts += [("agent", request.agent or state.agent), ("folder", state.cwd), ("because", _because(request))]
+    facts += [("time left", left), ("you are", name)]
+    return _page(
+        f"May {request.tool_name or request.permission} run?",
+        _what(request),
+        _list(facts),
+        _form(state, request),
+    )
+
+
+def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
+    """How it ended, and that somebody else was first where that is so."""
+    ago = f"{about(max(now_ms - result.at_ms, 0))} ago" if now_ms - result.at_ms >= SECOND_MS else "now"
+    return _page(headline(result, name), f"<p>{_text(ago)}</p>", _said(result), _what(result.request))
+
+
+def problem_page(title: str, text: str) -> str:
+    """Why nothing can be done here."""
+    return _page(title, f"<p>{_text(text[:1].upper() + text[1:])}.</p>")
+
+
+def headline(result: Result, name: str | None) -> str:
+    """In a few words, to the person of this name."""
+    match result.outcome:
+        case None:
+            return "Still waiting"
+        case "expired":
+            return "Too late: the request expired"
+        case "cancelled":
+            return "No answer is needed any more: the request was cancelled"
+        case "denied":
+            return "Denied by rule"
+        case "allowed" if result.reply is None:
+            return "Allowed by rule"
+    word = "allowed" if result.outcome == "allowed" else "rejected"
+    who = "you" if result.by.name == name else result.by.name
+    how = f" ({result.reply})" if result.outcome == "allowed" else ""
+    return f"Answered: {who} {word} it{how}"
+
+
+def _said(result: Result) -> str:
+    settled = result.settled
+    message = settled.message if settled is not None else None
+    return "" if not message else f"<p>With these words:</p><pre>{_block(message)}</pre>"
+
+
+def _what(request: Request) -> str:
+    """Everything that the answer counts for, nothing left out."""
+    parts = [f"<pre>{_block(pattern)}</pre>" for pattern in request.patterns] or ["<p>(no pattern)</p>"]
+    if request.input is not None:
+        parts.append(_folded("The tool's whole input", _json(request.input)))
+    diff = request.metadata.get("diff")
+    if isinstance(diff, str):
+        parts.append(f"<pre>{_block(diff)}</pre>")
+    rest = {key: value for key, value in request.metadata.items() if key != "diff" or not isinstance(diff, str)}
+    if rest:
+        parts.append(_folded("More about it", _json(rest)))
+    return f"<p><b>{_text(request.permission)}</b></p>" + "".join(parts)
+
+
+def _form(state: SessionState, request: Request) -> str:
+    lasting = ", ".join(f"<code>{_text(one)}</code>" for one in request.always)
+    where = f"in project {_text(state.project)}" if state.project else "in this session"
+    remember = (
+        _button("session", "Allow for this session", f"also allows {lasting} in this session")
+        + _button("always", "Always allow", f"also allows {lasting} {where} from now on")
+        if request.always
+        else ""
+    )
+    return (
+        '<form method="post">'
+        + _button("once", "Allow once", "", "go")
+        + remember
+        + '<p><label for="message">Or say what to do instead (the agent is told):</label>'
+        '<textarea id="message" name="message" maxlength="4000"></textarea></p>'
+        + _button("reject", "Reject", "", "stop")
+        + "</form>"
+    )
+
+
+def _button(reply: str, label: str, small: str, look: str = "") -> str:
+    note = f"<small>{small}</small>" if small else ""
+    return f'<button class="{look}" name="reply" value="{reply}">{label}{note}</button>'
+
+
+def _because(request: Request) -> str | None:
+    evaluation = request.evaluation
+    if evaluation is None:
+        return None
+    rules = [
+        one.text + (f" ({one.file}{f':{one.line}' if one.line else ''})" if one.file else "")
+        for one in evaluation.rules
+    ]
+    return "; ".join(rules) or evaluation.reason
+
+
+def _list(facts: Iterable[tuple[str, str | None]]) -> str:
+    rows = "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in facts if value)
+    return f"<dl>{rows}</dl>"
+
+
+def _folded(summary: str, text: str) -> str:
+    return f"<details><summary>{summary}</summary><pre>{_block(text)}</pre></details>"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _text(value: str) -> str:
+    return escape(visible(value))
+
+
+def _block(value: str) -> str:
+    """Lines stay lines; whatever else cannot be seen is written out."""
+    return "\n".join(_text(line) for line in value.split("\n"))
+
+
+def _page(title: str, *parts: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_text(title)}</title><style>{STYLE}</style></head>"
+        f"<body><main><h1>{_text(title)}</h1>{''.join(parts)}</main></body></html>"
+    )

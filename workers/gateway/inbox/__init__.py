@@ -1,0 +1,1 @@
+"""The inbox: a web page of plain files, and the routes that serve them."""

@@ -1,0 +1,57 @@
+"""The files of the inbox as they are sent: read once, compressed once, known to browsers by what is in them."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+import msgspec
+
+MEDIA_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "webmanifest": "application/manifest+json",
+}
+"""What may be served; a file of another kind keeps the gateway from starting."""
+
+SHELL: Final = "inbox.html"
+"""The one page; which part of it is shown follows from its address."""
+
+
+class StaticFile(msgspec.Struct, frozen=True):
+    """`etag` changes with the content, so that a browser asks again and is told that nothing changed."""
+
+    media_type: str
+    content: bytes
+    compressed: bytes
+    etag: str
+
+
+@cache
+def static_files() -> dict[str, StaticFile]:
+    """By path below the folder `static`, for example `js/card.js`."""
+    return {path: _read(path, file) for path, file in _below(files(__package__) / "static", "")}
+
+
+def _below(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:
+    found: list[tuple[str, Traversable]] = []
+    for one in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        path = f"{prefix}{one.name}"
+        found += _below(one, f"{path}/") if one.is_dir() else [(path, one)]
+    return found
+
+
+def _read(path: str, file: Traversable) -> StaticFile:
+    content = file.read_bytes()
+    return StaticFile(
+        media_type=MEDIA_TYPES[path.rpartition(".")[2]],
+        content=content,
+        compressed=gzip.compress(content, mtime=0),
+        etag=f'"{sha256(content).hexdigest()[:32]}"',
+    )

@@ -1,0 +1,97 @@
+// An answer on its way: sent until the gateway says that it counted, or who was first. Nothing is shown as done before.
+
+import { NoConnection, Problem, call, path } from "./api.js";
+import { ifAllowed, clientId } from "./device.js";
+
+const RETRY_MS = [1000, 2000, 4000, 8000];
+const UNDELIVERED = "permission-ledger.undelivered";
+
+/**
+ * Send an answer. `tell(phase, detail)` hears `sending`, `unsure` (no connection; it goes on), `settled` (the row),
+ * `failed` (a Problem). The same answer again counts once, so repeating it after a lost connection is safe.
+ */
+export async function send(row, answer, tell) {
+  remember(row, answer);
+  tell("sending", answer);
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      const result = await reply(row, answer);
+      forget(row);
+      return tell("settled", result);
+    } catch (error) {
+      if (!isPassing(error)) {
+        forget(row);
+        return tellEnd(error, tell);
+      }
+      tell("unsure", answer);
+      await connectionOr(error.retryAfterMs || RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)]);
+    }
+  }
+}
+
+function reply(row, answer) {
+  const body = { reply: answer.reply, digest: row.digest };
+  if (answer.message) body.message = answer.message;
+  if (answer.updated_input) body.updated_input = answer.updated_input;
+  if (row.answering === "lock-holder") body.client_id = clientId();
+  // keepalive: a page that is closed while it sends must not take the answer with it.
+  return call("POST", path("/v1/sessions/{}/asks/{}/reply", row.session, row.request_id), { body, keepalive: true });
+}
+
+function isPassing(error) {
+  return error instanceof NoConnection || (error instanceof Problem && [429, 502, 503, 504].includes(error.status));
+}
+
+function tellEnd(error, tell) {
+  if (!(error instanceof Problem)) throw error;
+  if (error.code === "ALREADY_ANSWERED") {
+    const { outcome, reply: said, by, at_ms: ms } = error.body;
+    return tell("settled", { outcome, reply: said, by, at: ms ? new Date(ms).toISOString() : null, wasFirst: true });
+  }
+  if (error.code === "PERMISSION_STALE") return tell("settled", { outcome: "expired" });
+  if (error.code === "UNKNOWN_REQUEST" || error.code === "SESSION_CLOSED") return tell("settled", { outcome: "cancelled", message: error.message });
+  return tell("failed", error);
+}
+
+function connectionOr(ms) {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      removeEventListener("online", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    addEventListener("online", done);
+  });
+}
+
+/** Make the exact patterns a grant. Raises Problem, NoConnection. */
+export function grantExactly(row, patterns) {
+  const reach = row.always_scope === "project" ? { project: row.project } : { session: row.session };
+  const body = { ...reach, permission: row.permission, patterns, reason: `exactly as answered in request ${row.request_id}` };
+  return call("POST", "/v1/grants", { body, key: `exact-${row.session}-${row.request_id}`.slice(0, 200) });
+}
+
+// A reload in the middle of an answer: what was not confirmed is told afterwards, and not sent again unasked.
+
+function remember(row, answer) {
+  const all = undelivered();
+  all[`${row.session}\n${row.request_id}`] = { reply: answer.reply };
+  ifAllowed(() => sessionStorage.setItem(UNDELIVERED, JSON.stringify(all)));
+}
+
+function forget(row) {
+  const all = undelivered();
+  delete all[`${row.session}\n${row.request_id}`];
+  ifAllowed(() => sessionStorage.setItem(UNDELIVERED, JSON.stringify(all)));
+}
+
+/** Answers of this tab that were not confirmed, by session, line feed, request. */
+export function undelivered() {
+  return ifAllowed(() => JSON.parse(sessionStorage.getItem(UNDELIVERED) ?? "{}")) ?? {};
+}
+
+/** They were told; from now on nothing is known of them. */
+export function forgetUndelivered() {
+  ifAllowed(() => sessionStorage.removeItem(UNDELIVERED));
+}

@@ -1,0 +1,78 @@
+// Talking to the gateway: every failure is a Problem with its code, or says that there is no connection.
+
+import { learnServerTime } from "./clock.js";
+
+const TIMEOUT_MS = 15_000;
+
+/** The gateway refused: `status`, `code`, and all members of its problem details as `body`. */
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body.detail || `the gateway answered ${status}`);
+    this.status = status;
+    this.code = body.code ?? "HTTP";
+    this.body = body;
+  }
+}
+
+/** Nobody can say whether the gateway heard us. */
+export class NoConnection extends Error {}
+
+const listeners = new Set();
+
+/** Be told of each 401: the browser's sign-in has ended. */
+export function onSignedOut(listener) {
+  listeners.add(listener);
+}
+
+export async function call(method, path, { body, query, signal, key, keepalive = false } = {}) {
+  const sentMs = Date.now();
+  const response = await send(method, withQuery(path, query), { body, signal, key, keepalive });
+  learnServerTime(response.headers.get("date"), sentMs);
+  if (response.ok) return response.status === 204 ? null : json(response);
+  const problem = new Problem(response.status, (await json(response).catch(() => null)) ?? {});
+  problem.retryAfterMs = Number(response.headers.get("retry-after") ?? 0) * 1000;
+  if (problem.status === 401) for (const listener of listeners) listener(problem);
+  throw problem;
+}
+
+export const get = (path, query, signal) => call("GET", path, { query, signal });
+
+/** `/v1/sessions/{}/asks/{}` with each `{}` filled in. */
+export function path(template, ...ids) {
+  let index = 0;
+  return template.replaceAll("{}", () => encodeURIComponent(ids[index++]));
+}
+
+async function send(method, url, { body, signal, key, keepalive }) {
+  const headers = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (key) headers["Idempotency-Key"] = key;
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  try {
+    return await fetch(url, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+      credentials: "same-origin",
+      keepalive,
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new NoConnection("no connection to the gateway");
+  }
+}
+
+async function json(response) {
+  try {
+    return await response.json();
+  } catch {
+    throw new NoConnection("the answer of the gateway broke off");
+  }
+}
+
+function withQuery(path, query = {}) {
+  const said = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return said.length ? `${path}?${new URLSearchParams(said)}` : path;
+}

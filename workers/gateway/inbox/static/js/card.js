@@ -1,0 +1,56 @@
+// One request that waits, from its question to what became of it. What is shown never changes under the reader: the
+// head ticks and the foot follows the answer, the middle is made once.
+
+import { foot } from "./foot.js";
+import { h } from "./dom.js";
+import { serverNow, spell } from "./clock.js";
+import { whatRuns } from "./what.js";
+import { where, why } from "./why.js";
+
+const SOON_MS = 15_000;
+
+/** The card as an element with `tick()` for the time left, `refoot()` after the answer moved on, and its `key`. */
+export function card(row, page) {
+  const left = h("span", { class: "left" });
+  const bar = h("span", { class: "bar", "aria-hidden": "true" });
+  const bottom = h("div", { class: "foot" });
+  const title = h("h2", { class: "title" },
+    h("span", { class: `permission p-${row.permission.replaceAll(/[^a-z0-9_-]/gi, "")}` }, row.permission),
+    row.tool_name && row.tool_name !== row.permission ? h("span", { class: "tool" }, row.tool_name) : null,
+    h("span", { class: "asker" }, row.agent ?? row.by));
+  const element = h("article", { class: "card", tabindex: "0", "aria-label": `${row.permission} asked by ${row.agent ?? row.by}` },
+    bar,
+    h("header", { class: "head" }, title, left),
+    h("div", { class: "what" }, ...whatRuns(row)),
+    h("div", { class: "facts" }, where(row), why(row)),
+    bottom);
+  element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar });
+  element.refoot = () => {
+    const local = page.localOf(element.key);
+    element.dataset.phase = local?.phase ?? "waiting";
+    bottom.replaceChildren(...foot(row, local, page, element));
+    element.tick();
+  };
+  return element;
+}
+
+function tick(row, local, { left, bar }) {
+  if (local?.phase === "settled" || local?.phase === "gone") {
+    left.textContent = "";
+    bar.hidden = true;
+    return;
+  }
+  if (!row.deadline) {
+    left.textContent = "no deadline";
+    bar.hidden = true;
+    return;
+  }
+  const end = Date.parse(row.deadline);
+  const ms = end - serverNow();
+  const share = Math.max(0, Math.min(1, ms / Math.max(1, end - Date.parse(row.asked_at))));
+  left.textContent = ms > 0 ? `${spell(ms)} left` : "time is up";
+  left.title = `${row.tier ?? ""} until ${row.deadline}`;
+  left.classList.toggle("soon", ms < SOON_MS);
+  bar.style.transform = `scaleX(${share.toFixed(3)})`;
+  bar.classList.toggle("soon", ms < SOON_MS);
+}

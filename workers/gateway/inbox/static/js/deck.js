@@ -1,0 +1,190 @@
+// A list of cards that live and are answered: the inbox has one, and so has a session's page.
+
+import { announce } from "./dom.js";
+import { byDeadline, keyOf } from "./store.js";
+import { card } from "./card.js";
+import { call, path } from "./api.js";
+import { clientId } from "./device.js";
+import { everySecond } from "./clock.js";
+import { grantExactly, send } from "./answering.js";
+import { inOneLine } from "./what.js";
+import { outcomeText } from "./outcomes.js";
+import { WindowedList } from "./list.js";
+
+const CARD_PX = 290;
+const GAP_PX = 14;
+const STAYS_MS = 5000;
+const MOVED_GUARD_MS = 350;
+const MAY_ANSWER = ["approver", "admin"];
+
+export class Deck {
+  /** `wanted(row)` chooses what is in it. */
+  constructor(root, { requests, me, wanted = () => true, onchange = () => {} }) {
+    Object.assign(this, { root, requests, me, wanted, onchange });
+    this.mayAnswer = MAY_ANSWER.includes(me.role);
+    this.drafts = new Map();
+    root.setAttribute("role", "feed");
+    this.list = new WindowedList(root, { estimate: CARD_PX, gap: GAP_PX, render: (key) => this.#render(key) });
+    this.controller = new AbortController();
+    const { signal } = this.controller;
+    requests.addEventListener("change", () => this.#soon(), { signal });
+    requests.addEventListener("local", (event) => this.list.element(event.detail)?.refoot(), { signal });
+    root.addEventListener("pointerdown", () => { this.usedAt = performance.now(); }, { signal });
+    this.stopTicking = everySecond(() => this.#tick());
+    this.draw();
+  }
+
+  destroy() {
+    this.controller.abort();
+    this.stopTicking();
+    this.list.destroy();
+  }
+
+  rowOf(key) {
+    return this.requests.rows.get(key) ?? this.requests.local.get(key)?.row;
+  }
+
+  localOf(key) {
+    return this.requests.local.get(key);
+  }
+
+  draftOf(key) {
+    if (!this.drafts.has(key)) this.drafts.set(key, { mode: null, text: "", exact: false });
+    return this.drafts.get(key);
+  }
+
+  waiting() {
+    return [...this.requests.rows.values()];
+  }
+
+  /** Answer what is shown under this key, unless the list just moved under the pointer. */
+  answer(key, answer) {
+    if (performance.now() - this.list.movedAt < MOVED_GUARD_MS) {
+      announce("The list had just moved. Look again, then answer.");
+      this.list.element(key)?.classList.add("moved");
+      return;
+    }
+    const row = this.rowOf(key);
+    if (!row || ["sending", "unsure", "settled"].includes(this.localOf(key)?.phase)) return;
+    const sent = answer.exact ? { reply: "once" } : answer;
+    this.list.element(key)?.focus({ preventScroll: true });
+    send(row, sent, (phase, detail) => this.#went(key, row, answer, phase, detail));
+  }
+
+  async takeLock(row) {
+    const body = { client_id: clientId() };
+    try {
+      const { held } = await call("POST", path("/v1/sessions/{}/lock", row.session), { body });
+      this.requests.setLocal(keyOf(row), { phase: "waiting", note: held ? "You hold the input lock now: answer again." : "Asked for the lock; it passes in 10 s unless its holder hands it over." });
+    } catch (problem) {
+      this.requests.setLocal(keyOf(row), { phase: "failed", problem });
+    }
+  }
+
+  #went(key, row, answer, phase, detail) {
+    if (phase === "sending" || phase === "unsure") this.requests.setLocal(key, { phase, answer, row });
+    if (phase === "failed") {
+      this.requests.setLocal(key, { phase, problem: detail, row });
+      announce(`Not sent: ${detail.message}`);
+    }
+    if (phase === "settled") {
+      this.requests.settle(row, { ...detail, isOwn: true });
+      announce(`${inOneLine(row)}: ${outcomeText(detail, this.me.name)}`);
+      if (answer.exact && detail.outcome === "allowed" && !detail.wasFirst) this.#grantExactly(key, row, answer);
+      this.requests.setLocal(key, {});
+    }
+  }
+
+  async #grantExactly(key, row, answer) {
+    const reach = answer.reply === "session" ? { ...row, always_scope: "session" } : row;
+    try {
+      await grantExactly(reach, [...new Set(row.patterns)]);
+      this.requests.setLocal(key, { granted: { ok: true, text: "Remembered exactly as asked." } });
+    } catch (problem) {
+      this.requests.setLocal(key, { granted: { ok: false, text: `Allowed this once, but not remembered: ${problem.message}.` } });
+    }
+  }
+
+  #render(key) {
+    const element = card(this.rowOf(key), this);
+    element.key = key;
+    element.dataset.key = key;
+    element.refoot();
+    return element;
+  }
+
+  #soon() {
+    if (this.drawing) return;
+    this.drawing = requestAnimationFrame(() => {
+      this.drawing = null;
+      this.draw();
+    });
+  }
+
+  draw() {
+    const rows = [...this.requests.rows.values()].filter(this.wanted);
+    for (const [key, local] of this.requests.local) {
+      if (local.row && !this.requests.rows.has(key) && this.wanted(local.row)) rows.push(local.row);
+    }
+    rows.sort(byDeadline);
+    this.list.setKeys(rows.map(keyOf));
+    this.#refootChanged();
+    this.onchange(rows.filter((row) => this.requests.rows.has(keyOf(row))).length, rows.length);
+  }
+
+  #refootChanged() {
+    for (const [key, element] of this.list.shown) {
+      if ((this.localOf(key)?.phase ?? "waiting") !== element.dataset.phase) element.refoot();
+    }
+  }
+
+  #tick() {
+    for (const element of this.list.shown.values()) element.tick();
+    this.#clear();
+  }
+
+  /** What was settled goes after a while, but not while somebody is at work in the list. */
+  #clear() {
+    const now = performance.now();
+    if (now - (this.usedAt ?? -Infinity) < 1500) return;
+    for (const [key, local] of this.requests.local) {
+      const element = this.list.element(key);
+      const isOld = now - local.since > STAYS_MS && (local.phase === "settled" || local.phase === "gone");
+      const isInUse = element && (element.matches(":hover") || element.contains(document.activeElement));
+      if (isOld && !(isInUse && now - local.since < 6 * STAYS_MS)) {
+        if (element?.contains(document.activeElement)) this.focusBeside(key);
+        this.requests.drop(key);
+      }
+    }
+  }
+
+  focusBeside(key) {
+    const index = this.list.index.get(key);
+    this.focus(this.list.keys[index + 1] ?? this.list.keys[index - 1]);
+  }
+
+  focus(key) {
+    if (key !== undefined) this.list.reveal(key)?.focus({ preventScroll: true });
+  }
+
+  /** The key of the card that has the focus. */
+  focused() {
+    const item = document.activeElement?.closest?.("[data-key]");
+    return item && this.root.contains(item) ? item.dataset.key : null;
+  }
+
+  /** j and k. */
+  step(by) {
+    const current = this.focused();
+    if (current === null) return this.focus(this.list.firstVisible());
+    const index = this.list.index.get(current) + by;
+    if (index >= 0 && index < this.list.keys.length) this.focus(this.list.keys[index]);
+  }
+
+  /** A key on the focused card is its button. */
+  press(name) {
+    const key = this.focused();
+    if (key === null) return this.step(1);
+    this.list.element(key)?.querySelector(`[data-answer="${name}"]`)?.click();
+  }
+}

@@ -1,0 +1,22 @@
+// This tab as a client of the ledger.
+
+const CLIENT = "permission-ledger.client";
+let fallback = null;
+
+/** What `use` gives; a browser that allows no storage must not stop anybody from answering. */
+export function ifAllowed(use) {
+  try {
+    return use();
+  } catch {
+    return null;
+  }
+}
+
+/** An id that outlives a reload, not the tab. */
+export function clientId() {
+  const kept = ifAllowed(() => sessionStorage.getItem(CLIENT)) ?? fallback;
+  if (kept) return kept;
+  fallback = `inbox-${[...crypto.getRandomValues(new Uint8Array(9))].map((byte) => byte.toString(36).padStart(2, "0")).join("")}`;
+  ifAllowed(() => sessionStorage.setItem(CLIENT, fallback));
+  return fallback;
+}

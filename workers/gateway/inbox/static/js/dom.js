@@ -1,0 +1,44 @@
+// Elements without innerHTML: what agents wrote can only ever become text.
+
+/** An element; `on…` members are listeners, `data` goes to its dataset, other members are attributes. */
+export function h(tag, members = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(members)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+let announced;
+
+/** Tell those who listen to the page rather than look at it. */
+export function announce(text) {
+  const announcer = byId("announcer");
+  announcer.textContent = "";
+  clearTimeout(announced);
+  announced = setTimeout(() => { announcer.textContent = text; }, 50);
+}
+
+/** A button; `kind` is a class such as `once` or `quiet`. */
+export function button(text, onclick, { kind = "", ...members } = {}) {
+  return h("button", { type: "button", class: `button ${kind}`.trim(), onclick, ...members }, text);
+}
+
+/** A link within the page; main.js follows it without a reload. */
+export function link(href, members, ...children) {
+  return h("a", { href, "data-link": true, ...members }, ...children);
+}
+
+export function sessionLink(session, version) {
+  const place = `/sessions/${encodeURIComponent(session)}${version ? `#${version}` : ""}`;
+  return link(place, { class: "session-link" }, session);
+}

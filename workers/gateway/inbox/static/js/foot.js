@@ -1,0 +1,129 @@
+// The foot of a card: what may be answered, what the answer would grant, and how it goes with the answer.
+
+import { button, h } from "./dom.js";
+import { commandOf } from "./what.js";
+import { outcomeKind, outcomeText } from "./outcomes.js";
+import { reveal } from "./reveal.js";
+import { rejectionTakesAlong, whatIsGranted } from "./why.js";
+
+export const VERBS = { once: "Allow once", session: "Allow for the session", always: "Always allow", reject: "Reject" };
+
+export function foot(row, local, page, element) {
+  switch (local?.phase) {
+    case "sending": return [status(`Sending: ${VERBS[local.answer.reply].toLowerCase()} …`, "busy")];
+    case "unsure": return [status(`No connection: it is not known whether “${VERBS[local.answer.reply].toLowerCase()}” arrived. It is sent again as soon as there is one, and counts once.`, "warn")];
+    case "gone": return [status("Does not wait any more; asking how it ended …", "busy")];
+    case "settled": return settled(local, page);
+    default: return page.mayAnswer ? answering(row, local, page, element) : [status("You may look on. To answer takes a token of role approver.", "")];
+  }
+}
+
+function status(text, kind, ...more) {
+  return h("p", { class: `status ${kind}`, role: "status" }, text, ...more);
+}
+
+function settled(local, page) {
+  const result = local.result ?? {};
+  const first = result.wasFirst ? `${result.by === page.me.name ? "You" : (result.by ?? "Somebody")} answered first. ` : "";
+  const text = result.outcome ? `${first}${outcomeText(result, page.me.name)}` : "Settled";
+  const granted = local.granted ? h("p", { class: `status ${local.granted.ok ? "good" : "warn"}` }, local.granted.text) : null;
+  return [status(text, outcomeKind(result.outcome)), granted].filter(Boolean);
+}
+
+function answering(row, local, page, element) {
+  const key = element.key;
+  const draft = page.draftOf(key);
+  const problem = local?.phase === "failed" ? problemText(local.problem, row, page) : null;
+  const note = local?.note ? status(local.note, "warn") : null;
+  if (draft.mode === "reject") return [problem, rejecting(row, draft, page, element)].filter(Boolean);
+  if (draft.mode === "edit") return [problem, editing(row, draft, page, element)].filter(Boolean);
+  const { patterns, reach } = whatIsGranted(row);
+  const isOffered = patterns.length > 0;
+  const say = (reply) => () => page.answer(key, { reply, exact: reply !== "once" && draft.exact });
+  const mode = (name) => () => {
+    draft.mode = name;
+    element.refoot();
+    element.querySelector("textarea").focus();
+  };
+  return [
+    problem, note,
+    h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
+      button("Once", say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
+      isOffered ? button("Session", say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
+      isOffered ? button("Always", say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
+      button("Reject…", mode("reject"), { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } }),
+      canEdit(row) ? button("Edit…", mode("edit"), { kind: "quiet", "aria-keyshortcuts": "e", data: { answer: "edit" } }) : null),
+    isOffered ? granting(row, patterns, reach, draft, element) : h("p", { class: "granting" }, "Only once: this request offers nothing to remember."),
+  ].filter(Boolean);
+}
+
+/** Exactly which patterns *session* and *always* let through, as suggested or as asked. */
+function granting(row, patterns, reach, draft, element) {
+  const exact = [...new Set(row.patterns)];
+  const isSame = exact.length === 0 || JSON.stringify(exact) === JSON.stringify(patterns);
+  const shown = draft.exact ? exact : patterns;
+  const name = `reach-${element.key}`;
+  const choice = (value, label) => h("label", {},
+    h("input", { type: "radio", name, checked: draft.exact === value, onchange: () => { draft.exact = value; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${label}`);
+  return h("div", { class: "granting" },
+    isSame ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "How much to remember"), choice(false, "as suggested"), choice(true, "exactly this")),
+    h("p", {}, "Session and always let through ", ...listed(shown),
+      h("span", {}, `, ${row.permission} only: session in this session, always in ${reach}.`)),
+    draft.exact && shown.some((one) => /[*?]/.test(one)) ? h("p", { class: "warning" }, "It holds * or ?, which a remembered pattern reads as “anything”: it will let through more than this.") : null);
+}
+
+function listed(patterns) {
+  return patterns.flatMap((pattern, index) => [index ? ", " : null, h("code", {}, ...reveal(pattern))]);
+}
+
+function rejecting(row, draft, page, element) {
+  const others = rejectionTakesAlong(row, page.waiting());
+  const submit = button("", () => page.answer(element.key, { reply: "reject", message: draft.text.trim() || null }), { kind: "reject", data: { answer: "send-reject" } });
+  const effect = h("p", { class: "granting" });
+  const text = h("textarea", { rows: "2", maxlength: "4000", "aria-label": "What the agent should do instead (optional)", placeholder: "What should the agent do instead? (optional)", value: draft.text });
+  const show = () => {
+    const hasWords = draft.text.trim() !== "";
+    submit.textContent = hasWords ? "Reject with feedback" : "Reject";
+    effect.textContent = `${hasWords ? "The agent reads this and goes on." : "Without words the agent stops."}${others ? ` It also rejects ${others} other waiting request${others === 1 ? "" : "s"} of this session.` : ""}`;
+  };
+  text.addEventListener("input", () => { draft.text = text.value; show(); });
+  show();
+  return h("div", { class: "form" }, text, effect, h("div", { class: "buttons" }, submit, back(draft, element)));
+}
+
+function editing(row, draft, page, element) {
+  const command = typeof row.input.command === "string";
+  draft.edited ??= command ? row.input.command : JSON.stringify(row.input, null, 2);
+  const wrong = h("p", { class: "status bad", role: "alert" });
+  const text = h("textarea", { rows: Math.min(12, draft.edited.split("\n").length + 1), spellcheck: "false", class: "code-edit", "aria-label": command ? "The command to run instead" : "The input to run with instead, as JSON", value: draft.edited });
+  text.addEventListener("input", () => { draft.edited = text.value; });
+  const submit = button("Run this instead, once", () => {
+    const input = command ? { ...row.input, command: text.value } : parsed(text.value);
+    if (input === null) { wrong.textContent = "This is no JSON object; nothing was sent."; return; }
+    page.answer(element.key, { reply: "once", updated_input: input });
+  }, { kind: "once", data: { answer: "send-edit" } });
+  return h("div", { class: "form" }, text, wrong, h("p", { class: "granting" }, "It runs as you write it, this once. No rule judges it again."), h("div", { class: "buttons" }, submit, back(draft, element)));
+}
+
+function back(draft, element) {
+  return button("Back", () => { draft.mode = null; element.refoot(); element.focus({ preventScroll: true }); }, { kind: "quiet", data: { answer: "back" } });
+}
+
+function canEdit(row) {
+  return Boolean(row.tool_name) && row.input !== null && typeof row.input === "object" && !Array.isArray(row.input) && (commandOf(row) !== null || Object.keys(row.input).length > 0);
+}
+
+function parsed(text) {
+  try {
+    const value = JSON.parse(text);
+    return value && typeof value === "object" && !Array.isArray(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+function problemText(problem, row, page) {
+  const said = { DIGEST_MISMATCH: "What is asked is not what was shown here; nothing was sent. Look at it again.", FORBIDDEN: `You may not answer this: ${problem.message}.`, UNAUTHORIZED: "You are signed out; nothing was sent." }[problem.code];
+  const text = problem.code === "NO_INPUT_LOCK" ? "Only the device that holds this session's input lock may answer; nothing was sent. " : (said ?? `Not sent: ${problem.message}.`);
+  return status(text, "bad", problem.code === "NO_INPUT_LOCK" ? button("Ask for the lock", () => page.takeLock(row), { kind: "quiet" }) : null);
+}

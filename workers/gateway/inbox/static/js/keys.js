@@ -1,0 +1,59 @@
+// The keyboard: what each key does, and the list of them.
+
+import { byId, h } from "./dom.js";
+
+const HELP = [
+  ["j / k", "next, previous request"],
+  ["o", "allow once"],
+  ["s", "allow for the session"],
+  ["a", "always allow"],
+  ["r", "reject, with words if you like"],
+  ["e", "edit what will run"],
+  ["Ctrl + Enter", "send what you wrote"],
+  ["Esc", "back"],
+  ["/", "filter"],
+  ["g i, g s, g g", "inbox, sessions, grants"],
+  ["?", "this list"],
+];
+const ANSWERS = { o: "once", s: "session", a: "always", r: "reject", e: "edit" };
+const PLACES = { i: "/", s: "/sessions", g: "/grants" };
+const CHORD_MS = 1200;
+
+let chordAt = -Infinity;
+
+/** `deck()` gives the list of cards of the page that is shown, or null; `go` follows a link. */
+export function listenToKeys({ deck, go }) {
+  addEventListener("keydown", (event) => {
+    if (event.altKey || event.metaKey) return;
+    const isWriting = event.target.matches?.("input:not([type=radio]):not([type=range]), textarea, select");
+    if (event.ctrlKey) return event.key === "Enter" && isWriting ? click(event, "[data-answer^=send]") : undefined;
+    if (event.key === "Escape") return click(event, "[data-answer=back]");
+    if (isWriting || event.repeat || byId("help")?.open) return;
+    const isChord = performance.now() - chordAt < CHORD_MS;
+    chordAt = -Infinity;
+    if (isChord && PLACES[event.key]) go(PLACES[event.key]);
+    else if (event.key === "g") chordAt = performance.now();
+    else if (event.key === "?") showHelp();
+    else if (event.key === "/") document.querySelector("input[type=search]")?.focus();
+    else if (event.key === "j" || event.key === "k") deck()?.step(event.key === "j" ? 1 : -1);
+    else if (ANSWERS[event.key] && deck()) deck().press(ANSWERS[event.key]);
+    else return;
+    event.preventDefault();
+  });
+}
+
+function click(event, selector) {
+  const found = event.target.closest?.("[data-key]")?.querySelector(selector);
+  if (found) {
+    event.preventDefault();
+    found.click();
+  }
+}
+
+export function showHelp() {
+  const dialog = byId("help") ?? document.body.appendChild(h("dialog", { id: "help", "aria-labelledby": "help-title" },
+    h("h2", { id: "help-title" }, "Keys"),
+    h("dl", {}, ...HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))),
+    h("form", { method: "dialog" }, h("button", { class: "button", autofocus: true }, "Close"))));
+  dialog.showModal();
+}

@@ -1,0 +1,141 @@
+// How the page stays current: the event stream, or asking again and again where there is none.
+
+import { NoConnection, Problem, get, path } from "./api.js";
+import { keyOf } from "./store.js";
+
+const POLL_MS = 2000;
+const HIDDEN_POLL_MS = 30_000;
+const HIDDEN_CLOSE_MS = 60_000;
+const STREAM_RETRY_MS = [1000, 2000, 5000, 10_000];
+const LOOKED_UP_MAX = 25;
+const SETTLING = ["permission.replied", "permission.timeout", "permission.cancelled"];
+
+export class Live extends EventTarget {
+  constructor(requests) {
+    super();
+    this.requests = requests;
+    this.state = "connecting";
+    this.attempt = 0;
+    this.asOf = null;
+    document.addEventListener("visibilitychange", () => this.#visible());
+    addEventListener("online", () => this.start());
+    addEventListener("offline", () => this.#become("offline"));
+  }
+
+  start() {
+    if (this.ended) return;
+    this.#close();
+    this.noStream = false;
+    this.poll().then((ok) => { if (ok) this.#stream(); });
+  }
+
+  end() {
+    this.ended = true;
+    this.#close();
+  }
+
+  /** Ask once what is pending; whether that worked. */
+  async poll() {
+    const begun = performance.now();
+    try {
+      const { pending } = await get("/v1/pending");
+      const gone = this.requests.replace(pending);
+      this.#become(this.source ? "live" : "asking");
+      this.#howTheyEnded(gone);
+      this.lastPollMs = performance.now() - begun;
+      this.#again(Math.max(POLL_MS, this.lastPollMs * 5));
+      return true;
+    } catch (error) {
+      if (error instanceof Problem && error.status === 401) return false;
+      if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+      this.#become("offline");
+      this.#again(STREAM_RETRY_MS[Math.min(this.attempt++, STREAM_RETRY_MS.length - 1)]);
+      return false;
+    }
+  }
+
+  #again(ms) {
+    clearTimeout(this.timer);
+    if (this.ended || (this.source && this.state === "live")) return;
+    this.timer = setTimeout(() => this.poll().then((ok) => { if (ok && !this.source) this.#stream(); }), document.hidden ? Math.max(ms, HIDDEN_POLL_MS) : ms);
+  }
+
+  #become(state) {
+    if (state !== "offline") {
+      this.asOf = Date.now();
+      this.attempt = 0;
+    }
+    if (state === this.state) return;
+    this.state = state;
+    this.dispatchEvent(new Event("state"));
+  }
+
+  #stream() {
+    if (this.noStream || this.source || document.hidden) return;
+    const source = new EventSource("/v1/events");
+    this.source = source;
+    let snapshot = [];
+    const on = (type, handle) => source.addEventListener(type, (event) => {
+      if (this.source === source) handle(event.data ? JSON.parse(event.data) : {});
+      this.asOf = Date.now();
+    });
+    source.onopen = () => { this.isOpen = true; };
+    source.onerror = () => this.#streamFailed(source);
+    on("permission.asked", (row) => (snapshot && row.is_replay ? snapshot.push(row) : this.requests.add(row)));
+    on("snapshot.end", () => {
+      if (snapshot) this.#howTheyEnded(this.requests.replace(snapshot));
+      snapshot = null;
+      clearTimeout(this.timer);
+      this.#become("live");
+    });
+    on("resync", () => { snapshot = []; });
+    on("stream.overrun", () => this.start());
+    for (const type of SETTLING) on(type, (data) => this.requests.settle(data.request, data));
+    on("permission.decided", (data) => this.requests.line(data.request, { ...data, isByRule: true }));
+    on("permission.deadline_moved", (data) => this.requests.patch(keyOf(data), { deadline: data.deadline, tier: data.tier }));
+    for (const type of ["grant.created", "grant.revoked"]) on(type, (data) => this.dispatchEvent(new CustomEvent("grant", { detail: data })));
+  }
+
+  #streamFailed(source) {
+    if (this.source !== source) return;
+    const wasOpen = this.isOpen;
+    this.#close();
+    // A gateway that has no event stream refuses at once; then asking again and again must do.
+    if (!wasOpen && source.readyState === EventSource.CLOSED) this.noStream = true;
+    this.poll().then((ok) => { if (ok) this.#stream(); });
+  }
+
+  #close() {
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = null;
+    this.isOpen = false;
+  }
+
+  /** Browsers allow six connections to a host over HTTP/1.1: a tab that nobody looks at gives its own back. */
+  #visible() {
+    clearTimeout(this.hiding);
+    if (!document.hidden) {
+      if (!this.source) this.start();
+    } else {
+      this.hiding = setTimeout(() => {
+        this.#close();
+        this.#again(HIDDEN_POLL_MS);
+      }, HIDDEN_CLOSE_MS);
+    }
+  }
+
+  /** Without an event that says it, how a request ended is asked. */
+  async #howTheyEnded(gone) {
+    for (const row of gone.slice(0, LOOKED_UP_MAX)) {
+      try {
+        const result = await get(path("/v1/sessions/{}/asks/{}", row.session, row.request_id));
+        if (result.outcome) this.requests.settle(row, result);
+      } catch (error) {
+        if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+        this.requests.drop(keyOf(row));
+      }
+    }
+    for (const row of gone.slice(LOOKED_UP_MAX)) this.requests.drop(keyOf(row));
+  }
+}

@@ -1,0 +1,121 @@
+// The page from its first moment: who is there, which part is shown, is it current.
+
+import { NoConnection, call, get, onSignedOut } from "./api.js";
+import { at, everySecond } from "./clock.js";
+import { byId, h, link } from "./dom.js";
+import { Live } from "./live.js";
+import { listenToKeys, showHelp } from "./keys.js";
+import { Presence } from "./presence.js";
+import { Requests } from "./store.js";
+import * as account from "./pages/account.js";
+import * as grants from "./pages/grants.js";
+import * as inbox from "./pages/inbox.js";
+import * as session from "./pages/session.js";
+import * as sessions from "./pages/sessions.js";
+import * as signIn from "./pages/sign-in.js";
+
+const PLACES = [
+  { pattern: /^\/$/, page: inbox, nav: "/" },
+  { pattern: /^\/sessions$/, page: sessions, nav: "/sessions" },
+  { pattern: /^\/sessions\/(.+)$/, page: session, nav: "/sessions" },
+  { pattern: /^\/grants$/, page: grants, nav: "/grants" },
+  { pattern: /^\/account$/, page: account, nav: "/account" },
+];
+const RETRY_MS = 3000;
+
+const app = { me: null, requests: new Requests(), live: null, presence: null, shown: null, go };
+
+async function start() {
+  if (location.pathname === "/sign-in") return signIn.show(byId("main"), {});
+  try {
+    app.me = await get("/v1/me");
+  } catch (error) {
+    if (error.status === 401) return signIn.show(byId("main"), { next: location.pathname + location.hash });
+    if (error instanceof NoConnection) setTimeout(start, RETRY_MS);
+    const text = error instanceof NoConnection ? "No connection to the gateway; trying again …" : `The gateway says: ${error.message}.`;
+    return byId("main").replaceChildren(h("p", { class: "empty" }, text));
+  }
+  if (app.me.role === "agent") {
+    return byId("main").replaceChildren(h("p", { class: "empty" }, "This is an agent's token: it asks, and has no inbox. Sign in with a person's."), h("p", { class: "empty" }, h("button", { class: "button", onclick: signOut }, "Sign out")));
+  }
+  app.live = new Live(app.requests);
+  app.presence = new Presence();
+  onSignedOut(() => signedOut());
+  drawNav();
+  app.requests.addEventListener("change", drawNav);
+  app.live.addEventListener("state", drawConnection);
+  everySecond(drawConnection);
+  app.live.start();
+  if (app.me.role !== "auditor") app.presence.start();
+  listenToKeys({ deck: () => app.shown?.deck ?? null, go });
+  document.addEventListener("click", followLink);
+  addEventListener("popstate", () => show());
+  show();
+}
+
+/** Go to a place of this page without loading it anew. */
+function go(place) {
+  const before = location.pathname;
+  history.pushState(null, "", place);
+  if (location.pathname === before) dispatchEvent(new HashChangeEvent("hashchange"));
+  else show({ isNew: true });
+}
+
+function followLink(event) {
+  const found = event.target.closest?.("a[data-link]");
+  if (!found || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  go(found.getAttribute("href"));
+}
+
+function show({ isNew = false } = {}) {
+  const place = PLACES.find(({ pattern }) => pattern.test(location.pathname)) ?? PLACES[0];
+  if (!isNew && app.shown?.path === location.pathname) return;
+  const [, id] = place.pattern.exec(location.pathname) ?? [];
+  app.shown?.leave?.();
+  const main = byId("main");
+  main.replaceChildren();
+  scrollTo(0, 0);
+  app.shown = { path: location.pathname, nav: place.nav };
+  Object.assign(app.shown, place.page.show(main, app, id === undefined ? undefined : decodeURIComponent(id)));
+  drawNav();
+  if (isNew) main.focus({ preventScroll: true });
+}
+
+function drawNav() {
+  const count = app.requests.rows.size;
+  const places = [["/", "Inbox", count], ["/sessions", "Sessions"], ["/grants", "Grants"], ["/account", app.me.name]];
+  const state = JSON.stringify([places, app.shown?.nav]);
+  if (byId("nav").dataset.state === state) return;
+  byId("nav").dataset.state = state;
+  byId("nav").replaceChildren(
+    ...places.map(([place, name, number]) => link(place, { "aria-current": app.shown?.nav === place ? "page" : null, class: place === "/account" ? "account" : null }, name, number ? h("span", { class: "count", "aria-label": `${number} waiting` }, String(number)) : null)),
+    h("button", { type: "button", class: "keys-button", "aria-label": "Keys", title: "Keys (?)", onclick: showHelp }, "?"));
+  document.title = `${count ? `(${count}) ` : ""}${app.shown?.title ?? "Permissions"}`;
+}
+
+const CONNECTION = { connecting: "connecting …", live: "live", asking: "up to date", offline: "reconnecting …" };
+
+function drawConnection() {
+  const { state, asOf } = app.live;
+  const text = state === "offline" && asOf ? `Reconnecting … what you see is as of ${at(new Date(asOf).toISOString())}` : CONNECTION[state];
+  const box = byId("connection");
+  if (box.textContent !== text) box.textContent = text;
+  box.dataset.state = state;
+}
+
+function signedOut() {
+  app.live.end();
+  app.shown?.leave?.();
+  app.shown = null;
+  byId("nav").replaceChildren();
+  signIn.show(byId("main"), { next: location.pathname + location.hash, text: "You were signed out." });
+}
+
+export async function signOut() {
+  app.presence?.leave();
+  await call("POST", "/v1/sign-out").catch(() => {});
+  location.assign("/");
+}
+
+start();

@@ -1,0 +1,91 @@
+// The inbox: everything that waits, nearest deadline first, and what was settled a moment ago.
+
+import { Deck } from "../deck.js";
+import { ago, everySecond } from "../clock.js";
+import { h, sessionLink } from "../dom.js";
+import { inOneLine } from "../what.js";
+import { forgetUndelivered, undelivered } from "../answering.js";
+import { outcomeKind, outcomeText } from "../outcomes.js";
+import { reveal } from "../reveal.js";
+
+const LINES_SHOWN = 14;
+
+export function show(main, app) {
+  const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter by command, project, agent or session", class: "filter" });
+  const heading = h("h1", {}, "Waiting for you");
+  const count = h("p", { class: "summary" });
+  const feed = h("div", { class: "deck", "aria-label": "Requests that wait" });
+  const empty = h("div", { class: "empty-state", hidden: true });
+  const lines = h("ol", { class: "lines" });
+  main.append(h("div", { class: "inbox" },
+    h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, filter), empty, feed),
+    h("aside", { class: "just-now", "aria-label": "Settled just now" }, h("h2", {}, "Just now"), lines)));
+
+  let words = "";
+  const deck = new Deck(feed, {
+    requests: app.requests,
+    me: app.me,
+    wanted: (row) => !words || textOf(row).includes(words),
+    onchange: (waiting, shown) => {
+      const all = app.requests.rows.size;
+      count.textContent = waiting === all ? (all ? `${all}, nearest deadline first` : "") : `${waiting} of ${all}`;
+      empty.hidden = shown > 0;
+      if (!shown) drawEmpty(empty, words, app);
+    },
+  });
+  filter.addEventListener("input", () => { words = filter.value.trim().toLowerCase(); deck.draw(); });
+  const drawLines = () => lines.replaceChildren(...app.requests.lines.slice(0, LINES_SHOWN).map((one) => settledLine(one, app)), ...(app.requests.lines.length ? [] : [h("li", { class: "hint" }, "What is answered or decided by rule appears here.")]));
+  app.requests.addEventListener("change", drawLines);
+  app.live.addEventListener("state", deck.draw.bind(deck));
+  const stop = everySecond(() => { for (const time of lines.querySelectorAll("time")) time.textContent = ago(time.dateTime); });
+  drawLines();
+  tellUndelivered(app);
+  return {
+    deck,
+    title: "Permissions",
+    leave: () => {
+      stop();
+      app.requests.removeEventListener("change", drawLines);
+      deck.destroy();
+    },
+  };
+}
+
+function textOf(row) {
+  row.searched ??= [inOneLine(row), row.permission, row.project, row.agent, row.session, row.by, row.cwd].filter(Boolean).join("\n").toLowerCase();
+  return row.searched;
+}
+
+function drawEmpty(empty, words, app) {
+  if (words) return empty.replaceChildren(h("p", {}, "Nothing that waits has these words."));
+  if (app.live.state === "connecting") return empty.replaceChildren(h("p", {}, "Looking …"));
+  empty.replaceChildren(
+    h("p", { class: "big" }, "Nothing is waiting."),
+    h("p", {}, "As soon as an agent asks for something that needs you, it is here, on every device that has this page open."));
+}
+
+function settledLine({ row, result }, app) {
+  const decided = result.isByRule ? `${result.outcome === "denied" ? "denied" : "allowed"} by rule` : outcomeText(result, app.me.name).toLowerCase();
+  return h("li", { class: result.isByRule ? "by-rule" : outcomeKind(result.outcome) },
+    h("code", {}, ...reveal(inOneLine(row).slice(0, 90))),
+    h("span", { class: "how" }, decided),
+    h("span", { class: "place" }, sessionLink(row.session, result.version), " ", h("time", { datetime: result.at ?? new Date().toISOString() }, ago(result.at ?? new Date().toISOString()))));
+}
+
+/** Answers that a reload cut off: whether they arrived is told, and nothing is sent again unasked. */
+function tellUndelivered(app) {
+  const left = Object.entries(undelivered());
+  if (!left.length) return;
+  const tell = () => {
+    for (const [key, { reply }] of left) {
+      if (app.requests.rows.has(key) && !app.requests.local.get(key)) {
+        app.requests.setLocal(key, { phase: "waiting", note: `Your answer “${reply}” did not arrive before the page was loaded anew. Nothing was sent again.` });
+      }
+    }
+    forgetUndelivered();
+    app.live.removeEventListener("state", tell);
+  };
+  if (app.live.state === "connecting" || app.live.state === "offline") app.live.addEventListener("state", tell);
+  else tell();
+}
+

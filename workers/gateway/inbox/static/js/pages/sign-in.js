@@ -1,0 +1,44 @@
+// Signing in: by a one-time link, whose code is used up only by pressing the button, or with a token.
+
+import { button, h } from "../dom.js";
+import { call } from "../api.js";
+
+export function show(main, { next = "/", text = null }) {
+  document.title = "Sign in";
+  const code = new URLSearchParams(location.search).get("code");
+  const status = h("p", { class: "status bad", role: "alert" });
+  const signIn = async (body) => {
+    status.textContent = "";
+    try {
+      await call("POST", "/v1/sign-in", { body });
+      location.replace(next.startsWith("/") && !next.startsWith("//") && !next.startsWith("/sign-in") ? next : "/");
+    } catch (error) {
+      status.textContent = said(error, Boolean(body.code));
+    }
+  };
+  main.replaceChildren(h("section", { class: "sign-in" },
+    h("h1", {}, code ? "Sign in to the inbox" : "Sign in"),
+    text ? h("p", {}, text) : null,
+    code ? byLink(code, signIn) : byToken(signIn),
+    status));
+}
+
+function byLink(code, signIn) {
+  return h("div", {},
+    h("p", {}, "This link signs this browser in, once. Press the button on the device that you want to use."),
+    button("Sign in on this browser", () => signIn({ code }), { kind: "once", autofocus: true }));
+}
+
+function byToken(signIn) {
+  const field = h("input", { type: "password", id: "token", name: "token", autocomplete: "current-password", required: true, spellcheck: "false", placeholder: "plt_…" });
+  return h("form", { onsubmit: (event) => { event.preventDefault(); signIn({ token: field.value.trim() }); } },
+    h("label", { for: "token" }, "Your token"), field,
+    h("button", { class: "button once" }, "Sign in"),
+    h("p", { class: "hint" }, "An administrator makes one with ", h("code", {}, "permission-ledger token create NAME --role approver"), ". Whoever started the gateway finds a link that signs in once in its terminal."));
+}
+
+function said(error, byLink) {
+  if (error.status === 401 || error.status === 404) return byLink ? "This link was used already, or is too old. Ask for a new one, or sign in with a token." : "This token is not known, or was revoked.";
+  if (error.status === 429) return "Too many attempts; wait a little.";
+  return `That did not work: ${error.message}.`;
+}

@@ -1,0 +1,71 @@
+// Being there: a page that is visible and was used in the last minutes keeps saying so. An open page that nobody looks
+// at says nothing, so that requests get the long deadline and the people a notification.
+
+import { call, path } from "./api.js";
+import { clientId } from "./device.js";
+
+const RENEW_MS = 10_000;
+const USED_WITHIN_MS = 5 * 60_000;
+const HIDDEN_LEAVE_MS = 3000;
+const USES = ["pointerdown", "pointermove", "keydown", "wheel", "touchstart", "focus"];
+
+export class Presence {
+  constructor() {
+    this.places = new Set(["/v1/clients/{}"]);
+    this.present = new Set();
+    this.usedAt = performance.now();
+  }
+
+  start() {
+    for (const use of USES) addEventListener(use, () => this.#used(), { passive: true, capture: true });
+    document.addEventListener("visibilitychange", () => this.#visible());
+    addEventListener("pagehide", () => this.leave());
+    addEventListener("pageshow", (event) => { if (event.persisted) this.#renew(); });
+    setInterval(() => this.#renew(), RENEW_MS);
+    this.#renew();
+  }
+
+  /** Be there in a session too, as long as its page is open; returns what ends it. */
+  inSession(session) {
+    const place = `${path("/v1/sessions/{}", session)}/clients/{}`;
+    this.places.add(place);
+    this.#renew();
+    return () => {
+      this.places.delete(place);
+      this.#leave(place);
+    };
+  }
+
+  leave() {
+    for (const place of this.present) this.#leave(place);
+  }
+
+  get isThere() {
+    return !document.hidden && performance.now() - this.usedAt < USED_WITHIN_MS;
+  }
+
+  #used() {
+    const was = this.isThere;
+    this.usedAt = performance.now();
+    if (!was) this.#renew();
+  }
+
+  #visible() {
+    clearTimeout(this.hiding);
+    if (document.hidden) this.hiding = setTimeout(() => this.leave(), HIDDEN_LEAVE_MS);
+    else this.#used();
+  }
+
+  #renew() {
+    if (!this.isThere) return this.leave();
+    for (const place of this.places) {
+      this.present.add(place);
+      // A renewal that fails is made up for by the next one.
+      call("PUT", path(place, clientId()), { body: {} }).catch(() => {});
+    }
+  }
+
+  #leave(place) {
+    if (this.present.delete(place)) call("DELETE", path(place, clientId()), { keepalive: true }).catch(() => {});
+  }
+}

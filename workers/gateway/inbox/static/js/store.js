@@ -1,0 +1,94 @@
+// What is known of pending requests, wherever it came from. One line feed joins session and request to a key.
+
+const LINES_MAX = 60;
+
+export const keyOf = (row) => `${row.session}\n${row.request_id}`;
+
+export class Requests extends EventTarget {
+  constructor() {
+    super();
+    this.rows = new Map();
+    /** What became of answers of this page: by key, `{phase, …}`. */
+    this.local = new Map();
+    /** What was settled lately, newest first. */
+    this.lines = [];
+    this.asOf = null;
+    this.changed = false;
+  }
+
+  /** The whole truth as of now: what is not in it does not wait any more. Gives back the rows that have gone. */
+  replace(rows) {
+    const now = new Map(rows.map((row) => [keyOf(row), row]));
+    const gone = [...this.rows].filter(([key]) => !now.has(key)).map(([, row]) => row);
+    for (const row of gone) this.#leave(row);
+    this.rows = now;
+    this.#tell();
+    return gone;
+  }
+
+  add(row) {
+    this.rows.set(keyOf(row), row);
+    this.#tell();
+  }
+
+  patch(key, members) {
+    const row = this.rows.get(key);
+    if (row) this.add({ ...row, ...members });
+  }
+
+  /** A request has ended: `result` is what is known of how, if anything. */
+  settle(row, result) {
+    const key = keyOf(row);
+    const known = this.rows.get(key) ?? row;
+    this.rows.delete(key);
+    const mine = this.local.get(key);
+    // While an answer of this page is on its way, what comes back to it says how it went.
+    if ((mine || known !== row) && (mine?.phase !== "sending" || result?.isOwn)) {
+      this.local.set(key, { ...mine, phase: "settled", row: known, result: result ?? mine?.result ?? null, since: performance.now() });
+    }
+    this.line(known, result);
+    this.#tell();
+  }
+
+  /** Note something for the quiet line; what is known better replaces what was noted of the same request. */
+  line(row, result) {
+    if (!result) return;
+    const key = keyOf(row);
+    this.lines = [{ key, row, result }, ...this.lines.filter((one) => one.key !== key)].slice(0, LINES_MAX);
+    this.#tell();
+  }
+
+  setLocal(key, members) {
+    this.local.set(key, { ...this.local.get(key), ...members });
+    this.dispatchEvent(new CustomEvent("local", { detail: key }));
+  }
+
+  drop(key) {
+    this.local.delete(key);
+    this.#tell();
+  }
+
+  #leave(row) {
+    const key = keyOf(row);
+    const mine = this.local.get(key);
+    if (mine?.phase === "settled") return;
+    this.local.set(key, { ...mine, phase: mine?.phase ?? "gone", row, since: performance.now() });
+  }
+
+  /** Many changes at once make one redrawing. */
+  #tell() {
+    if (this.changed) return;
+    this.changed = true;
+    queueMicrotask(() => {
+      this.changed = false;
+      this.dispatchEvent(new Event("change"));
+    });
+  }
+}
+
+/** Nearest deadline first; what never expires comes last, in order of asking. */
+export function byDeadline(a, b) {
+  const [left, right] = [a.deadline ?? "~", b.deadline ?? "~"];
+  if (left !== right) return left < right ? -1 : 1;
+  return a.asked_at < b.asked_at ? -1 : a.asked_at > b.asked_at ? 1 : keyOf(a) < keyOf(b) ? -1 : 1;
+}

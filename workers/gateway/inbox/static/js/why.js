@@ -1,0 +1,58 @@
+// Why a person is asked, and what an answer would do: in words.
+
+import { h, sessionLink } from "./dom.js";
+import { reveal } from "./reveal.js";
+
+/** The reason in a sentence, and the rules with their files. */
+export function why(row) {
+  const evaluation = row.evaluation ?? {};
+  const rules = distinct([...(evaluation.rules ?? []), ...(evaluation.parts ?? []).filter((part) => part.verdict !== "allow").flatMap((part) => part.rules ?? [])]);
+  const reason = evaluation.reason ?? (rules.length ? null : "no rule says anything about it");
+  return h("div", { class: "why" },
+    h("span", { class: "key" }, "Why"),
+    h("span", {}, reason ? inWords(reason) : null, ...rules.slice(0, 3).map((rule, index) => [index || reason ? h("br") : null, ...ruleText(rule)]),
+      rules.length > 3 ? ` and ${rules.length - 3} more` : null));
+}
+
+export function ruleText(rule) {
+  const place = [rule.layer, rule.file ? `${rule.file}${rule.line ? `:${rule.line}` : ""}` : null].filter(Boolean).join(", ");
+  return ["rule ", h("code", {}, ...reveal(rule.text)), place ? h("small", {}, ` ${place}`) : null];
+}
+
+function distinct(rules) {
+  return [...new Map(rules.map((rule) => [JSON.stringify(rule), rule])).values()];
+}
+
+/** A sentence of the ledger: what stands in backticks is somebody's own text. */
+function inWords(text) {
+  const pieces = (text.charAt(0).toUpperCase() + text.slice(1)).split("`");
+  if (pieces.length % 2 === 0) return reveal(text);
+  return pieces.map((piece, index) => (index % 2 ? h("code", {}, ...reveal(piece)) : reveal(piece)));
+}
+
+/** Who asks, from the root of its tree of agents on, and where it would run. */
+export function where(row) {
+  const tree = [...(row.lineage ?? []), row.session];
+  return h("div", { class: "where" },
+    h("span", { class: "key" }, "Where"),
+    h("span", {},
+      row.cwd ? [h("code", {}, ...reveal(row.cwd)), " · "] : null,
+      row.project ? [h("span", { class: "project" }, row.project), " · "] : null,
+      h("span", { class: "tree", "aria-label": tree.length > 1 ? "sub-agent of" : null },
+        ...tree.flatMap((session, index) => [index ? h("span", { class: "below", "aria-label": "whose sub-agent is" }, " › ") : null, sessionLink(session)]))));
+}
+
+/** What `session` and `always` would let through from now on. */
+export function whatIsGranted(row) {
+  const patterns = [...new Set(row.always)];
+  const reach = row.always_scope === "project" ? `project ${row.project}` : "this session";
+  return { patterns, reach };
+}
+
+/** What else ends with a rejection without words. */
+export function rejectionTakesAlong(row, others) {
+  if (row.cascade_reject === "none") return 0;
+  const same = others.filter((one) => one.session === row.session && one.request_id !== row.request_id);
+  if (row.cascade_reject === "session") return same.length;
+  return same.filter((one) => one.tool && row.tool && one.tool.message_id === row.tool.message_id).length;
+}

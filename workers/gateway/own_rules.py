@@ -1,0 +1,42 @@
+"""The rules that a gateway was started with judge the sessions whose agents bring none, as their files are now."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from ledger import Session
+from ledger.policy import PolicySource
+from ledger.policy.dialects import compile_policy
+from ledger.policy.files import load_layer
+from ledger.policy_files import PolicyFiles, judge_by_files
+from workers.gateway.gateway import Gateway
+
+GATEWAYS_OWN: Final = "gateway"
+"""Where the rules of such a session come from, as its log says it."""
+
+
+def rule_file(dialect: str, file: Path) -> PolicyFiles:
+    """The rules of one file, read anew when it has changed."""
+    return PolicyFiles(partial(_load, dialect, file))
+
+
+def _load(dialect: str, file: Path) -> PolicySource:
+    source = PolicySource(dialect=dialect, layers=(load_layer(dialect, file, name=GATEWAYS_OWN),))
+    compile_policy(source)
+    return source
+
+
+def follow_own_rules(gateway: Gateway, session: Session) -> None:
+    """Judge what this handle asks by the gateway's files, if the session is judged by them.
+
+    A change is recorded in the session before anything is judged by it. While a file cannot be read nothing is judged:
+    the ask raises PolicyError, and what is pending waits on.
+    """
+    state = session.stream.state
+    if state.policy is None or state.policy_source != GATEWAYS_OWN:
+        return
+    files = gateway.settings.policies.get(state.policy.dialect)
+    if files is not None:
+        judge_by_files(gateway.ledger, session, files, policy_source=GATEWAYS_OWN)

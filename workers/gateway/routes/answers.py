@@ -1,0 +1,89 @@
+"""The page behind an answer link. Looking at it never answers: mail programs and chats fetch links by themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import MediaType, Request, Response, get, post
+from litestar.enums import RequestEncodingType
+from litestar.params import Body
+
+from ledger import Session
+from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError
+from ledger.events import Actor
+from ledger.results import result_of
+from workers.gateway.answers.links import AnswerLink, AnswerLinks
+from workers.gateway.answers.page import HEADERS, outcome_page, problem_page, question_page
+from workers.gateway.authenticating import require_own_pages
+from workers.gateway.gateway import Gateway
+from workers.gateway.parameters import Id, TheGateway
+from workers.gateway.problems import STATUS
+
+
+class Answer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """What the page's form sends."""
+
+    reply: str
+    message: str = ""
+
+
+AnswerForm = Annotated[Answer, Body(media_type=RequestEncodingType.URL_ENCODED)]
+
+
+@get("/answer/{link:str}", include_in_schema=False, operation_id="show_answer")
+async def show_answer(link: Id, gateway: TheGateway) -> Response[str]:
+    """What would run, with buttons; or how it ended."""
+    try:
+        return await _standing(gateway, await _read(gateway, link))
+    except LedgerError as error:
+        return _problem(error)
+
+
+@post("/answer/{link:str}", status_code=200, include_in_schema=False, operation_id="answer_by_link")
+async def answer_by_link(
+    link: Id, data: AnswerForm, request: Request[Any, Any, Any], gateway: TheGateway
+) -> Response[str]:
+    """Answer as the person whom the link was sent to, for the request as they were shown it."""
+    try:
+        require_own_pages(request, gateway)
+        found = await _read(gateway, link)
+        try:
+            await Session(gateway.ledger, found.session).reply(
+                found.request_id,
+                data.reply,
+                actor=Actor("person", found.name, "link"),
+                message=data.message.strip() or None if data.reply == "reject" else None,
+                digest=found.digest,
+            )
+        except (AlreadyAnsweredError, StaleReplyError) as error:
+            return await _standing(gateway, found, STATUS[error.code])
+        return await _standing(gateway, found)
+    except LedgerError as error:
+        return _problem(error)
+
+
+async def _read(gateway: Gateway, text: str) -> AnswerLink:
+    return AnswerLinks(await gateway.ledger.store.admin.secret()).read(text, gateway.now_ms)
+
+
+async def _standing(gateway: Gateway, link: AnswerLink, status: int = 200) -> Response[str]:
+    state = await Session(gateway.ledger, link.session).state()
+    result = result_of(state, link.request_id)
+    if result.request.digest != link.digest:
+        text = "the request is not the one that this link was made for; open the inbox"
+        return _html(problem_page("Something else was asked", text), STATUS["DIGEST_MISMATCH"])
+    if result.outcome is None:
+        return _html(question_page(state, result.request, link.name, gateway.now_ms), status)
+    return _html(outcome_page(result, link.name, gateway.now_ms), status)
+
+
+def _problem(error: LedgerError) -> Response[str]:
+    return _html(problem_page("This cannot be answered here", error.text), STATUS.get(error.code, 500))
+
+
+def _html(page: str, status: int) -> Response[str]:
+    return Response(page, status_code=status, media_type=MediaType.HTML, headers=HEADERS)
+
+
+HANDLERS: list[Any] = [show_answer, answer_by_link]
