@@ -21,7 +21,7 @@ from workers.bridges.opencode.actions import (
 )
 from workers.bridges.opencode.asking import Sessions, mark_of
 from workers.bridges.opencode.desk import Desk
-from workers.bridges.opencode.errands import Errands, Refusal
+from workers.bridges.opencode.errands import Errands, RefusalError
 from workers.bridges.opencode.server import LOST, OpenCode
 from workers.bridges.opencode.shapes import Asked, ShapeError, read_event, read_request
 from workers.bridges.options import Options
@@ -74,7 +74,9 @@ class Bridge:
                 except LOST as error:
                     lost_at = clock() if lost_at is None else lost_at
                     if tries == 1:
-                        self._tell(f"opencode at {self._opencode.url} does not answer; trying again: {error or 'silence'}")
+                        self._tell(
+                            f"opencode at {self._opencode.url} does not answer; trying again: {str(error) or 'silence'}"
+                        )
                     if isinstance(error, ConnectionRefusedError) and clock() > lost_at + GONE_SECONDS:
                         self._do(self._desk.died())
                 await asyncio.sleep(RECONNECT_SECONDS[min(tries, len(RECONNECT_SECONDS) - 1)])
@@ -88,7 +90,7 @@ class Bridge:
         try:
             found = read_event(event, directory)
         except ShapeError as error:
-            self._do(self._desk.misread(error))
+            self._do(self._desk.misread(error, directory))
             return
         if found is not None:
             self._do(self._desk.happened(found))
@@ -139,7 +141,7 @@ class Bridge:
             try:
                 found.append(read_request(one, directory))
             except ShapeError as error:
-                self._do(self._desk.misread(error))
+                self._do(self._desk.misread(error, directory))
         return found
 
     # --- what the desk wants done
@@ -167,7 +169,7 @@ class Bridge:
     async def _judge(self, asked: Asked) -> None:
         try:
             verdict = await self._errands.judge(asked)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             actions = self._desk.refused(asked.request_id, str(refusal), may_be_pending=refusal.may_be_pending)
         else:
             actions = self._desk.judged(asked.request_id, verdict)

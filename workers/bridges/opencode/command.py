@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from workers.bridges.errors import BridgeError
@@ -107,7 +108,7 @@ async def _ended(child: asyncio.subprocess.Process) -> int:
 def _url_in(program: Sequence[str]) -> str:
     """Where the program will listen, as its own words say."""
     words = [part for word in program for part in word.split("=", 1)]
-    said = {name: value for name, value in zip(words, words[1:], strict=False) if name in ("--port", "--hostname")}
+    said = {name: value for name, value in pairwise(words) if name in ("--port", "--hostname")}
     if program and not said.get("--port", "").isdecimal():
         raise BridgeError("say on which port opencode listens: `-- opencode serve --port 4096`, or --url")
     host = said.get("--hostname", "127.0.0.1")

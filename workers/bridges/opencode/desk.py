@@ -94,11 +94,11 @@ class Desk:
                 ids = [held.asked.request_id for held in self._open(session)]
                 return [*self.found_idle(ids), CloseSession(session)]
 
-    def misread(self, error: ShapeError) -> list[Action]:
+    def misread(self, error: ShapeError, directory: str | None) -> list[Action]:
         """A request that cannot be read cannot be judged: it is refused where it can be named."""
         if error.session is None or error.request_id is None or error.request_id in self._held:
             return [Tell(f"opencode said something that cannot be read: {error}")]
-        asked = Asked(error.request_id, error.session, "?", (), (), {})
+        asked = Asked(error.request_id, error.session, "?", (), (), {}, directory)
         held = self._remember(asked)
         return [
             Tell(f"refused `{error.request_id}`: {error}"),

@@ -25,7 +25,7 @@ SETTLED: Final = frozenset({404, 409, 410})
 FORBIDDEN: Final = frozenset({403, 423})
 
 
-class Refusal(Exception):  # noqa: N818 - an outcome of judging, not a fault
+class RefusalError(Exception):
     """Nobody could be asked, or the gateway would not have it. `may_be_pending`: it may have been written all the same."""
 
     def __init__(self, message: str, *, may_be_pending: bool) -> None:
@@ -36,7 +36,9 @@ class Refusal(Exception):  # noqa: N818 - an outcome of judging, not a fault
 class Errands:
     """All that one bridge does at the gateway."""
 
-    def __init__(self, client: GatewayClient, sessions: Sessions, url: str, on_unreachable: OnUnreachable, tell: Tell) -> None:
+    def __init__(
+        self, client: GatewayClient, sessions: Sessions, url: str, on_unreachable: OnUnreachable, tell: Tell
+    ) -> None:
         self._client = client
         self._sessions = sessions
         self._url = url
@@ -45,7 +47,7 @@ class Errands:
         self._written: dict[str, asyncio.Event] = {}
 
     async def judge(self, asked: Asked) -> Verdict:
-        """Ask, and wait as long as it takes. Raises Refusal."""
+        """Ask, and wait as long as it takes. Raises RefusalError."""
         written = self._written[asked.request_id] = asyncio.Event()
         try:
             while True:
@@ -53,12 +55,14 @@ class Errands:
                     return await self._judged(asked, written)
                 except (UnreachableError, *LOST) as error:
                     if self._on_unreachable == "deny":
-                        raise Refusal(f"denied, because nobody could be asked: {error}", may_be_pending=True) from error
+                        raise RefusalError(
+                            f"denied, because nobody could be asked: {error}", may_be_pending=True
+                        ) from error
                     # It stands in OpenCode's own prompt all the while.
                     self._tell(f"`{asked.request_id}` is left to opencode's own prompt: {error}")
                     await asyncio.sleep(RETRY_SECONDS)
                 except BridgeError as error:
-                    raise Refusal(f"the permission ledger refuses: {error.text}", may_be_pending=False) from error
+                    raise RefusalError(f"the permission ledger refuses: {error.text}", may_be_pending=False) from error
         finally:
             written.set()
 

@@ -27,7 +27,9 @@ class Relay:
         try:
             self._server = await asyncio.start_server(self._connected, host, port)
         except OSError as error:
-            raise BridgeError(f"`{host}:{port}` cannot be listened on: {(error.strerror or str(error)).lower()}") from error
+            raise BridgeError(
+                f"`{host}:{port}` cannot be listened on: {(error.strerror or str(error)).lower()}"
+            ) from error
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -52,7 +52,7 @@ class OpenCode:
 
     # --- what it tells
 
-    async def events(self, directory: str | None) -> AsyncIterator[tuple[Mapping[str, Any], str | None]]:
+    async def events(self, directory: str | None) -> AsyncGenerator[tuple[Mapping[str, Any], str | None]]:
         """Events as they come, each with its directory; of all directories when none is named.
 
         Ends when the connection does; the first event is `server.connected`. Raises what LOST names, BridgeError.
@@ -75,7 +75,9 @@ class OpenCode:
 
     async def _require_welcome(self, connection: Connection, head: Head) -> None:
         if head.status == _UNAUTHORIZED:
-            raise BridgeError(f"opencode at `{self.url}` wants a password: set OPENCODE_SERVER_PASSWORD as for the server")
+            raise BridgeError(
+                f"opencode at `{self.url}` wants a password: set OPENCODE_SERVER_PASSWORD as for the server"
+            )
         if head.status != _OK:
             await connection.body(head)
             raise ConnectionError(f"opencode at `{self.url}` answered with status {head.status}")

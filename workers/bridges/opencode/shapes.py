@@ -91,7 +91,8 @@ def read_event(event: Mapping[str, Any], directory: str | None) -> Event | None:
             return SessionDeleted(
                 _id(info if isinstance(info, Mapping) and "id" in info else fields, "id", "sessionID")
             )
-    return None
+        case _:
+            return None
 
 
 def read_request(value: object, directory: str | None) -> Asked:

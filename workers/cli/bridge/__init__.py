@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from workers.cli.lazy import LazyGroup, Listed
 
-COMMANDS: dict[str, Listed] = {}
+SERVERS = "Beside an agent's server"
+
+COMMANDS: dict[str, Listed] = {
+    "opencode": Listed(
+        "workers.cli.bridge.opencode:opencode", "Answer the permissions of an OpenCode server.", SERVERS
+    ),
+}
 
 bridge = LazyGroup(
     COMMANDS,
