@@ -36,6 +36,7 @@ ALLOW_ALL: Final[dict[str, Any]] = {
 LINES: Final[dict[str, Callable[[int], str]]] = {
     "quotes": lambda size: "ls " + "\"'" * (32_000 // 8 * size),
     "segments": lambda size: ";".join(["ls"] * (10_000 // 8 * size)),
+    "different commands": lambda size: "; ".join(f"ls {number}" for number in range(7_000 // 8 * size)),
 }
 LONGEST_MS_MAX: Final = 250
 SIZES: Final = (4, 8)
@@ -77,11 +78,12 @@ def faithful(rules: tuple[Rule, ...]) -> Policy:
 
 
 def seconds_each(work: Callable[[Any], object], items: Iterable[Any], times: int = 1) -> float:
+    """Seconds of the processor's time: judging waits for nothing, and the machine may be shared."""
     listed = list(items) * times
-    began = time.perf_counter()
+    began = time.process_time()
     for item in listed:
         work(item)
-    return (time.perf_counter() - began) / len(listed)
+    return (time.process_time() - began) / len(listed)
 
 
 class PolicySpeed:

@@ -540,7 +540,16 @@ class Session(ToolCalls):
         await self._stream.submit(command)
 
     async def note_notification(
-        self, request_id: str, service: str, result: Any, *, text: str | None = None, target: str | None = None
+        self,
+        request_id: str,
+        service: str,
+        result: Any,
+        *,
+        person: str | None = None,
+        step: int | None = None,
+        message_id: str | None = None,
+        text: str | None = None,
+        target: str | None = None,
     ) -> None:
         """Record that a person was notified, could not be, or that a notification was withdrawn."""
         command = NoteNotification(
@@ -548,6 +557,9 @@ class Session(ToolCalls):
             request_id=request_id,
             service=check_name(service, "notification service"),
             result=result,
+            person=None if person is None else check_name(person, "person"),
+            step=step,
+            message_id=None if message_id is None else check_id(message_id, "message id"),
             text=check_message(text),
             target=check_message(target, "target"),
         )

@@ -171,15 +171,14 @@ def _connector(options: Mapping[str, Any]) -> Callable[[], AbstractConnection]:
 def _split_addresses(url: str, default_port: int) -> tuple[str, list[Address]]:
     """A URL of several servers as that of the first, and the addresses of all."""
     scheme, _, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    if not slash:
-        authority, mark, query = rest.partition("?")
-        slash, path = mark, query
+    # A path begins at the first slash, unless a query came before: its values may hold slashes, too.
+    begins = min(f"{rest}/?".index(sign) for sign in "/?")
+    authority, tail = rest[:begins], rest[begins:]
     credentials, at, hosts = authority.rpartition("@")
     addresses = [_address(one, default_port) for one in hosts.split(",")]
     host, port = addresses[0]
     first = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return f"{scheme.partition('+')[0]}://{credentials}{at}{first}{slash}{path}", addresses
+    return f"{scheme.partition('+')[0]}://{credentials}{at}{first}{tail}", addresses
 
 
 def _address(text: str, default_port: int) -> Address:

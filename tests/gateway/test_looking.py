@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger import Ledger
-from tests.gateway.callers import Caller, Served
+from tests.gateway.callers import Caller, Served, served
+from tests.support.servers import RealServer
 from workers.projector import CatchingUp
 
 
@@ -46,6 +48,18 @@ async def test_what_is_pending_is_found_by_session_tree_project_and_agent(
     answer = (await root.get(f"/v1/pending{query}")).json()
     assert [one["request_id"] for one in answer["pending"]] == found
     assert [one["lineage"] for one in answer["pending"] if one["session"] == "child"] in ([], [["root"]])
+
+
+async def test_a_gateway_that_was_just_started_knows_the_whole_lineage(
+    root: Caller, server: RealServer, clock: Any, sockets: Path
+) -> None:
+    for session, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
+        await root.put(f"/v1/sessions/{session}", {} if parent is None else {"parent": parent})
+    await root.ask("grandchild")
+    async with Ledger.connect(server.url, clock=clock) as ledger, served(ledger, sockets / "new.sock") as gateway:
+        caller = await gateway.caller("auditor")
+        [row] = (await caller.get("/v1/pending?tree=root")).json()["pending"]
+        assert row["lineage"] == ["root", "child"]
 
 
 async def test_the_nearest_deadline_comes_first(root: Caller) -> None:

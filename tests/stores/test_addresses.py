@@ -9,7 +9,7 @@ import pytest
 from ledger.errors import InputError
 from ledger.stores.durability import Durability, durability_in
 from ledger.stores.memory import MemoryStore
-from ledger.stores.opening import default_home, embedded_folder, open_store, redact
+from ledger.stores.opening import _split_addresses, default_home, embedded_folder, open_store, redact
 from ledger.stores.redis import RedisStore
 
 
@@ -34,6 +34,24 @@ from ledger.stores.redis import RedisStore
 )
 def test_urls_of_servers_open_a_store_without_connecting(url: str) -> None:
     assert isinstance(open_store(url), RedisStore)
+
+
+@pytest.mark.parametrize(
+    ("url", "plain", "addresses"),
+    [
+        (
+            "rediss+cluster://a:1,b?ssl_ca_certs=/etc/ca.pem",
+            "rediss://a:1?ssl_ca_certs=/etc/ca.pem",
+            [("a", 1), ("b", 6379)],
+        ),
+        ("redis+cluster://me:x%2Fy@[::1]:2,a", "redis://me:x%2Fy@[::1]:2", [("::1", 2), ("a", 6379)]),
+        ("redis+sentinel://a,b/ledger/2?x=/y", "redis://a:6379/ledger/2?x=/y", [("a", 6379), ("b", 6379)]),
+    ],
+)
+def test_a_url_of_several_servers_keeps_all_that_stands_behind_them(
+    url: str, plain: str, addresses: list[tuple[str, int]]
+) -> None:
+    assert _split_addresses(url, 6379) == (plain, addresses)
 
 
 def test_a_memory_without_a_name_is_new_each_time_and_one_with_a_name_is_shared() -> None:

@@ -31,7 +31,7 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
     for state in states:
         if not principal.reaches(state.session_id, state.project) or not _wanted(state, wanted):
             continue
-        above = lineage(gateway, state)
+        above = await lineage(gateway, state)
         if wanted.tree is not None and wanted.tree not in (*above, state.session_id):
             continue
         for one in pending_of(state):
@@ -48,10 +48,11 @@ def _wanted(state: SessionState, wanted: PendingFilter) -> bool:
     return wanted.session in (None, state.session_id) and wanted.project in (None, state.project)
 
 
-def lineage(gateway: Gateway, state: SessionState) -> list[str]:
-    """The sessions above this one, the root first, as far as this process knows them."""
+async def lineage(gateway: Gateway, state: SessionState) -> list[str]:
+    """The sessions above this one, the root first. A session's parent never changes, so each is read once."""
     above: list[str] = []
     while state.parent is not None and state.parent not in above and len(above) < DEPTH_MAX:
         above.append(state.parent)
-        state = gateway.ledger.streams.session(state.parent).state
+        stream = gateway.ledger.streams.session(state.parent)
+        state = stream.state if stream.folded else await stream.refresh()
     return above[::-1]

@@ -78,8 +78,14 @@ class BashRules:
         ]
         self.whole = [rule for rule in rules if rule.tool == BASH and rule.specifier is None]
 
-    def restricting(self, rules: Iterable[ToolRule], stage: Stage) -> tuple[RuleRef, ...]:
-        seen = list(wide_texts(stage))
+    def restricting(self, stage: Stage) -> tuple[tuple[RuleRef, ...], tuple[RuleRef, ...]]:
+        """The deny rules, and the ask rules, that a stage meets."""
+        if not self.deny and not self.ask:
+            return (), ()
+        seen = tuple(dict.fromkeys(wide_texts(stage)))
+        return self._matching(self.deny, seen), self._matching(self.ask, seen)
+
+    def _matching(self, rules: Iterable[ToolRule], seen: tuple[str, ...]) -> tuple[RuleRef, ...]:
         return tuple(rule.ref for rule in rules if any(matches(rule.specifier or "*", text) for text in seen))
 
     def allowing(self, texts: Sequence[str]) -> Why | None:
@@ -120,8 +126,7 @@ class BashRules:
 
         Files of the access `skip` are not looked at.
         """
-        denied = self.restricting(self.deny, stage)
-        asked = self.restricting(self.ask, stage)
+        denied, asked = self.restricting(stage)
         if denied and not self._asked_exactly(stage):
             return Why(Verdict.DENY, "rule", denied)
         found = self.files(stage, skip=skip)
@@ -137,7 +142,7 @@ class BashRules:
         """Rules, then what only looks, then what `acceptEdits` lets pass; else ask."""
         if not stage.words and not stage.redirected_first:
             return _ALLOW
-        allowed = self.allowing(tuple(narrow_texts(stage)))
+        allowed = self.allowing(tuple(dict.fromkeys(narrow_texts(stage))))
         if allowed is not None:
             return allowed
         if self.runs_free(stage):
@@ -333,8 +338,7 @@ def _opaque(rules: BashRules, line: Line) -> Judged:
     stages = line.stages if "sub-shell" not in line.opaque else line.stages[:0]
     judged = []
     for stage in stages:
-        denied = rules.restricting(rules.deny, stage)
-        asked = rules.restricting(rules.ask, stage)
+        denied, asked = rules.restricting(stage)
         if denied or asked:
             judged.append(
                 (replace(stage, shown=""), Why(Verdict.DENY if denied else Verdict.ASK, "rule", denied or asked))

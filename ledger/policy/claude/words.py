@@ -13,6 +13,9 @@ from ledger.policy.toolrules.commands import glob, tail_glob
 from ledger.policy.wildcard import Matcher
 
 _PATTERNS_MAX: Final = 4_096
+_TEXTS_MAX: Final = 64
+"""Few: every rule looks at the same text, and then at the next one."""
+
 _PREFIX: Final = ":*"
 
 SAFE_VARIABLES: Final = frozenset({
@@ -61,7 +64,12 @@ def matches(specifier: str, text: str) -> bool:
     if is_exact(specifier):
         return specifier.strip() == text
     match, prefix = _compiled(specifier)
-    return match(" ".join(text.split()) if prefix else text)
+    return match(_collapsed(text) if prefix else text)
+
+
+@lru_cache(maxsize=_TEXTS_MAX)
+def _collapsed(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _named(word: Word) -> str:

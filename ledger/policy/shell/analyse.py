@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.policy.shell.budget import Budget
+from ledger.policy.shell.budget import COMMANDS_MAX, Budget
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis
 from ledger.policy.shell.parse import Found, parse
@@ -19,7 +19,12 @@ def analyse(source: str) -> Analysis:
     line = lex(source)
     budget = Budget()
     if line.plain or line.redirects_only:
-        found = [Found(command) for command in line.commands]
+        kept = line.commands
+        if len(kept) > COMMANDS_MAX and len({command.text for command in kept}) > COMMANDS_MAX:
+            # Equal ones are judged once, so a line of twenty thousand of them is no trouble.
+            kept = kept[:COMMANDS_MAX]
+            budget.spend_commands()
+        found = [Found(command) for command in kept]
     elif too_long(source):
         return line
     else:

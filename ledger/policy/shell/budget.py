@@ -80,6 +80,10 @@ class Budget:
 
     def take_command(self) -> bool:
         self.commands -= 1
-        if self.commands < 0 and self.spent is None:
-            self.spent = f"the line would run more than {COMMANDS_MAX:,} commands"
+        if self.commands < 0:
+            self.spend_commands()
         return self.spent is None
+
+    def spend_commands(self) -> None:
+        if self.spent is None:
+            self.spent = f"the line would run more than {COMMANDS_MAX:,} commands"

@@ -8,6 +8,7 @@ to `/dev/null`. The lexer never guesses: a character that it has no meaning for 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from ledger.policy.shell.model import Analysis, Command, Redirect, Word
@@ -50,6 +51,7 @@ class NotPlain(Exception):  # noqa: N818 - it never leaves this module: a way ou
     """Carries the reason."""
 
 
+@lru_cache(maxsize=2)  # the dialect and the hardened profile read the same line one after the other
 def lex(source: str) -> Analysis:
     """Read a line of the plain subset. Linear in the length of `source`; never raises.
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.budget import COMMANDS_MAX
 from ledger.policy.shell.model import Command, Wrapper
 from ledger.policy.shell.parse import source_commands
 from ledger.policy.shell.unwrap import UNWRAP_DEPTH_MAX, peel
@@ -130,3 +131,14 @@ def test_a_long_quoted_here_document_does_not_stop_the_search() -> None:
 
 def test_a_command_without_words_has_no_name() -> None:
     assert Command("", ()).name is None
+
+
+def test_a_plain_line_of_too_many_different_commands_is_asked_and_the_first_of_them_are_seen() -> None:
+    line = analyse("; ".join(f"ls a{number}" for number in range(COMMANDS_MAX + 1)))
+    assert (line.plain, line.reason) == (False, "the line would run more than 2,000 commands")
+    assert len(line.commands) == COMMANDS_MAX
+    assert analyse("; ".join(f"ls a{number}" for number in range(COMMANDS_MAX))).plain
+
+
+def test_equal_commands_are_no_more_than_one() -> None:
+    assert analyse("; ".join(["ls"] * (COMMANDS_MAX + 1))).plain

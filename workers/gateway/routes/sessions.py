@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any
 
 from litestar import Response, get, post, put
@@ -73,13 +74,22 @@ async def close_session(session: Id, data: JSONBody[ReasonBody], gateway: TheGat
 
 
 @get("/v1/sessions/{session:str}/state", operation_id="read_state")
-async def read_state(session: Id, gateway: TheGateway, principal: ThePrincipal, at: OptionalText = None) -> Row:
+async def read_state(
+    session: Id,
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    at: OptionalText = None,
+    brief: Annotated[bool, QueryParameter(required=False, description="Only count what was settled")] = False,
+) -> Row:
     """What was pending, approved, connected and settled: now, as of a version, or at an RFC 3339 time."""
     await gateway.session(session, principal)
     moment = await gateway.ledger.state_at(session, _version_or_time(at))
     as_of_ms = gateway.now_ms if at is None else moment.ms if at.isdecimal() else parse_time(at)
     standing = approved_at(moment.state, await project_grants(gateway.ledger, moment.state), as_of_ms)
-    return moment_json(moment, standing)
+    row = moment_json(moment, standing)
+    if brief:
+        row["state"]["settled"] = Counter(one["outcome"] for one in row["state"]["settled"])
+    return row
 
 
 @get("/v1/sessions/{session:str}/timeline", operation_id="read_timeline")

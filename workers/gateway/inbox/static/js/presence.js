@@ -56,12 +56,24 @@ export class Presence {
     else this.#used();
   }
 
-  #renew() {
+  /** One after the other: two that race would both connect. */
+  async #renew() {
     if (!this.isThere) return this.leave();
+    if (this.renewing) {
+      this.again = true;
+      return;
+    }
+    this.renewing = true;
     for (const place of this.places) {
+      if (!this.isThere) break;
       this.present.add(place);
       // A renewal that fails is made up for by the next one.
-      call("PUT", path(place, clientId()), { body: {} }).catch(() => {});
+      await call("PUT", path(place, clientId()), { body: {} }).catch(() => {});
+    }
+    this.renewing = false;
+    if (this.again) {
+      this.again = false;
+      this.#renew();
     }
   }
 

@@ -1,1 +1,58 @@
-import { h } from "../dom.js"; export function show(main) { main.append(h("p", {class: "empty"}, "…")); return {}; }
+// Who this is; for administrators, everybody's tokens.
+
+import { call, get, path } from "../api.js";
+import { at } from "../clock.js";
+import { announce, button, h } from "../dom.js";
+import { signOut } from "../main.js";
+
+const ROLES = { approver: "answers, grants and revokes", auditor: "sees everything, changes nothing", agent: "asks", admin: "everything" };
+
+export function show(main, app) {
+  const { me } = app;
+  const reach = [me.projects.length ? `projects ${me.projects.join(", ")}` : null, me.sessions.length ? `sessions ${me.sessions.join(", ")}` : null].filter(Boolean).join("; ");
+  main.append(h("h1", {}, me.name), h("p", { class: "hint lead" }, `Role ${me.role}: ${ROLES[me.role]}. Reaches ${reach || "all projects"}.`),
+    h("p", {}, button("Sign out", signOut)));
+  if (me.role === "admin") tokens(main);
+  return { title: me.name };
+}
+
+function tokens(main) {
+  const status = h("p", { class: "status bad", role: "alert" });
+  const made = h("div", {});
+  const list = h("ul", { class: "grants" });
+  const name = h("input", { name: "name", required: true, maxlength: "100", autocomplete: "off" });
+  const role = h("select", { name: "role" }, ...Object.entries(ROLES).map(([one, what]) => h("option", { value: one, title: what }, one)));
+  const projects = h("input", { name: "projects", autocomplete: "off", placeholder: "all" });
+  const expires = h("input", { name: "expires", autocomplete: "off", placeholder: "never, or 30d" });
+  const label = (text, control) => h("label", {}, h("span", {}, text), control);
+  const form = h("form", { class: "find" }, label("Name", name), label("Role", role), label("Projects", projects), label("Ends after", expires), h("button", { class: "button small" }, "Make a token"));
+  main.append(h("h2", { class: "spaced" }, "Tokens"), form, status, made, list);
+
+  const attempt = async (work) => {
+    status.textContent = "";
+    try {
+      await work();
+    } catch (error) {
+      status.textContent = `That did not work: ${error.message}.`;
+    }
+  };
+  const load = () => attempt(async () => {
+    const { tokens: all } = await get("/v1/tokens");
+    list.replaceChildren(...all.filter((one) => one.in_force).map((one) => h("li", { class: "grant" },
+      h("div", { class: "grant-what" }, h("strong", {}, one.name), h("span", { class: "permission" }, one.role), one.use === "bearer" ? null : h("small", {}, one.use === "browser" ? "a browser" : "a sign-in link")),
+      h("div", { class: "hint grant-who" }, `${one.projects.length ? one.projects.join(", ") : "all projects"} · made ${at(one.at)} by ${one.by} · ${one.expires_at ? `until ${at(one.expires_at)}` : "without an end"}`),
+      h("div", { class: "grant-end" }, button("Revoke", () => attempt(async () => { await call("DELETE", path("/v1/tokens/{}", one.token_id)); announce(`Revoked the token of ${one.name}`); await load(); }), { kind: "small", "aria-label": `Revoke the token of ${one.name}, made ${at(one.at)}` })))));
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    attempt(async () => {
+      const body = { name: name.value.trim(), role: role.value, projects: projects.value.split(/[\s,]+/).filter(Boolean) };
+      if (expires.value.trim()) body.expires = expires.value.trim();
+      const { token } = await call("POST", "/v1/tokens", { body, key: crypto.randomUUID?.() ?? String(Math.random()) });
+      made.replaceChildren(h("p", { class: "status warn" }, `The token of ${body.name}; it is shown this once: `, h("code", {}, token)));
+      form.reset();
+      await load();
+    });
+  });
+  load();
+}

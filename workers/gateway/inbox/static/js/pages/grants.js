@@ -1,1 +1,69 @@
-import { h } from "../dom.js"; export function show(main) { main.append(h("p", {class: "empty"}, "…")); return {}; }
+// What is let through without asking: who said so, why, since when, until when; and its end.
+
+import { call, get, NoConnection, path, Problem } from "../api.js";
+import { ago, at } from "../clock.js";
+import { announce, button, h, sessionLink } from "../dom.js";
+import { reveal } from "../reveal.js";
+
+const LOOK_AGAIN_MS = 5000;
+
+export function show(main, app) {
+  const filter = h("input", { type: "search", class: "filter", placeholder: "Filter", "aria-label": "Filter by permission, pattern, project, session or person" });
+  const list = h("ul", { class: "grants" });
+  const status = h("p", { class: "hint", role: "status" }, "Looking …");
+  main.append(h("div", { class: "section-head" }, h("h1", {}, "Grants"), h("p", { class: "summary" }, "What is let through without asking. A configured deny is always above them."), filter), status, list);
+  const mayRevoke = ["approver", "admin"].includes(app.me.role);
+  const controller = new AbortController();
+  let grants = [];
+  let open = null;
+
+  const draw = () => {
+    const words = filter.value.trim().toLowerCase();
+    const wanted = grants.filter((one) => [one.permission, one.pattern, one.project, one.session, one.by, one.reason].join("\n").toLowerCase().includes(words));
+    status.textContent = wanted.length ? "" : grants.length ? "No grant has these words." : "There are no grants: everything that a rule does not decide is asked.";
+    list.replaceChildren(...wanted.map((one) => grantRow(one, { mayRevoke, isOpen: open === one.grant_id, ask, keep, revoke })));
+  };
+  const ask = (one) => { open = one.grant_id; draw(); list.querySelector("[data-confirm]")?.focus(); };
+  const keep = () => { open = null; draw(); };
+  const revoke = async (one, reason) => {
+    try {
+      await call("DELETE", path("/v1/grants/{}", one.grant_id), { query: { reason } });
+      announce(`Revoked: ${one.permission} ${one.pattern}`);
+      open = null;
+      await load();
+    } catch (error) {
+      status.textContent = `Not revoked: ${error.message}.`;
+    }
+  };
+  async function load() {
+    try {
+      ({ grants } = await get("/v1/grants", {}, controller.signal));
+      grants.sort((a, b) => (a.at < b.at ? 1 : -1));
+      if (!open) draw();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+      status.textContent = `The grants could not be looked up: ${error.message}.`;
+    }
+  }
+
+  filter.addEventListener("input", draw);
+  app.live.addEventListener("grant", load, { signal: controller.signal });
+  const timer = setInterval(() => { if (!document.hidden) load(); }, LOOK_AGAIN_MS);
+  load();
+  return { title: "Grants", leave: () => { controller.abort(); clearInterval(timer); } };
+}
+
+function grantRow(one, { mayRevoke, isOpen, ask, keep, revoke }) {
+  const reach = one.scope === "project" ? h("span", {}, "project ", h("strong", {}, one.project)) : h("span", {}, "session ", sessionLink(one.session));
+  const reason = h("input", { "aria-label": "Why it is revoked (optional)", placeholder: "Why? (optional)", maxlength: "500" });
+  return h("li", { class: "grant" },
+    h("div", { class: "grant-what" }, h("span", { class: "permission" }, one.permission), h("code", {}, ...reveal(one.pattern))),
+    h("div", { class: "hint grant-who" }, "in ", reach, ` · by ${one.by}, `, h("time", { datetime: one.at, title: one.at }, ago(one.at)),
+      one.expires_at ? ` · until ${at(one.expires_at)}` : " · without an end",
+      one.request_id && one.session ? [" · from request ", h("code", {}, one.request_id)] : null,
+      one.reason ? h("span", {}, " · ", ...reveal(one.reason)) : null),
+    !mayRevoke ? null : isOpen
+      ? h("div", { class: "grant-end" }, reason, button("Revoke", () => revoke(one, reason.value.trim()), { kind: "reject small", data: { confirm: "true" } }), button("Keep", keep, { kind: "quiet small" }))
+      : h("div", { class: "grant-end" }, button("Revoke…", () => ask(one), { kind: "small", "aria-label": `Revoke ${one.permission} ${one.pattern}` })));
+}

@@ -1,1 +1,210 @@
-import { h } from "../dom.js"; export function show(main) { main.append(h("p", {class: "empty"}, "…")); return {}; }
+// One session: what waits in it now, all that happened, and its state at any moment.
+
+import { Deck } from "../deck.js";
+import { Chunks, CHUNK } from "../chunks.js";
+import { NoConnection, Problem, get, path } from "../api.js";
+import { WindowedList } from "../list.js";
+import { Slider } from "../slider.js";
+import { ago, at } from "../clock.js";
+import { h, sessionLink } from "../dom.js";
+import { eventDetail, kindOf, sentence, shortWhy, whoText } from "../events.js";
+import { intervals, laneDrawing } from "../lanes.js";
+import { moment } from "../moment.js";
+import { reveal } from "../reveal.js";
+
+const ROW_PX = 58;
+const LOOK_MS = 3000;
+const SETTLE_MS = 120;
+
+export function show(main, app, id) {
+  const page = new SessionPage(main, app, id);
+  page.start();
+  return { deck: page.deck, title: id, leave: () => page.leave() };
+}
+
+class SessionPage {
+  constructor(main, app, id) {
+    Object.assign(this, { main, app, id, version: versionOf(location.hash), lanes: new Map() });
+    this.chunks = new Chunks(id);
+    this.controller = new AbortController();
+  }
+
+  start() {
+    this.head = h("div", { class: "session-head" }, h("h1", {}, this.id));
+    const feed = h("div", { class: "deck", "aria-label": "Requests that wait in this session" });
+    this.waiting = h("section", { class: "waiting-now", hidden: true }, h("h2", {}, "Waiting now"), feed);
+    this.slider = new Slider({ onmove: (version) => this.goTo(version) });
+    this.events = h("div", { class: "events", role: "list", "aria-label": "Events" });
+    this.state = h("div", { class: "moment", "aria-live": "off" });
+    this.detail = h("section", { class: "event-detail", hidden: true, "aria-label": "The chosen event" });
+    this.main.append(this.head, this.waiting, this.slider.element, h("div", { class: "session" }, h("section", { class: "timeline" }, h("h2", {}, "What happened"), this.events), h("aside", { class: "at-moment" }, this.detail, this.state)));
+    this.deck = new Deck(feed, { requests: this.app.requests, me: this.app.me, wanted: (row) => row.session === this.id, onchange: (_, shown) => { this.waiting.hidden = shown === 0; } });
+    this.list = new WindowedList(this.events, { estimate: ROW_PX, fixed: true, render: (key) => this.#row(Number(key)), onshow: (from, to) => this.chunks.want(from + 1, to) });
+    this.#listen();
+    this.look();
+    this.verify();
+    this.stopBeing = this.app.me.role === "auditor" ? null : this.app.presence.inSession(this.id);
+  }
+
+  leave() {
+    this.controller.abort();
+    clearInterval(this.timer);
+    clearTimeout(this.settling);
+    this.stopBeing?.();
+    this.deck.destroy();
+    this.list.destroy();
+  }
+
+  #listen() {
+    const { signal } = this.controller;
+    this.chunks.addEventListener("loaded", ({ detail }) => this.#loaded(detail), { signal });
+    this.app.requests.addEventListener("change", () => this.#lookSoon(), { signal });
+    addEventListener("hashchange", () => this.#moved(versionOf(location.hash)), { signal });
+    addEventListener("popstate", () => this.#moved(versionOf(location.hash)), { signal });
+    addEventListener("resize", () => this.slider.draw(this.chunks.entries()), { signal });
+    this.timer = setInterval(() => { if (!document.hidden) this.look(); }, LOOK_MS);
+  }
+
+  #lookSoon() {
+    clearTimeout(this.looking);
+    this.looking = setTimeout(() => this.look(), SETTLE_MS);
+  }
+
+  /** Whether the session went on, and how it stands. */
+  async look() {
+    try {
+      const summary = await get(path("/v1/sessions/{}", this.id), {}, this.controller.signal);
+      const isFirst = !this.summary;
+      const grew = summary.version !== this.summary?.version;
+      this.summary = summary;
+      this.#drawHead();
+      if (grew) this.#grow(isFirst);
+    } catch (error) {
+      this.#said(error);
+    }
+  }
+
+  #said(error) {
+    if (this.controller.signal.aborted) return;
+    if (error instanceof Problem && error.status === 404) {
+      clearInterval(this.timer);
+      this.main.replaceChildren(h("p", { class: "empty" }, `There is no session ${this.id} that you may see.`));
+    } else if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+  }
+
+  #grow(isFirst) {
+    const { version } = this.summary;
+    this.slider.grow(version);
+    this.chunks.grow(version);
+    this.list.setKeys(Array.from({ length: version }, (_, index) => String(index + 1)));
+    if (isFirst) {
+      this.#moved(this.version !== null && this.version <= version ? this.version : null);
+      this.chunks.wantForDrawing();
+    } else if (this.version === null) this.#settle();
+  }
+
+  #drawHead() {
+    const one = this.summary;
+    this.head.replaceChildren(
+      h("h1", {}, this.id), this.mark ?? "",
+      h("p", { class: "hint" },
+        [one.project ? `project ${one.project}` : null, one.agent ? `agent ${one.agent}` : null, one.dialect ? `${one.dialect} rules` : null, `opened ${at(one.opened_at)}`, one.closed_at ? `closed ${at(one.closed_at)}` : null].filter(Boolean).join(" · "),
+        one.parent ? [" · sub-agent of ", sessionLink(one.parent)] : null));
+  }
+
+  async verify() {
+    const mark = (kind, text, title) => {
+      this.mark = h("button", { type: "button", class: `mark-verified ${kind}`, title, onclick: () => this.verify() }, text);
+      if (this.summary) this.#drawHead();
+    };
+    mark("", "checking the chain …", "");
+    try {
+      const { ok, versions, head, problems } = await get(path("/v1/sessions/{}/verify", this.id), {}, this.controller.signal);
+      if (ok) mark("good", `✓ chain of ${versions} verified`, `No event was changed, lost or put in. Head ${head?.hash ?? ""}`);
+      else mark("bad", `✗ ${problems.length} problem${problems.length === 1 ? "" : "s"} in the chain, at version ${problems[0]?.version}`, problems.map((one) => one.text).join("\n"));
+    } catch (error) {
+      mark("", "could not be verified", error.message);
+    }
+  }
+
+  /** Stand at a version (null: now), and let the address say so. */
+  goTo(version) {
+    history.replaceState(null, "", `${location.pathname}${version === null ? "" : `#${version}`}`);
+    this.#moved(version, { isOwn: true });
+  }
+
+  #moved(version, { isOwn = false } = {}) {
+    const before = this.version;
+    this.version = version;
+    this.slider.show(version);
+    for (const one of new Set([before, version])) if (one !== null) this.list.refresh(String(one));
+    if (version !== null) {
+      const isSeen = this.list.element(String(version))?.getBoundingClientRect();
+      if (!isOwn || !isSeen || isSeen.top < 160 || isSeen.bottom > innerHeight) this.list.reveal(String(version), { block: "center" });
+    }
+    this.#say();
+    this.#drawDetail();
+    this.#settle();
+  }
+
+  /** Ask for the state, once the slider stands still. */
+  #settle() {
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => this.#ask(), SETTLE_MS);
+  }
+
+  async #ask() {
+    this.asking?.abort();
+    this.asking = new AbortController();
+    const asked = this.version;
+    this.state.dataset.busy = "true";
+    try {
+      const row = await get(path("/v1/sessions/{}/state", this.id), { at: asked, brief: true }, this.asking.signal);
+      if (asked !== this.version) return;
+      this.state.replaceChildren(h("h2", {}, asked === null ? "Now" : `After event ${asked}`), ...moment(row, asked === null));
+      delete this.state.dataset.busy;
+    } catch (error) {
+      if (error.name !== "AbortError") this.#said(error);
+    }
+  }
+
+  #say() {
+    const total = this.summary?.version ?? 0;
+    const row = this.version === null ? null : this.chunks.at(this.version);
+    this.slider.say(this.version === null ? `Now, after ${total} event${total === 1 ? "" : "s"}` : `Event ${this.version} of ${total}${row ? `, ${at(row.entry.at)}, ${ago(row.entry.at)}` : ""}`);
+  }
+
+  #drawDetail() {
+    const row = this.version === null ? null : this.chunks.at(this.version);
+    this.detail.hidden = !row;
+    if (row) this.detail.replaceChildren(h("h2", {}, `Event ${this.version}`), ...eventDetail(row));
+  }
+
+  #loaded(index) {
+    this.lanes = intervals(this.chunks.entries(), CHUNK);
+    for (const key of [...this.list.shown.keys()]) if (Math.floor((Number(key) - 1) / CHUNK) >= index) this.list.refresh(key);
+    cancelAnimationFrame(this.drawing);
+    this.drawing = requestAnimationFrame(() => this.slider.draw(this.chunks.entries()));
+    this.#say();
+    if (this.version !== null && this.detail.hidden) this.#drawDetail();
+  }
+
+  #row(version) {
+    const row = this.chunks.at(version);
+    const isChosen = this.version === version;
+    const drawing = laneDrawing(version, this.lanes.get(Math.floor((version - 1) / CHUNK)), ROW_PX);
+    if (!row) return h("div", { class: "event loading", role: "listitem" }, drawing, h("span", { class: "number" }, String(version)));
+    const { entry } = row;
+    const whys = shortWhy(entry);
+    return h("div", { class: `event ${kindOf(entry)}`, role: "listitem" }, drawing,
+      h("button", { type: "button", class: "event-body", "aria-pressed": String(isChosen), onclick: () => this.goTo(version) },
+        h("span", { class: "number" }, String(version)),
+        h("span", { class: "sentence" }, ...reveal(sentence(row))),
+        h("span", { class: "under" }, `${at(entry.at)} · ${whoText(entry.actor)}${whys ? " · " : ""}`, ...reveal(whys))));
+  }
+}
+
+function versionOf(hash) {
+  return /^#v?\d{1,12}$/.test(hash) ? Number(hash.replace(/\D/g, "")) : null;
+}
+

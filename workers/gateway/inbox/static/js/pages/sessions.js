@@ -1,1 +1,72 @@
-import { h } from "../dom.js"; export function show(main) { main.append(h("p", {class: "empty"}, "…")); return {}; }
+// Sessions found again: by project, agent, person, outcome and date.
+
+import { NoConnection, Problem, get } from "../api.js";
+import { ago, at } from "../clock.js";
+import { button, h, sessionLink } from "../dom.js";
+
+const OUTCOMES = ["allowed", "denied", "rejected", "corrected", "expired", "cancelled"];
+const TYPING_MS = 250;
+const PAGE_COUNT = 50;
+
+export function show(main, app) {
+  const field = (name, label, members = {}) => h("label", {}, h("span", {}, label), h("input", { name, autocomplete: "off", ...members }));
+  const form = h("form", { class: "find", role: "search", "aria-label": "Find sessions" },
+    field("project", "Project"), field("agent", "Agent"), field("person", "Answered by"),
+    h("label", {}, h("span", {}, "Ended as"), h("select", { name: "outcome" }, h("option", { value: "" }, "anything"), ...OUTCOMES.map((one) => h("option", { value: one }, one)))),
+    field("since", "Since", { type: "date" }), field("until", "Until", { type: "date" }),
+    h("label", { class: "tick" }, h("input", { type: "checkbox", name: "open" }), h("span", {}, "open only")));
+  const rows = h("ul", { class: "sessions" });
+  const status = h("p", { class: "hint", role: "status" });
+  const more = button("More", () => load(true), { kind: "small", hidden: true });
+  main.append(h("h1", {}, "Sessions"), form, status, rows, h("p", { class: "more-row" }, more));
+
+  for (const [name, value] of new URLSearchParams(location.search)) {
+    const control = form.elements[name];
+    if (control) control.type === "checkbox" ? (control.checked = value === "true") : (control.value = value);
+  }
+  let cursor = null;
+  let timer = null;
+  let controller = new AbortController();
+
+  async function load(isMore = false) {
+    controller.abort();
+    controller = new AbortController();
+    const wanted = queryOf(form);
+    const said = new URLSearchParams(Object.entries(wanted.said));
+    if (!isMore) history.replaceState(null, "", said.size ? `/sessions?${said}` : "/sessions");
+    try {
+      const found = await get("/v1/sessions", { ...wanted.query, limit: PAGE_COUNT, cursor: isMore ? cursor : null }, controller.signal);
+      cursor = found.cursor;
+      if (!isMore) rows.replaceChildren();
+      rows.append(...found.sessions.map(sessionRow));
+      status.textContent = rows.children.length ? "" : "No session is like that.";
+      more.hidden = cursor === null;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+      status.textContent = `That could not be looked up: ${error.message}.`;
+    }
+  }
+
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(load, TYPING_MS); });
+  load();
+  return { title: "Sessions", leave: () => { controller.abort(); clearTimeout(timer); } };
+}
+
+function queryOf(form) {
+  const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== "").map(([name, value]) => [name, name === "open" ? "true" : String(value).trim()]));
+  const query = { ...values };
+  // A day is a day where the reader is.
+  if (values.since) query.since = new Date(`${values.since}T00:00:00`).toISOString();
+  if (values.until) query.until = new Date(`${values.until}T23:59:59.999`).toISOString();
+  return { said: values, query };
+}
+
+function sessionRow(one) {
+  return h("li", { class: "session-row" },
+    h("div", { class: "session-name" }, sessionLink(one.session), one.pending ? h("span", { class: "count" }, `${one.pending} waiting`) : null, one.closed_at ? h("small", {}, "closed") : null),
+    h("div", { class: "hint" }, [one.project && `project ${one.project}`, one.agent && `agent ${one.agent}`, one.parent && `below ${one.parent}`].filter(Boolean).join(" · ")),
+    h("div", { class: "chips" }, ...Object.entries(one.outcomes ?? {}).map(([outcome, count]) => h("span", { class: `chip ${outcome}` }, `${count} ${outcome}`))),
+    h("div", { class: "hint when", title: `opened ${at(one.opened_at)}` }, ago(one.at), h("br"), `${one.version} event${one.version === 1 ? "" : "s"}`));
+}

@@ -1,0 +1,55 @@
+// An event of the log in words: who, what, why.
+
+import { h } from "./dom.js";
+import { reveal } from "./reveal.js";
+import { ruleText } from "./why.js";
+
+const VIA = { gateway: "over the gateway", inbox: "in the inbox", link: "by an answer link", opencode: "in OpenCode", local: "on this machine" };
+const CANCELLED = { asker_gave_up: "the agent gave up waiting", asker_died: "the agent that asked is gone", withdrawn: "withdrawn", session_closed: "the session was closed" };
+
+/** What the views say of it, or, while they lag behind, the event's own name. */
+export function sentence({ line, entry }) {
+  return line?.text ?? `${entry.actor.name}: ${entry.type.replaceAll("_", " ")}${entry.event.request_id ? ` ${entry.event.request_id}` : ""}`;
+}
+
+export function whoText(actor) {
+  return `${actor.name}${actor.via && VIA[actor.via] ? `, ${VIA[actor.via]}` : actor.kind && actor.kind !== "person" ? `, ${actor.kind}` : ""}`;
+}
+
+/** A few words that stand under the sentence. */
+export function shortWhy({ type, event }) {
+  const evaluation = event.detail?.evaluation;
+  if (type === "asked") return evaluation?.rules?.length ? `rule ${evaluation.rules.map((rule) => rule.text).join(", ")}` : (evaluation?.reason ?? "");
+  if (type === "cancelled") return CANCELLED[event.cause] ?? "";
+  if (event.cause?.kind) return event.cause.kind === "cascade" ? `followed from the answer to ${event.cause.request_id}` : "a grant covers it";
+  return event.detail?.reason ?? event.detail?.message ?? "";
+}
+
+/** All that is known of an event. */
+export function eventDetail(row) {
+  const { entry } = row;
+  const evaluation = entry.event.detail?.evaluation;
+  const rules = evaluation?.rules ?? [];
+  const facts = [
+    ["Who", whoText(entry.actor)],
+    ["When", entry.at],
+    evaluation?.reason ? ["Why", h("span", {}, ...reveal(evaluation.reason))] : null,
+    rules.length ? ["Rules", h("ul", {}, ...rules.map((rule) => h("li", {}, ...ruleText(rule))))] : null,
+    entry.event.cause?.kind ? ["Cause", shortWhy(entry)] : null,
+    ["Entry", h("code", {}, entry.id)],
+  ].filter(Boolean);
+  return [
+    h("p", { class: "sentence" }, ...reveal(sentence(row))),
+    h("dl", { class: "facts-list" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+    h("details", {}, h("summary", {}, "The event as it stands in the log"), h("pre", { class: "code raw", tabindex: "0" }, ...reveal(JSON.stringify(entry.event, null, 2)))),
+  ];
+}
+
+/** A class for the colour of an event. */
+export function kindOf({ type, event }) {
+  if (type === "replied") return event.outcome === "allowed" ? "good" : "bad";
+  if (type === "asked") return { allow: "quiet", ask: "asks", deny: "bad" }[event.verdict] ?? "quiet";
+  if (type === "expired" || type === "cancelled") return "gone";
+  if (type === "granted" || type === "revoked") return "grant";
+  return "quiet";
+}

@@ -1,0 +1,46 @@
+// The state of a session at a moment: what waited, what was approved, who was there.
+
+import { h } from "./dom.js";
+import { at, serverNow, spell } from "./clock.js";
+import { inOneLine } from "./what.js";
+import { reveal } from "./reveal.js";
+
+/** Nodes for the row of `GET …/state`; `isNow` counts deadlines by the clock, otherwise by that moment. */
+export function moment(row, isNow) {
+  const nowMs = isNow ? serverNow() : Date.parse(row.at);
+  const { pending, approved, clients, settled } = row.state;
+  return [
+    part("Waiting", pending.length, pending.map((one) => waiting(one, nowMs)), "Nothing waited."),
+    part("Approved", approved.length, approved.map(approval), "Nothing was approved."),
+    part("There", clients.length, clients.map((client) => h("li", {}, client.name, row.lock === client.client_id ? h("small", {}, " holds the input lock") : null, h("small", {}, ` since ${at(client.since)}`))), "Nobody was there."),
+    h("p", { class: "hint" }, settledText(settled)),
+  ];
+}
+
+function part(name, count, items, none) {
+  return h("section", { class: "moment-part" }, h("h3", {}, name, count ? h("span", { class: "number" }, ` ${count}`) : null),
+    count ? h("ul", {}, ...items.slice(0, 50), count > 50 ? h("li", { class: "hint" }, `and ${count - 50} more`) : null) : h("p", { class: "hint" }, none));
+}
+
+/** A line from the question to its deadline, filled as far as time had gone. */
+function waiting(one, nowMs) {
+  const begun = Date.parse(one.asked_at);
+  const end = one.deadline ? Date.parse(one.deadline) : null;
+  const share = end ? Math.max(0, Math.min(1, (nowMs - begun) / Math.max(1, end - begun))) : 0;
+  const fill = h("span", { class: "gone-by" });
+  fill.style.transform = `scaleX(${share.toFixed(3)})`;
+  return h("li", {},
+    h("span", { class: "permission" }, one.permission), " ", h("code", {}, ...reveal(inOneLine(one))),
+    h("span", { class: "deadline", role: "img", "aria-label": `${Math.round(share * 100)} percent of its time gone` }, fill),
+    h("small", {}, end ? `${spell(end - nowMs)} left, ${one.tier}; until ${at(one.deadline)}` : "no deadline"));
+}
+
+function approval(one) {
+  return h("li", {}, h("span", { class: "permission" }, one.permission), " ", h("code", {}, ...reveal(one.pattern)),
+    h("small", {}, ` ${one.scope}, by ${one.by}${one.expires_at ? `, until ${at(one.expires_at)}` : ""}`));
+}
+
+function settledText(settled) {
+  const counts = Array.isArray(settled) ? Object.entries(settled.reduce((all, one) => ({ ...all, [one.outcome]: (all[one.outcome] ?? 0) + 1 }), {})) : Object.entries(settled);
+  return counts.length ? `Settled by then: ${counts.map(([outcome, count]) => `${count} ${outcome}`).join(", ")}.` : "Nothing was settled by then.";
+}
