@@ -18,6 +18,7 @@ import pytest
 from tests.support.processes import ROOT, environment_without_settings
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
+from workers.bridges.errors import RefusedError
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.place import Place, find_place, parse_place
 
@@ -52,7 +53,6 @@ class RunningGateway:
 
     def start(self) -> None:
         """Returns when it takes requests."""
-        (self.home / "gateway.json").unlink(missing_ok=True)
         log = self.home / "log"
         with log.open("ab") as file:
             self._process = subprocess.Popen(
@@ -65,11 +65,16 @@ class RunningGateway:
                 start_new_session=True,
             )
         wait_until(self._is_ready, f"the gateway: {log}", START_S)
+        address = self.home / "gateway.json"
+        if not address.exists():
+            # A gateway writes it for the server of its data folder alone, which this one is not on.
+            token = self._new_token("worker", "--role", "agent", "--brings-rules")
+            address.write_text(json.dumps({"url": self.address, "token": token}))
 
     def _is_ready(self) -> bool:
         assert self._process
         assert self._process.poll() is None, (self.home / "log").read_text()
-        return (self.home / "gateway.json").exists() and (self.home / "log").read_text().count("inbox") > 0
+        return "inbox" in (self.home / "log").read_text()
 
     def kill9(self) -> None:
         assert self._process
@@ -88,11 +93,14 @@ class RunningGateway:
     def person(self, name: str = "ann") -> Person:
         """Somebody who may answer."""
         if name not in self._tokens:
-            command = [sys.executable, "-m", "workers.cli", "token", "create", name, "--role", "admin"]
-            environment = {**self.environment, "PERMISSION_LEDGER_URL": self.server.url}
-            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-            self._tokens[name] = done.stdout.split()[0]
+            self._tokens[name] = self._new_token(name, "--role", "admin")
         return Person(self.address, self._tokens[name])
+
+    def _new_token(self, *words: str) -> str:
+        command = [sys.executable, "-m", "workers.cli", "token", "create", *words]
+        environment = {**self.environment, "PERMISSION_LEDGER_URL": self.server.url}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()[0]
 
 
 class Person:
@@ -122,6 +130,14 @@ class Person:
         [shown, *_] = await self.waiting(session)
         await self.reply(session, shown["request_id"], reply, **more)
         return shown
+
+    async def outcome(self, session: str, request_id: str) -> Row | None:
+        """How a request ended; None while it has not, or where it is not known."""
+        try:
+            row = await self._client.read(session, request_id)
+        except RefusedError:
+            return None
+        return row if row["outcome"] is not None else None
 
     async def events(self, session: str) -> list[Row]:
         rows: list[Row] = (await self._client.call("GET", f"/v1/sessions/{session}/log?limit=1000"))["events"]

@@ -46,7 +46,9 @@ class OpenCodeServer:
     async def start(self) -> None:
         listener = socket.create_server(("127.0.0.1", self.port), reuse_port=False)
         self.port = listener.getsockname()[1]
-        config = uvicorn.Config(self._app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            self._app, interface="asgi3", lifespan="off", log_level="critical", timeout_graceful_shutdown=1
+        )
         self._server = uvicorn.Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
 
