@@ -172,14 +172,22 @@ class Session(ToolCalls):
         return await safe_result(result, self._stream, project)
 
     async def tool_requests(
-        self, tool_name: str, tool_input: Mapping[str, Any], *, request_id: str, cwd: str | None = None
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        request_id: str,
+        cwd: str | None = None,
+        always: Iterable[str] | None = None,
     ) -> tuple[ToolRequest, ...]:
         """What a call of a tool asks, in order; the last request is the call itself. Raises InputError."""
         if self.before_asking is not None:
             await self.before_asking()
         state = await self._folded()
         where = state.cwd if cwd is None else cwd
-        found = tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
+        found = tool_requests(
+            self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where, always=always
+        )
         return as_asked(found, state)
 
     async def _by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -43,6 +43,9 @@ FEED_SECONDS: Final = 5.0
 CLAIM_IDLE_MS: Final = 30_000
 """After so long without an acknowledgement another notifier's lines are looked at too: no harm if it still works."""
 
+STOP_SECONDS: Final = 5.0
+"""How long what is being said may take to be said and recorded when the worker is stopped."""
+
 GATHER_SECONDS: Final = 0.005
 RECENT_SESSIONS_COUNT: Final = 1000
 """Sessions that are looked at where a feed was trimmed before it was read."""
@@ -93,16 +96,20 @@ class Notifier:
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         keep_addresses_out_of_the_log()
         self._streams.on_wake_up(self._woken, self._rang)
-        tasks = [asyncio.create_task(one.run(), name="tell people") for one in self._runners]
-        tasks += [asyncio.create_task(self._subscribe()), asyncio.create_task(self._look())]
+        telling = [asyncio.create_task(one.run(), name="tell people") for one in self._runners]
+        tasks = [*telling, asyncio.create_task(self._subscribe()), asyncio.create_task(self._look())]
         log.info("notifier: tells %d by consumer group %s, consumer %s", len(self._runners), GROUP, self._consumer)
         ready()
         try:
             await stop.wait()
+            for runner in self._runners:
+                runner.stop()
+            await asyncio.wait(telling, timeout=STOP_SECONDS)
         finally:
             for task in (*tasks, *self._handling):
                 task.cancel()
             await asyncio.gather(*tasks, *self._handling, return_exceptions=True)
+        await asyncio.gather(*(one.close() for one in self._runners))
         with suppress(LedgerError):
             await self._store.admin.leave_group(self._all, GROUP, self._consumer)
 

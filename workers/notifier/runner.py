@@ -60,6 +60,7 @@ class Runner:
         self._ring = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
         self._next_ms: int | None = None
+        self._stopping = False
         self._unrecorded: list[Record] = []
         self._sent: dict[str, int] = {}
         """Messages of this process: the views may not have them yet."""
@@ -78,10 +79,20 @@ class Runner:
             self._next_ms = ms
             self._ring.set()
 
+    def stop(self) -> None:
+        """Say nothing more; what is being said is recorded first."""
+        self._stopping = True
+        self._ring.set()
+
+    async def close(self) -> None:
+        """Leave the turn to others at once."""
+        with suppress(LedgerError):
+            await self._ledger.store.admin.end_turn(self._turn, self._holder)
+
     async def run(self) -> None:
-        """Until cancelled. What fails is logged and tried again."""
+        """Until stopped. What fails is logged and tried again."""
         pause = 0.0
-        while True:
+        while not self._stopping:
             await self._wait(pause)
             waiters, self._waiters = self._waiters, []
             try:
@@ -128,7 +139,7 @@ class Runner:
         if not await admin.take_turn(self._turn, self._holder, self._settings.lease_ms):
             return False
         try:
-            while True:
+            while not self._stopping:
                 found = await self._plan()
                 if not found.reminders and not found.corrections:
                     self._next_ms = found.next_ms
@@ -140,9 +151,9 @@ class Runner:
                     await self._remind(found.reminders)
                 else:
                     await self._correct(found.corrections)
+            return False
         finally:
-            with suppress(LedgerError):
-                await admin.end_turn(self._turn, self._holder)
+            await self.close()
 
     async def _plan(self) -> Plan:
         # First the log, then the time: what is read must not be of after the moment it is judged at.

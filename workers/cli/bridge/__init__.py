@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from workers.cli.lazy import LazyGroup, Listed
 
-SERVERS = "Beside an agent's server"
+_AGENTS = "Agents"
 
-COMMANDS: dict[str, Listed] = {
-    "opencode": Listed(
-        "workers.cli.bridge.opencode:opencode", "Answer the permissions of an OpenCode server.", SERVERS
-    ),
+COMMANDS = {
+    "claude": Listed("workers.cli.bridge.claude:claude", "Claude Code: wrapped, or by hooks in its settings.", _AGENTS),
+    "opencode": Listed("workers.cli.bridge.opencode:opencode", "OpenCode: beside its server, or in front.", _AGENTS),
 }
 
 bridge = LazyGroup(
