@@ -109,14 +109,18 @@ async def test_a_person_corrects_the_command_and_that_is_what_runs(
 async def test_what_was_granted_for_the_session_is_not_asked_again(
     room: MakeRoom, start: Start, gateway: RunningGateway, tmp_path: Path
 ) -> None:
-    work = tmp_path / "work"
-    place = room([bash(make(work / "a"), "toolu_1")], [bash(make(work / "b"), "toolu_2")])
+    proof = tmp_path / "work" / "proof"
+    place = room([bash(make(proof), "toolu_1")], [bash(make(proof), "toolu_2")])
     client = start(place)
     ann = gateway.person()
     shown = await ann.answer_next(client.session, "session")
     client.result()
-    assert ((work / "a").exists(), (work / "b").exists()) == (True, True)
-    assert shown["always"] != []
+    asked = [row["event"] for row in await ann.events(client.session) if row["type"] == "asked"]
+    assert [(one["request_id"], one["verdict"], "grants" in one) for one in asked] == [
+        ("toolu_1", "ask", False),
+        ("toolu_2", "allow", True),
+    ]
+    assert shown["always"] == [f"Bash({make(proof)})"], "what the client proposes to remember"
     await ann.close()
 
 
