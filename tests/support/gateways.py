@@ -19,6 +19,7 @@ from ledger import Ledger
 from tests.support.processes import ROOT, environment_without_settings
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
+from workers.bridges.errors import RefusedError
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.place import Place, find_place, parse_place
 
@@ -133,6 +134,14 @@ class Person:
         [shown, *_] = await self.waiting(session)
         await self.reply(session, shown["request_id"], reply, **more)
         return shown
+
+    async def outcome(self, session: str, request_id: str) -> Row | None:
+        """How a request ended; None while it has not, or where it is not known."""
+        try:
+            row = await self._client.read(session, request_id)
+        except RefusedError:
+            return None
+        return row if row["outcome"] is not None else None
 
     async def events(self, session: str) -> list[Row]:
         rows: list[Row] = (await self._client.call("GET", f"/v1/sessions/{session}/log?limit=1000"))["events"]
