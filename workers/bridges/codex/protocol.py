@@ -59,10 +59,7 @@ class CodexWire:
         cwd = params.get("cwd") if isinstance(params.get("cwd"), str) else self._cwd.get(thread)
         item = self._items.get(item_id, {})
         key = key_of(message)
-        if method == COMMAND:
-            call = command_call(params, item, key, cwd)
-        else:
-            call = file_change_call(params, item, key, cwd)
+        call = command_call(params, item, key, cwd) if method == COMMAND else file_change_call(params, item, key, cwd)
         return Question(key, message["id"], id_of(thread), cwd, call, message)
 
     def refuse(self, message: Message) -> bytes:
