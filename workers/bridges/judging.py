@@ -73,6 +73,7 @@ class Judge:
         self._is_open = False
         self._asked_as: dict[str, str] = {}
         self._askers: dict[str, Asker] = {}
+        self._taken_over: set[str] = set()
 
     async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> Verdict:
         """Ask and wait. `pending` is called when it waits for a person. Cancelled, the request stays pending."""
@@ -85,6 +86,7 @@ class Judge:
             return Verdict("deny", f"the permission ledger refuses: {error.text}", call.request_id)
         finally:
             self._asked_as.pop(call.request_id, None)
+            self._taken_over.discard(call.request_id)
             asker = self._askers.pop(call.request_id, None)
             if asker is not None:
                 asker.leave()
@@ -106,11 +108,23 @@ class Judge:
                 await self.client.cancel(self.session, asked, cause, reason)
             self._done(request_id)
 
-    async def record(self, request_id: str, reply: str, via: str) -> Row:
+    async def record(self, request_id: str, reply: str, via: str, note: str | None = None) -> Row:
         """Say what a person answered at the agent's own prompt. Raises RefusedError, UnreachableError."""
         asked = self._asked_as.get(request_id, request_id)
-        row = await self.client.record(self.session, asked, reply, via)
+        row = await self.client.record(self.session, asked, reply, via, note)
         self._done(request_id)
+        return row
+
+    async def rest_of(self, call: ToolCall) -> Row | None:
+        """What the ledger asks about a call after what was allowed first; None when that was the call itself.
+
+        Not waited for: the row may be pending, and is then what `record` and `withdraw` are about.
+        """
+        asked = self._asked_as.get(call.request_id, call.request_id)
+        if asked == call.request_id or call.request_id in self._taken_over:
+            return None
+        row = await self.client.submit(self.session, ask_body(call))
+        self._asked_as[call.request_id] = row["request_id"]
         return row
 
     async def ran(self, request_id: str, **what: Any) -> None:
@@ -165,6 +179,7 @@ class Judge:
                 self._done(request_id)
                 continue
             self._asked_as[request_id] = row["request_id"]
+            self._taken_over.add(request_id)
             pending(row)
             while row is not None and row["outcome"] is None:
                 row = await self._standing(asker.request_id, WAIT_SECONDS)

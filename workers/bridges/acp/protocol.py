@@ -11,39 +11,32 @@ from typing import Any, Final
 from workers.bridges.acp.tools import call_of
 from workers.bridges.judging import Verdict
 from workers.bridges.naming import id_of
-from workers.bridges.racing import Ending, HostReply, Message, Question, key_of, line_of
+from workers.bridges.rpc import Ending, HostAnswer, Message, Question, key_of, line_of
 
 ASK: Final = "session/request_permission"
 CANCEL: Final = "session/cancel"
-NEW: Final = "session/new"
-_OPENING: Final = frozenset({NEW, "session/load", "session/resume", "session/fork"})
-_WORDS: Final = (b'"session/cancel"', b'"session/new"', b'"session/load"', b'"session/resume"', b'"sessionId"')
-_REPLY: Final[dict[str, HostReply]] = {
-    "allow_once": "once",
-    "allow_always": "always",
-    "reject_once": "reject",
-    "reject_always": "reject",
-}
 WITHDRAWN: Final = "$/cancel_request"
-CALLS_KEPT_COUNT: Final = 512
+_NEW: Final = frozenset({"session/new", "session/fork"})
+_AGAIN: Final = frozenset({"session/load", "session/resume"})
+_KEPT: Final = ("kind", "title", "rawInput", "content", "locations")
+_ENDED: Final = ("completed", "failed")
+CALLS_KEPT_COUNT: Final = 128
 
 
 class AcpWire:
-    """One connection: where its sessions work, and what was said of tool calls before they are asked about."""
+    """One connection: where its sessions work, and what was said of tool calls before they are asked about.
+
+    `run` is in no other connection's requests: agents count from 0 again, and a model's ids of calls may repeat.
+    """
 
     host = "editor"
 
-    def __init__(self, agent: str) -> None:
+    def __init__(self, agent: str, run: str) -> None:
         self.agent = agent
+        self._run = run
         self._opening: dict[str, str] = {}
         self._cwd: dict[str, str] = {}
         self._calls: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def may_ask(self, line: bytes) -> bool:
-        return b'"session/request_permission"' in line
-
-    def notes(self, line: bytes) -> bool:
-        return any(word in line for word in _WORDS)
 
     def question_of(self, message: Message) -> Question | str | None:
         if message.get("method") != ASK:
@@ -54,43 +47,54 @@ class AcpWire:
         session, tool_call = params.get("sessionId"), params.get("toolCall")
         if not isinstance(session, str) or not session:
             return "it has no `sessionId`"
-        if not isinstance(tool_call, dict) or not isinstance(tool_call.get("toolCallId"), str):
+        if not isinstance(tool_call, dict) or not _is_text(tool_call.get("toolCallId")):
             return "it has no `toolCall` with a `toolCallId`"
         if not options_of(message):
             return "it offers no option that can be read"
         known = self._calls.get((session, tool_call["toolCallId"]), {})
-        cwd = self._cwd.get(session)
-        call = call_of({**known, **{k: v for k, v in tool_call.items() if v is not None}}, key_of(message), cwd)
-        return Question(key_of(message), message["id"], id_of(session), cwd, call, message)
+        said = {**known, **{name: value for name, value in tool_call.items() if value is not None}}
+        key, cwd = key_of(message["id"]), self._cwd.get(session)
+        request_id = id_of(f"{tool_call['toolCallId']}.{self._run}.{key.strip(chr(34))}")
+        return Question(key, message["id"], id_of(session), cwd, call_of(said, request_id, cwd), message)
 
     def refuse(self, message: Message) -> bytes:
         return _result(message.get("id"), {"outcome": "cancelled"})
 
     def answer(self, question: Question, verdict: Verdict) -> bytes:
         """The option of the right kind; without one the request counts as cancelled, never as something wider."""
-        allowed = verdict.behaviour == "allow"
-        if allowed and verdict.updated_input is not None:
-            # There is no way to hand the corrected input over, and the one that was asked about was not allowed.
-            allowed = False
-        kind = "allow_once" if allowed else "reject_once"
-        option = next((one for one, its_kind in options_of(question.message) if its_kind == kind), None)
+        # There is no way to hand a corrected input over, and the one that was asked about was not allowed.
+        allowed = verdict.behaviour == "allow" and verdict.updated_input is None
+        option = option_of(question.message, "allow_once" if allowed else "reject_once")
         if option is None:
             return self.cancelled(question)
-        outcome: dict[str, Any] = {"outcome": "selected", "optionId": option}
         told = verdict.message if verdict.message and not allowed else None
-        return _result(question.rpc_id, outcome, told)
+        return _result(question.rpc_id, {"outcome": "selected", "optionId": option}, told)
 
     def cancelled(self, question: Question) -> bytes:
         return _result(question.rpc_id, {"outcome": "cancelled"})
 
-    def reply_of(self, question: Question, message: Message) -> HostReply | None:
+    def answer_of(self, question: Question, message: Message, line: bytes) -> HostAnswer | None:
+        """An `allow_always` becomes a grant of the session, and the agent is told `allow_once`.
+
+        What the agent remembered itself it would not ask about again; nothing would be recorded, nor revocable.
+        """
         result = message.get("result")
         outcome = result.get("outcome") if isinstance(result, dict) else None
-        if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
+        if not isinstance(outcome, dict):
             return None
+        if outcome.get("outcome") == "cancelled":
+            return HostAnswer("cancelled", line)
         chosen = outcome.get("optionId")
-        kind = next((kind for option, kind in options_of(question.message) if option == chosen), "")
-        return _REPLY.get(kind)
+        kind = next((kind for option, kind in options_of(question.message) if option == chosen), None)
+        if kind == "allow_once":
+            return HostAnswer("once", line)
+        if kind in ("reject_once", "reject_always"):
+            return HostAnswer("reject", line)
+        if kind == "allow_always":
+            once = option_of(question.message, "allow_once")
+            passed = line if once is None else _result(question.rpc_id, {"outcome": "selected", "optionId": once})
+            return HostAnswer("session", passed)
+        return None
 
     def withdrawal(self, question: Question) -> bytes | None:
         """Version 2's notification; an editor that does not know it keeps a prompt whose answer changes nothing."""
@@ -100,37 +104,41 @@ class AcpWire:
         method, params = message.get("method"), message.get("params")
         if not isinstance(params, dict):
             return None
-        session = params.get("sessionId")
+        session, cwd = params.get("sessionId"), params.get("cwd")
         if method == CANCEL and isinstance(session, str):
-            # The editor must answer what it was asked with `cancelled`; what it was not asked, we answer.
+            # The editor must answer what it was asked with `cancelled`; it was not asked everything, so we answer.
             return Ending(session=id_of(session), answers_agent=True)
-        cwd = params.get("cwd")
-        if method in _OPENING and isinstance(cwd, str):
-            if isinstance(session, str):
-                self._cwd[session] = cwd
-            else:
-                self._opening[key_of(message)] = cwd
+        if method in _NEW and isinstance(cwd, str):
+            self._opening[key_of(message.get("id"))] = cwd
+        if method in _AGAIN and isinstance(cwd, str) and isinstance(session, str):
+            self._cwd[session] = cwd
         return None
 
     def heard_from_agent(self, message: Message) -> Ending | None:
-        result, params = message.get("result"), message.get("params")
-        if isinstance(result, dict) and isinstance(result.get("sessionId"), str):
-            cwd = self._opening.pop(key_of(message), None)
-            if cwd is not None:
-                self._cwd[result["sessionId"]] = cwd
-        if isinstance(params, dict) and isinstance(params.get("update"), dict):
+        method, params = message.get("method"), message.get("params")
+        if method is None:
+            self._hear_answer(message)
+        elif method == WITHDRAWN and isinstance(params, dict) and "requestId" in params:
+            return Ending(key=key_of(params["requestId"]), answers_agent=True)
+        elif isinstance(params, dict) and isinstance(params.get("update"), dict):
             self._hear_update(params.get("sessionId"), params["update"])
         return None
+
+    def _hear_answer(self, message: Message) -> None:
+        cwd = self._opening.pop(key_of(message.get("id")), None)
+        result = message.get("result")
+        if cwd is not None and isinstance(result, dict) and isinstance(result.get("sessionId"), str):
+            self._cwd[result["sessionId"]] = cwd
 
     def _hear_update(self, session: object, update: dict[str, Any]) -> None:
         call_id = update.get("toolCallId")
         if not isinstance(session, str) or not isinstance(call_id, str):
             return
-        if update.get("status") in ("completed", "failed"):
+        if update.get("status") in _ENDED:
             self._calls.pop((session, call_id), None)
             return
         known = self._calls.setdefault((session, call_id), {})
-        known.update({name: value for name, value in update.items() if value is not None and name != "sessionUpdate"})
+        known.update({name: update[name] for name in _KEPT if update.get(name) is not None})
         if len(self._calls) > CALLS_KEPT_COUNT:
             self._calls.pop(next(iter(self._calls)))
 
@@ -141,6 +149,15 @@ def options_of(message: Message) -> list[tuple[str, str]]:
     objects = [one for one in options if isinstance(one, dict)] if isinstance(options, list) else []
     pairs = [(one.get("optionId"), one.get("kind")) for one in objects]
     return [(option, kind) for option, kind in pairs if isinstance(option, str) and isinstance(kind, str)]
+
+
+def option_of(message: Message, kind: str) -> str | None:
+    """The first option of a kind."""
+    return next((option for option, its_kind in options_of(message) if its_kind == kind), None)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _result(rpc_id: Any, outcome: dict[str, Any], told: str | None = None) -> bytes:

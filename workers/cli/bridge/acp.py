@@ -11,8 +11,10 @@ import click
 from workers.bridges.acp.protocol import AcpWire
 from workers.bridges.errors import BridgeError
 from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.naming import new_id
 from workers.bridges.options import Options
-from workers.bridges.racing import RacingBridge, Wire
+from workers.bridges.racing import RacingBridge
+from workers.bridges.rpc import Wire
 from workers.cli.bridge.base import bridge_command
 
 
@@ -31,7 +33,7 @@ def acp(*, options: Options, command: Sequence[str]) -> int:
     Rules decide at once. What waits for a person is shown by the editor too; whoever answers first, there or in the
     inbox, counts. Tools are judged under OpenCode's names: bash, edit, read, webfetch.
     """
-    return run_racing(options, command, AcpWire(PurePath(command[0]).name or "acp"))
+    return run_racing(options, command, AcpWire(PurePath(command[0]).name or "acp", new_id("run")))
 
 
 def run_racing(options: Options, command: Sequence[str], wire: Wire) -> int:

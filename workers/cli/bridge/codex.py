@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from workers.bridges.codex.protocol import CodexWire
+from workers.bridges.naming import new_id
 from workers.bridges.options import Options
 from workers.cli.bridge.acp import run_racing
 from workers.cli.bridge.base import bridge_command
@@ -28,4 +29,4 @@ def codex(*, options: Options, command: Sequence[str], interrupt: bool) -> int:
     Rules decide at once. What waits for a person is shown by the client too; whoever answers first counts. Calls are
     judged under OpenCode's names, bash and edit; the prefix that Codex would remember is what an `always` grants.
     """
-    return run_racing(options, command, CodexWire(interrupts=interrupt))
+    return run_racing(options, command, CodexWire(new_id("run"), interrupts=interrupt))
