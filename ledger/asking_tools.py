@@ -45,12 +45,18 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tool_requests(
-    policy: Policy, tool_name: str, tool_input: Any, *, request_id: str, cwd: str | None = None
+    policy: Policy,
+    tool_name: str,
+    tool_input: Any,
+    *,
+    request_id: str,
+    cwd: str | None = None,
+    always: Iterable[str] | None = None,
 ) -> tuple[ToolRequest, ...]:
     """The requests of a tool call in the order in which they are asked; the last one is the call itself.
 
-    Those before it have ids made of `request_id`, so that asking again with it attaches to them too. Raises
-    InputError.
+    Those before it have ids made of `request_id`, so that asking again with it attaches to them too. `always` is what
+    the agent proposes to remember, instead of what the dialect would. Raises InputError.
     """
     if not isinstance(tool_input, Mapping):
         raise InputError(f"the input of a tool must be an object, not {type(tool_input).__name__}")
@@ -64,7 +70,7 @@ def tool_requests(
     own = ToolRequest(
         permission=call.permission,
         patterns=_shown_patterns(policy, call, evaluation),
-        always=_grantable(_honoured(policy, call, evaluation)),
+        always=_grantable(_honoured(policy, call, evaluation, evaluation.always if always is None else tuple(always))),
         request_id=request_id,
         cwd=cwd,
         tool_name=tool_name,
@@ -108,10 +114,10 @@ def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str) -> 
         )
 
 
-def _honoured(policy: Policy, call: Call, evaluation: Evaluation) -> tuple[str, ...]:
+def _honoured(policy: Policy, call: Call, evaluation: Evaluation, offered: tuple[str, ...]) -> tuple[str, ...]:
     """What an `always` would really spare the person; the request says which suggestions are left out."""
-    idle = not_honoured(policy, call, evaluation, evaluation.always)
-    return tuple(entry for entry in evaluation.always if entry not in idle)
+    idle = not_honoured(policy, call, evaluation, offered)
+    return tuple(entry for entry in offered if entry not in idle)
 
 
 def _grantable(entries: tuple[str, ...]) -> tuple[str, ...]:
@@ -145,7 +151,13 @@ class Asks(Protocol):
     async def wait(self, request_id: str, timeout: float | None = None) -> Result: ...
 
     async def tool_requests(
-        self, tool_name: str, tool_input: Mapping[str, Any], *, request_id: str, cwd: str | None = None
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        request_id: str,
+        cwd: str | None = None,
+        always: Iterable[str] | None = None,
     ) -> tuple[ToolRequest, ...]: ...
 
     async def submit_tool(self, *args: Any, **more: Any) -> Result: ...
@@ -161,6 +173,7 @@ class ToolCalls(Remembering):
         tool_name: str,
         tool_input: Mapping[str, Any],
         *,
+        always: Iterable[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         request_id: str | None = None,
         tool: ToolRef | Mapping[str, str] | None = None,
@@ -172,14 +185,15 @@ class ToolCalls(Remembering):
         """Ask about a call of a tool as its dialect does, and wait; returns when the call may run.
 
         What must be allowed first (directories outside the project) is a request of its own, with an id made of
-        `request_id`, and is asked first; the result is that of the call itself. `always` is what the dialect would
-        remember, and in dialect `codelia` is written to the project's file (see `remember`). Raises what `ask` raises.
+        `request_id`, and is asked first; the result is that of the call itself. An `always` remembers what the
+        dialect would, or what the agent proposes as `always` where the rules honour it, and in dialect `codelia` is written to the project's file (see `remember`). Raises what `ask` raises.
         """
         request_id = new_request_id() if request_id is None else request_id
         while True:
             result = await self.submit_tool(
                 tool_name,
                 tool_input,
+                always=always,
                 metadata=metadata,
                 request_id=request_id,
                 tool=tool,
@@ -203,6 +217,7 @@ class ToolCalls(Remembering):
         tool_name: str,
         tool_input: Mapping[str, Any],
         *,
+        always: Iterable[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         request_id: str | None = None,
         tool: ToolRef | Mapping[str, str] | None = None,
@@ -216,7 +231,8 @@ class ToolCalls(Remembering):
         Once somebody has allowed the one that was pending, submitting again with the same `request_id` goes on.
         """
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        for request in await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd):
+        requests = await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd, always=always)
+        for request in requests:
             arguments = request.arguments() | {"metadata": _joined(request.metadata, metadata)}
             result = await self.submit(**arguments, tool=tool, agent=agent, parent=parent, actor=actor)
             if not result.allowed:

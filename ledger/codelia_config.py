@@ -14,6 +14,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from ledger.errors import LedgerError, StoreError
+from ledger.grants import Grants
 from ledger.policy.checks import shown
 from ledger.policy.codelia import CodeliaPolicy, RuleObject, load_config, write_remembered
 from ledger.policy.codelia.loader import PROJECT_CONFIG
@@ -21,8 +23,10 @@ from ledger.policy.codelia.remember import not_allowed_yet, remembered_rules
 from ledger.policy.codelia.rule import read_layers, rule_text
 from ledger.policy.errors import PolicyError
 from ledger.policy.model import Layer, PolicySource
-from ledger.results import Approved, Result
+from ledger.project import ProjectState
+from ledger.results import Result
 from ledger.session.state import SessionState
+from ledger.stream import Stream
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +40,7 @@ class Remembers(Protocol):
 
     async def state(self) -> SessionState: ...
 
-    async def approved(self) -> list[Approved]: ...
+    async def _project_stream(self, state: SessionState) -> Stream[ProjectState] | None: ...
 
 
 class Remembering:
@@ -45,31 +49,46 @@ class Remembering:
     async def remember(self: Remembers, result: Result, folder: Folder | None = None) -> Result:
         """In dialect `codelia`, add the rules of an `always` to `.codelia/config.json` (codelia.md 8).
 
-        The same result, with a message that tells what was added, or why that failed: it never raises for the file.
-        The file is the one that the session's own layer came from, else that of the session's folder, else of
-        `folder`; no folder is made. Nothing is written for any other dialect, reply or outcome, nor for a grant that
-        is revoked by now. Raises StoreError.
+        The same result, with a message that tells what was added, or why that failed: it never raises for that, because
+        the call is allowed whatever becomes of the file. The file is the one that the session's own layer came from,
+        else that of the session's folder, else of `folder`; no folder is made. Nothing is written for any other
+        dialect, reply or outcome, nor for a grant that is revoked by now.
         """
         settled = result.settled
         if settled is None or result.outcome != "allowed" or settled.reply != "always" or not settled.grants:
             return result
-        state = await self.state()
-        if state.policy is None or state.policy.dialect != DIALECT:
-            return result
+        try:
+            state = await self.state()
+            if state.policy is None or state.policy.dialect != DIALECT:
+                return result
+            # Not "those in force": whoever answered may be about to write the project's grant.
+            revoked = _revoked(state.grants)
+            if (project := await self._project_stream(state)) is not None:
+                revoked |= _revoked((await project.refresh()).grants)
+        except StoreError as error:
+            return _told(result, _failed(error))
         file = config_file(state.policy, state.cwd or folder)
         if file is None:
             log.info("session %s has no folder, so no file of it remembers anything", result.session)
             return result
-        standing = {one.grant.grant_id for one in await self.approved()}
-        entries = [
-            pattern
-            for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=True)
-            if grant_id in standing
-        ]
+        granted = zip(settled.grants, settled.granted_patterns, strict=True)
+        entries = [pattern for grant_id, pattern in granted if grant_id not in revoked]
         policy = CodeliaPolicy(state.policy)
         rules = not_allowed_yet(remembered_rules(result.request.permission, entries), policy.rules.allow)
-        message = await _written(file, rules) if rules else None
-        return result if message is None else msgspec.structs.replace(result, message=message)
+        return _told(result, await _written(file, rules) if rules else None)
+
+
+def _revoked(grants: Grants) -> frozenset[str]:
+    return frozenset(grant.grant_id for grant in grants.values() if grant.revoked_ms is not None)
+
+
+def _told(result: Result, message: str | None) -> Result:
+    return result if message is None else msgspec.structs.replace(result, message=message)
+
+
+def _failed(error: LedgerError) -> str:
+    log.warning("nothing was added to a configuration: %s", error)
+    return f"the answer and its grant stand, but no file remembers them: {error}"
 
 
 def config_file(source: PolicySource, folder: Folder | None) -> Path | None:
@@ -90,8 +109,7 @@ async def _written(file: Path, rules: tuple[RuleObject, ...]) -> str | None:
     try:
         return await asyncio.to_thread(_write, file, rules)
     except PolicyError as error:
-        log.warning("nothing was added to %s: %s", file, error)
-        return f"the answer and its grant stand, but no file remembers them: {error}"
+        return _failed(error)
 
 
 def _write(file: Path, rules: tuple[RuleObject, ...]) -> str | None:

@@ -292,9 +292,18 @@ class NotificationDetail(Value, frozen=True):
 
 
 class Notification(Value, tag="notification", kw_only=True, frozen=True):
+    """A person was told of a request (`sent`), could not be (`failed`), or was told how it ended (`withdrawn`).
+
+    `step` counts the reminders from 0; a failure without one is of telling how it ended. One message may tell of
+    several requests: their events bear the same `message_id`.
+    """
+
     request_id: str
     service: str
     result: Literal["sent", "failed", "withdrawn"]
+    person: str | None = None
+    step: int | None = None
+    message_id: str | None = None
     detail: NotificationDetail | None = None
 
 

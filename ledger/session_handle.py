@@ -172,14 +172,22 @@ class Session(ToolCalls):
         return await safe_result(result, self._stream, project)
 
     async def tool_requests(
-        self, tool_name: str, tool_input: Mapping[str, Any], *, request_id: str, cwd: str | None = None
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        request_id: str,
+        cwd: str | None = None,
+        always: Iterable[str] | None = None,
     ) -> tuple[ToolRequest, ...]:
         """What a call of a tool asks, in order; the last request is the call itself. Raises InputError."""
         if self.before_asking is not None:
             await self.before_asking()
         state = await self._folded()
         where = state.cwd if cwd is None else cwd
-        found = tool_requests(self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where)
+        found = tool_requests(
+            self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where, always=always
+        )
         return as_asked(found, state)
 
     async def _by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -540,7 +548,16 @@ class Session(ToolCalls):
         await self._stream.submit(command)
 
     async def note_notification(
-        self, request_id: str, service: str, result: Any, *, text: str | None = None, target: str | None = None
+        self,
+        request_id: str,
+        service: str,
+        result: Any,
+        *,
+        person: str | None = None,
+        step: int | None = None,
+        message_id: str | None = None,
+        text: str | None = None,
+        target: str | None = None,
     ) -> None:
         """Record that a person was notified, could not be, or that a notification was withdrawn."""
         command = NoteNotification(
@@ -548,6 +565,9 @@ class Session(ToolCalls):
             request_id=request_id,
             service=check_name(service, "notification service"),
             result=result,
+            person=None if person is None else check_name(person, "person"),
+            step=step,
+            message_id=None if message_id is None else check_id(message_id, "message id"),
             text=check_message(text),
             target=check_message(target, "target"),
         )

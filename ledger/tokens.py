@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
@@ -49,6 +49,10 @@ class Tokens:
         """From the return on, what others make or revoke is known here. Raises StoreError."""
         await self._ledger.streams.watch(self._stream)
         self._stream.observe(lambda _: None)
+
+    def on_change(self, observer: Callable[[], None]) -> None:
+        """Be told, as long as this process watches, when a token was made or revoked."""
+        self._stream.observe(lambda _: observer())
 
     async def create(
         self,

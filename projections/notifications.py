@@ -1,19 +1,25 @@
-"""View `notifications`: how many notifications were sent, failed and withdrawn, by service."""
+"""Views of notifications: `notifications` counts them, `told` lists the messages that each person was sent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from ledger.durations import DAY_MS
 from ledger.events import Notification
 from ledger.grants import Recorded
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import State, counted, field_of
+from projections.projection import State, counted, field_of, listed
 
 NOTIFICATIONS: Final = "notifications"
+TOLD: Final = "told"
 
 
 def project_notifications(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
     event = recorded.event
-    if isinstance(event, Notification):
-        yield counted(NOTIFICATIONS, field_of(event.service, event.result), 1)
+    if not isinstance(event, Notification):
+        return
+    yield counted(NOTIFICATIONS, field_of(event.service, event.result), 1)
+    if event.result == "sent" and event.person is not None and event.message_id is not None:
+        said = field_of(event.person, event.service, str(recorded.ms // DAY_MS), str(recorded.ms), event.message_id)
+        yield listed(TOLD, said)

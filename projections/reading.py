@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.durations import DAY_MS
 from ledger.stores.port import Position, Store, StreamKey
 from ledger.times import parse_time
 from projections.approved import APPROVED
 from projections.counts import COUNTS
 from projections.durations import DURATION_BUCKETS_MS, DURATIONS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
 from projections.grants import GRANTS
-from projections.notifications import NOTIFICATIONS
+from projections.notifications import NOTIFICATIONS, TOLD
 from projections.outcomes import DECISIONS
 from projections.pending import PENDING
 from projections.people import PEOPLE
@@ -154,6 +155,14 @@ async def notifications(store: Store) -> dict[tuple[str, str], int]:
     """How many notifications there were, by service and result."""
     total = await _summed(store, NOTIFICATIONS)
     return {(parts_of(field)[0], parts_of(field)[1]): count for field, count in sorted(total.items())}
+
+
+async def messages_to(store: Store, person: str, service: str, now_ms: int) -> dict[str, int]:
+    """The messages that a service took for a person today and yesterday (UTC), with the server time of each."""
+    days = (now_ms // DAY_MS - 1, now_ms // DAY_MS)
+    found = await asyncio.gather(*(store.views.starting(TOLD, field_of(person, service, str(day), "")) for day in days))
+    rows = [parts_of(field) for fields in found for field in fields]
+    return {message_id: int(ms) for _, _, _, ms, message_id in sorted(rows, reverse=True)}
 
 
 async def pending_count(store: Store) -> int:

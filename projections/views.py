@@ -11,7 +11,7 @@ from projections.approved import APPROVED, project_approved
 from projections.counts import COUNTS, project_counts
 from projections.durations import DURATIONS, project_durations
 from projections.grants import GRANTS, project_grants
-from projections.notifications import NOTIFICATIONS, project_notifications
+from projections.notifications import NOTIFICATIONS, TOLD, project_notifications
 from projections.pending import PENDING, project_pending
 from projections.people import PEOPLE, project_people
 from projections.projection import Projection, State
@@ -40,7 +40,7 @@ SNAPSHOTS: Final = "snapshots"
 
 FIXED: Final = (
     *(HEADS, SNAPSHOTS, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES),
-    *(REQUESTS, GRANTS, COUNTS, DURATIONS, NOTIFICATIONS, PEOPLE),
+    *(REQUESTS, GRANTS, COUNTS, DURATIONS, NOTIFICATIONS, TOLD, PEOPLE),
 )
 """Every view but the timelines, which bear the names of sessions."""
 

@@ -178,6 +178,9 @@ class NoteNotification(Command, frozen=True, kw_only=True):
     request_id: str
     service: str
     result: Literal["sent", "failed", "withdrawn"]
+    person: str | None = None
+    step: int | None = None
+    message_id: str | None = None
     text: str | None = None
     target: str | None = None
 

@@ -84,7 +84,15 @@ def _as_asked(state: SessionState, command: NoteToolFinished) -> bool | None:
 def decide_note_notification(state: SessionState, command: NoteNotification, now_ms: int) -> Decision:
     require_opened(state)
     detail = NotificationDetail(command.text, command.target)
-    noted = Notification(request_id=command.request_id, service=command.service, result=command.result, detail=detail)
+    noted = Notification(
+        request_id=command.request_id,
+        service=command.service,
+        result=command.result,
+        person=command.person,
+        step=command.step,
+        message_id=command.message_id,
+        detail=detail,
+    )
     return Decision((noted,))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from ledger.codec import NewerEvent
 from ledger.events import (
     Asked,
+    AskedDetail,
     Cancelled,
     ClientConnected,
     ClientDisconnected,
@@ -63,8 +64,11 @@ def _with_policy(state: SessionState, event: SessionOpened | PolicyChanged) -> S
     )
 
 
+_WITHOUT_DETAIL: Final = AskedDetail()
+
+
 def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionState:
-    detail = event.detail
+    detail = event.detail or _WITHOUT_DETAIL
     request = Request(
         request_id=event.request_id,
         version=recorded.version,
@@ -72,17 +76,17 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         asker=recorded.actor,
         permission=event.permission,
         digest=event.digest,
-        patterns=detail.patterns if detail else (),
-        always=detail.always if detail else (),
-        metadata=detail.metadata if detail else {},
-        input=detail.input if detail else None,
+        patterns=detail.patterns,
+        always=detail.always,
+        metadata=detail.metadata,
+        input=detail.input,
         tool=event.tool,
         tool_name=event.tool_name,
         agent=event.agent,
         parent=event.parent,
-        evaluation=detail.evaluation if detail else None,
-        opinions=detail.opinions if detail else (),
-        not_honoured=detail.not_honoured if detail else (),
+        evaluation=detail.evaluation,
+        opinions=detail.opinions,
+        not_honoured=detail.not_honoured,
         grants=event.grants,
         project_version=event.project_version,
         rests_on_project=event.rests_on_project,
@@ -164,13 +168,14 @@ def _cancelled(state: SessionState, recorded: Recorded, event: Cancelled) -> Ses
 def _settle(state: SessionState, recorded: Recorded, request: Request, **how: Any) -> SessionState:
     # A settled request keeps what proves and explains it; its bulk (metadata, input) stays in the log alone.
     asked_input = None if request.input is None else input_digest(request.input)
-    request = replace(request, metadata={}, input=None)
+    if request.metadata or request.input is not None:
+        request = replace(request, metadata={}, input=None)
     settled = Settled(
         request=request, input_digest=asked_input, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, **how
     )
     return replace(
         state,
-        pending=state.pending.discard(request.request_id),
+        pending=state.pending.discard(request.request_id) if state.pending else state.pending,
         settled=state.settled.insert(request.request_id, settled),
     )
 

@@ -98,6 +98,17 @@ class Admin(Protocol):
         """What the server says of itself: the fields of INFO and, where it tells them, its settings."""
         ...
 
+    async def take_turn(self, name: str, holder: str, lease_ms: int) -> bool:
+        """Whether this piece of work is the holder's for so long from now; taken again, it is prolonged.
+
+        Keeps two workers from doing the same at once, no more: what must not happen twice does not rest on it.
+        """
+        ...
+
+    async def end_turn(self, name: str, holder: str) -> None:
+        """Leave a piece of work to others, if it is the holder's."""
+        ...
+
     async def secret(self) -> bytes:
         """A random key that all processes of this deployment share, and nobody else: for signing what is handed out."""
         ...

@@ -78,6 +78,10 @@ class Keys:
             return f"{self.tag(0)}:inbox"
         return f"{self.tag(self.partition_of(StreamKey('session', session)))}:lease:{session}"
 
+    def turn(self, name: str) -> str:
+        """Who does this piece of work just now."""
+        return f"{self.tag(0)}:turn:{name}"
+
     def checkpoints(self, partition: int) -> str:
         return f"{self.tag(partition)}:view:checkpoints"
 

@@ -72,6 +72,7 @@ class MemoryServer:
         self.feeds: dict[int, list[FeedItem]] = defaultdict(list)
         self.feed_counts: dict[int, int] = defaultdict(int)
         self.leases: dict[str | None, dict[str, tuple[Presence, int]]] = defaultdict(dict)
+        self.turns: dict[str, tuple[str, int]] = {}
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
         self.checkpoints: dict[StreamKey, int] = {}

@@ -55,6 +55,18 @@ class MemoryAdmin:
         self._store = store
         self._server = server
 
+    async def take_turn(self, name: str, holder: str, lease_ms: int) -> bool:
+        now_ms = self._server.clock.now_ms()
+        held = self._server.turns.get(name)
+        if held is not None and held[0] != holder and now_ms < held[1]:
+            return False
+        self._server.turns[name] = (holder, now_ms + lease_ms)
+        return True
+
+    async def end_turn(self, name: str, holder: str) -> None:
+        if name in self._server.turns and self._server.turns[name][0] == holder:
+            del self._server.turns[name]
+
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
         entries = await self._store.read(key, after, count)
         return tuple(RawEntry(str(entry.position), ((b"d", entry.payload),)) for entry in entries)

@@ -31,6 +31,20 @@ class RedisAdmin:
     async def secret(self) -> bytes:
         return await deployment_secret(self._store.command)
 
+    async def take_turn(self, name: str, holder: str, lease_ms: int) -> bool:
+        key = self._store.keys.turn(name)
+        if await self._store.command("SET", key, holder, "NX", "PX", lease_ms) is not None:
+            return True
+        if await self._store.command("GET", key) != holder.encode():
+            return False
+        # Should it end just here and be another's, that one's turn lasts longer: they do not do it both.
+        return bool(await self._store.command("PEXPIRE", key, lease_ms))
+
+    async def end_turn(self, name: str, holder: str) -> None:
+        key = self._store.keys.turn(name)
+        if await self._store.command("GET", key) == holder.encode():
+            await self._store.command("DEL", key)
+
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
         (lines,) = await self._store.ask((self._store.range_of(key, after, count),))
         return tuple(_raw(line) for line in lines)

@@ -43,6 +43,11 @@ class Caller:
     async def delete(self, path: str, **headers: str) -> httpx.Response:
         return await self.send("DELETE", path, None, **headers)
 
+    async def status(self, method: str, path: str) -> int:
+        """What the answer begins with; an event stream has no end to wait for."""
+        async with self.http.stream(method, path, json={}) as answer:
+            return answer.status_code
+
     async def ask(self, session: str, pattern: str = "git push", **more: Any) -> httpx.Response:
         return await self.post(f"/v1/sessions/{session}/asks", {"permission": "bash", "patterns": [pattern], **more})
 

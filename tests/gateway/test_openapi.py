@@ -20,7 +20,10 @@ from tests.support.servers import RealServer
 from workers.gateway.serving import Address, listen
 from workers.gateway.settings import GatewaySettings
 
-KEPT_HEADERS = ("content-type", "idempotency-key")
+KEPT_HEADERS = ("content-type", "idempotency-key", "last-event-id")
+EVENT_STREAM = "text/event-stream; charset=utf-8"
+"""Such an answer has no end."""
+
 EXAMPLES = 25
 """For each operation; the seed is another one in every run."""
 
@@ -93,7 +96,9 @@ def _failures_of(operation: Any, http: httpx.Client) -> list[str]:
     )
     def probe(case: Any) -> None:
         try:
-            answer = http.request(**_sent(case))
+            with http.stream(**_sent(case)) as answer:
+                if answer.headers.get("content-type") != EVENT_STREAM:
+                    answer.read()
         except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError):
             reject()  # cannot be sent at all
         if answer.status_code >= 500:

@@ -80,6 +80,7 @@ BANS: Final = [
 
 # Signals between parts of one package: caught before they reach a caller, so they are not of the public tree.
 SIGNALS: Final = {
+    "workers.bridges.stdio.LongLineError": "the reading of that pipe ends, with a word on stderr",
     "workers.bridges.hooks.exchange.ReaderGoneError": "the hook ends: nobody reads its answer",
     "workers.bridges.errors.BridgeError": "a bridge never imports the ledger; its command line tells it as it tells others",
     "workers.bridges.errors.RefusedError": "as BridgeError",
@@ -95,7 +96,6 @@ SIGNALS: Final = {
 # Not imported by any other module of the packages, on purpose.
 ENTRANCES: Final = {
     "ledger.policy_files": "for agent workers whose rules lie in files that people edit",
-    "workers.bridges.judging": "for the bridges",
     "workers.bridges.hooks.run": "the file that an installed hook names",
     "ledger.testing": "for the tests of those who use the ledger",
 }

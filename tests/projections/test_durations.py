@@ -62,9 +62,28 @@ async def test_lateness_is_counted_from_the_deadline(ledger: Ledger, clock: Test
 async def test_notifications_count_by_service_and_result(ledger: Ledger) -> None:
     session = await ledger.session("ses_1")
     await session.submit("bash", ["git push"], request_id="r1")
-    await session.note_notification("r1", "ntfy", "sent", target="ann")
-    await session.note_notification("r1", "ntfy", "sent", target="bob")
+    for person in ("ann", "bob"):
+        await session.note_notification("r1", "ntfy", "sent", person=person, step=0, message_id=f"msg_{person}")
     await session.note_notification("r1", "slack", "failed", target="bob")
     await project_all(ledger)
     assert await reading.notifications(ledger.store) == {("ntfy", "sent"): 2, ("slack", "failed"): 1}
     assert await reading.pending_count(ledger.store) == 1
+
+
+async def test_a_message_counts_once_however_many_requests_it_tells_of(ledger: Ledger, clock: TestClock) -> None:
+    for name in ("ses_1", "ses_2"):
+        session = await ledger.session(name)
+        for request_id in ("r1", "r2"):
+            await session.submit("bash", ["git push"], request_id=request_id)
+            await session.note_notification(request_id, "ntfy", "sent", person="ann", step=0, message_id="msg_1")
+    first_ms = clock.now_ms()
+    clock.advance("1d")
+    await session.note_notification("r1", "ntfy", "sent", person="ann", step=1, message_id="msg_2")
+    await session.note_notification("r1", "ntfy", "failed", person="ann", step=1, message_id="msg_3")
+    await project_all(ledger)
+    now_ms = clock.now_ms()
+    assert await reading.messages_to(ledger.store, "ann", "ntfy", now_ms) == {"msg_1": first_ms, "msg_2": now_ms}
+    assert await reading.messages_to(ledger.store, "ann", "slack", now_ms) == {}
+    clock.advance("1d")
+    assert await reading.messages_to(ledger.store, "ann", "ntfy", clock.now_ms()) == {"msg_2": now_ms}
+    assert await differences(ledger.store) == []

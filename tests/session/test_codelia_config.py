@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from ledger import Ledger, Result, Session
+from ledger.errors import StoreError
 from ledger.policy import PolicySource
 from ledger.policy.files import load_layer
+from ledger.session.state import Settled
 from tests.support.waiting import wait_until_async
 
 PUSH = {"tool": "bash", "command": "git push"}
@@ -106,6 +108,36 @@ async def test_an_asker_that_died_before_it_wrote_writes_when_it_asks_again(ledg
     assert allowed(project) == [PUSH]
 
 
+async def test_a_rule_is_written_though_the_project_does_not_know_its_grant_yet(
+    ledger: Ledger, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def died(_self: Session, _settled: Settled) -> None:
+        """Whoever answered is gone before the project's stream has the grant; the projector writes it later."""
+
+    monkeypatch.setattr(Session, "write_project_grants", died)
+    await answered(await opened(ledger, project), "git push")
+    assert allowed(project) == [PUSH]
+    assert await ledger.approved_in_project("shop") == []
+
+
+async def test_a_server_that_is_gone_by_then_does_not_take_the_answer_back(
+    ledger: Ledger, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await opened(ledger, project)
+    await answered(session, "git push", "always")
+    result = await session.result("r1")
+
+    async def gone(_self: Session) -> None:
+        raise StoreError("the server does not answer")
+
+    monkeypatch.setattr(Session, "state", gone)
+    told = await session.remember(result)
+    assert (told.allowed, told.message) == (
+        True,
+        "the answer and its grant stand, but no file remembers them: the server does not answer",
+    )
+
+
 async def test_a_file_that_cannot_be_written_loses_neither_the_answer_nor_the_grant(
     ledger: Ledger, project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -116,7 +148,7 @@ async def test_a_file_that_cannot_be_written_loses_neither_the_answer_nor_the_gr
     assert result.allowed
     assert result.message is not None
     assert result.message.startswith("the answer and its grant stand, but no file remembers them: ")
-    assert str(config_of(project)) in caplog.text
+    assert "expected a name in double quotes" in caplog.text
     assert config_of(project).read_text() == "{ not json"
     assert len(await ledger.approved_in_project("shop")) == 1
 

@@ -162,3 +162,22 @@ async def test_a_short_lease_does_not_end_a_long_one(live_backend: Backend) -> N
 
     await wait_until_async(some_time_has_passed, "10 ms of the server's clock")
     assert await store.leases("ses_1") == (LAPTOP,)
+
+
+async def test_a_turn_is_one_holders_until_it_is_ended(backend: Backend) -> None:
+    one, other = await backend.open(), await backend.open()
+    assert await one.admin.take_turn("ann", "a", 30_000)
+    assert await one.admin.take_turn("ann", "a", 30_000)
+    assert not await other.admin.take_turn("ann", "b", 30_000)
+    assert await other.admin.take_turn("bob", "b", 30_000)
+    await other.admin.end_turn("ann", "b")
+    assert not await other.admin.take_turn("ann", "b", 30_000)
+    await one.admin.end_turn("ann", "a")
+    assert await other.admin.take_turn("ann", "b", 30_000)
+
+
+async def test_a_turn_that_nobody_prolongs_ends(backend: Backend, clock: TestClock) -> None:
+    one, other = await backend.open(), await backend.open()
+    assert await one.admin.take_turn("ann", "a", 50)
+    clock.advance(50)
+    await wait_until_async(lambda: other.admin.take_turn("ann", "b", 30_000), "the turn to end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -9,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from ledger import Ledger
 from tests.support.processes import ROOT, environment_without_settings
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
@@ -24,6 +25,7 @@ from workers.bridges.place import Place, find_place, parse_place
 Row = dict[str, Any]
 
 START_S: Final = 20.0
+PEOPLE: Final = ("ann", "bob")
 
 
 class RunningGateway:
@@ -52,8 +54,10 @@ class RunningGateway:
 
     def start(self) -> None:
         """Returns when it takes requests."""
-        (self.home / "gateway.json").unlink(missing_ok=True)
         log = self.home / "log"
+        log.write_text("")
+        if not self._tokens:
+            asyncio.run(self._make_tokens())
         with log.open("ab") as file:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "workers.cli", "serve", "--listen", self.address, *self._words],
@@ -69,13 +73,20 @@ class RunningGateway:
     def _is_ready(self) -> bool:
         assert self._process
         assert self._process.poll() is None, (self.home / "log").read_text()
-        return (self.home / "gateway.json").exists() and (self.home / "log").read_text().count("inbox") > 0
+        return "inbox" in (self.home / "log").read_text()
+
+    async def _make_tokens(self) -> None:
+        """The people's, and the agent's in the file where programs of this user look for it."""
+        async with Ledger.connect(self.server.url) as ledger:
+            made = await ledger.tokens.create("worker", "agent", brings_rules=True)
+            for name in PEOPLE:
+                self._tokens[name] = (await ledger.tokens.create(name, "admin")).text
+        (self.home / "gateway.json").write_text(json.dumps({"url": self.address, "token": made.text}))
 
     def kill9(self) -> None:
         assert self._process
         self._process.kill()
         self._process.wait(timeout=START_S)
-        (self.home / "log").write_text("")
 
     def close(self) -> None:
         if self._process and self._process.poll() is None:
@@ -86,12 +97,7 @@ class RunningGateway:
         return find_place({"PERMISSION_LEDGER_HOME": str(self.home)})
 
     def person(self, name: str = "ann") -> Person:
-        """Somebody who may answer."""
-        if name not in self._tokens:
-            command = [sys.executable, "-m", "workers.cli", "token", "create", name, "--role", "admin"]
-            environment = {**self.environment, "PERMISSION_LEDGER_URL": self.server.url}
-            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-            self._tokens[name] = done.stdout.split()[0]
+        """Somebody who may answer: one of PEOPLE."""
         return Person(self.address, self._tokens[name])
 
 
@@ -151,10 +157,3 @@ def gateway(server: RealServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run
         yield running
     finally:
         running.close()
-
-
-def settings_in(path: Path) -> Row:
-    with suppress(FileNotFoundError):
-        found: Row = json.loads(path.read_text())
-        return found
-    return {}

@@ -72,6 +72,7 @@ class Judge:
         self._opening: asyncio.Lock = asyncio.Lock()
         self._is_open = False
         self._asked_as: dict[str, str] = {}
+        self._askers: dict[str, Asker] = {}
 
     async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> Verdict:
         """Ask and wait. `pending` is called when it waits for a person. Cancelled, the request stays pending."""
@@ -84,6 +85,9 @@ class Judge:
             return Verdict("deny", f"the permission ledger refuses: {error.text}", call.request_id)
         finally:
             self._asked_as.pop(call.request_id, None)
+            asker = self._askers.pop(call.request_id, None)
+            if asker is not None:
+                asker.leave()
         return verdict_of(call, row)
 
     async def open(self) -> None:
@@ -100,6 +104,7 @@ class Judge:
         with suppress(BridgeError, TimeoutError):
             async with asyncio.timeout(WITHDRAWING_SECONDS):
                 await self.client.cancel(self.session, asked, cause, reason)
+            self._done(request_id)
 
     async def ran(self, request_id: str, **what: Any) -> None:
         """Note what really ran. It is a note only: that it fails changes nothing."""
@@ -113,25 +118,24 @@ class Judge:
             found = await self._attached(digest, call.request_id, pending)
             if found is not None:
                 return found
-        asker: Asker | None = None
 
         def seen(row: Row) -> None:
-            nonlocal asker
             first = self._asked_as.get(call.request_id) != row["request_id"]
             self._asked_as[call.request_id] = row["request_id"]
             if first:
-                asker = asker or Asker.wait_for(self.session, call.request_id, digest)
+                asker = Asker.wait_for(self.session, call.request_id, digest)
+                if asker is not None:
+                    self._askers[call.request_id] = asker
                 pending(row)
 
-        try:
-            row = await self._asked(call, seen)
-        except BaseException:
-            if asker is not None:
-                asker.leave()
-            raise
+        row = await self._asked(call, seen)
+        self._done(call.request_id)
+        return row
+
+    def _done(self, request_id: str) -> None:
+        asker = self._askers.pop(request_id, None)
         if asker is not None:
             asker.done()
-        return row
 
     async def _asked(self, call: ToolCall, seen: Callable[[Row], None]) -> Row:
         body = ask_body(call)
@@ -148,19 +152,16 @@ class Judge:
     async def _attached(self, digest: str, request_id: str, pending: Callable[[Row], None]) -> Row | None:
         """How a request of the same call ends whose asker is gone; None when there is none that is pending."""
         while (asker := Asker.orphan(self.session, digest)) is not None:
-            try:
-                row = await self._standing(asker.request_id)
-                if row is None or row["outcome"] is not None:
-                    asker.done()
-                    continue
-                self._asked_as[request_id] = row["request_id"]
-                pending(row)
-                while row is not None and row["outcome"] is None:
-                    row = await self._standing(asker.request_id, WAIT_SECONDS)
-            except BaseException:
-                asker.leave()
-                raise
-            asker.done()
+            self._askers[request_id] = asker
+            row = await self._standing(asker.request_id)
+            if row is None or row["outcome"] is not None:
+                self._done(request_id)
+                continue
+            self._asked_as[request_id] = row["request_id"]
+            pending(row)
+            while row is not None and row["outcome"] is None:
+                row = await self._standing(asker.request_id, WAIT_SECONDS)
+            self._done(request_id)
             return row
         return None
 

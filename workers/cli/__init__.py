@@ -38,7 +38,7 @@ COMMANDS = {
     "token": Listed("workers.cli.tokens:token", "Who may use the gateway: create, list, revoke.", RUNNING),
     "demo": Listed("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
     "up": Listed("workers.cli.run:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
-    "worker": Listed("workers.cli.run:worker", "Run one worker: expiry or projector.", RUNNING),
+    "worker": Listed("workers.cli.run:worker", "Run one worker: expiry, projector or notifier.", RUNNING),
 }
 
 EPILOG = (

@@ -16,9 +16,17 @@ from workers.serving import Work, serve
 LEVELS = ("debug", "info", "warning", "error")
 
 
-@click.group(short_help="Run one worker: expiry or projector.")
+@click.group(short_help="Run one worker: expiry, projector or notifier.")
 def worker() -> None:
     """Run one worker until Ctrl-C or SIGTERM. Any number of each may run, on any machine; any may be killed."""
+
+
+_log_level_option = click.option(
+    "--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="On stderr."
+)
+_parent_option = click.option(
+    "--with-parent", type=int, hidden=True, help="End when this process is not the parent any more."
+)
 
 
 def _worker_command(name: str, work: Work, help_text: str) -> click.Command:
@@ -28,16 +36,20 @@ def _worker_command(name: str, work: Work, help_text: str) -> click.Command:
         with_json=False,
         help=help_text,
     )
-    @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="On stderr.")
-    @click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")
+    @_log_level_option
+    @_parent_option
     def run(*, url: str | None, log_level: str, with_parent: int | None) -> None:
-        async def served() -> None:
-            set_log_level(log_level)
-            await serve(work, url, parent=with_parent)
-
-        run_async(served)
+        _run_worker(work, url, log_level, with_parent)
 
     return run
+
+
+def _run_worker(work: Work, url: str | None, log_level: str, parent: int | None) -> None:
+    async def served() -> None:
+        set_log_level(log_level)
+        await serve(work, url, parent=parent)
+
+    run_async(served)
 
 
 def set_log_level(name: str) -> None:
@@ -61,6 +73,34 @@ async def _projector(ledger: Ledger, stop: asyncio.Event) -> None:
 
 worker.add_command(_worker_command("expiry", _expiry, "End requests that nobody answered when their time has come."))
 worker.add_command(_worker_command("projector", _projector, "Keep the views up to date with the streams."))
+
+
+@command(
+    "notifier",
+    examples=(
+        "permission-ledger worker notifier --config notify.toml",
+        "permission-ledger worker notifier --config notify.toml --log-level info",
+    ),
+    with_json=False,
+)
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    envvar="PERMISSION_LEDGER_NOTIFY",
+    required=True,
+    help="Whom to tell, by which services, how often (default: PERMISSION_LEDGER_NOTIFY).",
+)
+@_log_level_option
+@_parent_option
+def notifier(*, url: str | None, config: Path, log_level: str, with_parent: int | None) -> None:
+    """Tell people what waits for them while nobody is there: by ntfy, Slack, e-mail, Telegram and many more."""
+    from workers.notifier.notifier import work_of  # noqa: PLC0415 - an extra, and slow to import
+
+    _run_worker(work_of(config), url, log_level, with_parent)
+
+
+worker.add_command(notifier)
 
 
 @command(

@@ -41,6 +41,9 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "cancel_ask": frozenset({AGENT, APPROVER, ADMIN}),
     "note_tool_finished": ASKING,
     "list_pending": READERS,
+    # events
+    "session_events": READERS,
+    "all_events": READERS,
     # grants
     "list_grants": READERS,
     "create_grant": PEOPLE,

@@ -22,10 +22,22 @@ from workers.gateway.inbox import pages
 from workers.gateway.presence import Presences
 from workers.gateway.principals import Principal
 from workers.gateway.problems import http_problem, ledger_problem, own_fault, unreadable
-from workers.gateway.routes import answers, asks, grants, metrics, pending, policy, presence, service, sessions, tokens
+from workers.gateway.routes import (
+    answers,
+    asks,
+    events,
+    grants,
+    metrics,
+    pending,
+    policy,
+    presence,
+    service,
+    sessions,
+    tokens,
+)
 from workers.gateway.settings import BODY_BYTES_MAX
 
-RESOURCES = (sessions, asks, pending, grants, presence, policy, tokens, answers, metrics, service, pages)
+RESOURCES = (sessions, asks, events, pending, grants, presence, policy, tokens, answers, metrics, service, pages)
 
 
 def make_app(gateway: Gateway) -> Litestar:

@@ -59,16 +59,16 @@ async def _submit(session: Session, principal: Principal, body: AskBody, request
         return await session.submit(
             body.permission,
             body.patterns,
-            always=body.always,
+            always=body.always or (),
             tool_name=body.tool_name,
             tool_input=body.input,
             **common,
         )
     if body.tool_name is None or body.input is None:
         raise InputError("say `permission` and `patterns`, or `tool_name` and `input`")
-    if body.patterns or body.always:
-        raise InputError("`patterns` and `always` go with `permission`; for a tool call the rules say what they are")
-    return await session.submit_tool(body.tool_name, body.input, **common)
+    if body.patterns:
+        raise InputError("`patterns` go with `permission`; for a tool call the rules say what they are")
+    return await session.submit_tool(body.tool_name, body.input, always=body.always, **common)
 
 
 async def _wait(gateway: Gateway, session: Session, result: Result, seconds: float) -> Result:

@@ -72,7 +72,9 @@ class AskBody(Body, kw_only=True, frozen=True):
 
     permission: str | None = None
     patterns: Patterns = []
-    always: Patterns = []
+    always: Annotated[
+        list[str] | None, Meta(description="What an `always` grants; for a tool call the rules say it unless given")
+    ] = None
     metadata: dict[str, Any] | None = None
     request_id: str | None = None
     tool: ToolBody | None = None

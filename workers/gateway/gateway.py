@@ -12,6 +12,7 @@ from ledger.errors import UnknownSessionError
 from ledger.ids import check_id
 from ledger.session.state import SessionState
 from ledger.tokens import Tokens
+from workers.gateway.events.service import EventStreams
 from workers.gateway.limiting import Limiter
 from workers.gateway.metrics import Metrics
 from workers.gateway.principals import Principal
@@ -29,7 +30,8 @@ class Gateway:
         self.tokens: Tokens = ledger.tokens
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
-        self.metrics = Metrics(ledger)
+        self.metrics = Metrics(ledger, lambda: self.events.count)
+        self.events = EventStreams(ledger)
         self.stopping = asyncio.Event()
         """Set when the gateway is told to end: whoever waits is answered with what is known."""
 
@@ -37,8 +39,14 @@ class Gateway:
         """From the return on, revoked tokens are refused at once. Raises StoreError."""
         await self.tokens.watch()
 
+    def stop(self) -> None:
+        """Whoever waits is answered with what is known, and readers of events go elsewhere."""
+        self.stopping.set()
+        self.events.end_all()
+
     async def close(self) -> None:
         """End what runs in the background."""
+        await self.events.close()
 
     @property
     def now_ms(self) -> int:

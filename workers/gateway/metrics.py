@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -44,12 +44,11 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 class Metrics:
     """For one gateway process."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, stream_clients: Callable[[], int]) -> None:
         self._ledger = ledger
         self._lag_events = 0
         self._lag_at = -LAG_EVERY_SECONDS
-        self.stream_clients = 0
-        """Event streams that are open at this gateway."""
+        self._stream_clients = stream_clients
 
     async def text(self) -> bytes:
         """The exposition, `text/plain; version=1.0.0`. Raises StoreError."""
@@ -70,7 +69,7 @@ class Metrics:
             notifications=notifications,
             pending=pending,
             lag_events=lag,
-            stream_clients=self.stream_clients,
+            stream_clients=self._stream_clients(),
             conflicts=self._ledger.streams.tallies.conflicts,
             in_doubt=self._ledger.streams.tallies.in_doubt,
         )

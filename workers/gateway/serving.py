@@ -144,7 +144,7 @@ async def run(
         if not serving.done():
             ready(gateway)
             await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-        gateway.stopping.set()
+        gateway.stop()
         server.should_exit = True
         await serving
     finally:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from workers.cli.lazy import LazyGroup, Listed
 
-COMMANDS: dict[str, Listed] = {}
+_AGENTS = "Agents"
+
+COMMANDS = {
+    "claude": Listed("workers.cli.bridge.claude:claude", "Claude Code: wrapped, or by hooks in its settings.", _AGENTS),
+}
 
 bridge = LazyGroup(
     COMMANDS,

@@ -106,6 +106,14 @@ def test_remember_shows_what_an_always_would_grant_as_grants_of_check(line: Poli
     assert ran.row["verdict"] == "allow"
 
 
+def test_remember_leaves_out_what_the_profile_would_not_honour(line: PolicyLine, opencode: Path) -> None:
+    words = ("policy", "remember", "python -m pytest && make", "--config", opencode)
+    assert line(*words, "--profile", "faithful", code=0).out == "python -m *\nmake *\n"
+    ran = line(*words, code=0)
+    assert ran.out == "make *\n"
+    assert "left out: `python -m *` would lift nothing of this call in profile hardened" in ran.err
+
+
 def test_lint_exits_with_11_when_it_finds_something(line: PolicyLine, opencode: Path, claude: Path) -> None:
     assert line("policy", "lint", "--config", opencode, code=0).out == "nothing is wrong with these rules\n"
     settings = claude / ".claude/settings.json"

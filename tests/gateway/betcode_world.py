@@ -1,0 +1,120 @@
+"""Everything that runs behind a person's phone, as processes: server, gateway, expiry worker, projector, notifier."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from ledger import Ledger
+from ledger.stores.embedded import stop
+from tests.gateway.callers import Caller
+from tests.journeys.processes import Process, Stage
+
+PEOPLE: Final = ("c1", "c2")
+"""Each person has a client of the same name."""
+
+NOTIFY: Final = """
+[timing]
+collapse = "0s"
+an_hour_a_session = 100
+a_day_a_person = 1000
+
+[[people]]
+name = "c1"
+services = ["json://127.0.0.1:{port}/c1"]
+"""
+
+
+class Phone:
+    """A service that takes notifications."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        phone = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                phone.messages.append(body["message"])
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Not on the test's stderr."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_port
+        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self._thread.join()
+        self.server.server_close()
+
+
+class World:
+    """Running, and how to speak to it."""
+
+    def __init__(self, socket: Path, gateway: Process, phone: Phone, tokens: dict[str, str]) -> None:
+        self.socket = socket
+        self.gateway = gateway
+        self.phone = phone
+        self._tokens = tokens
+
+    def caller(self, name: str) -> Caller:
+        return Caller(self.socket, self._tokens[name])
+
+    def logged(self, text: str) -> list[str]:
+        return [line for line in self.gateway.complained if text in line]
+
+    async def decisions(self, caller: Caller) -> Counter[str]:
+        text = (await caller.get("/metrics")).text
+        return Counter(
+            {
+                sample.labels["decision"]: round(sample.value)
+                for family in text_string_to_metric_families(text)
+                for sample in family.samples
+                if sample.name == "permission_ledger_decisions_total" and sample.value
+            }
+        )
+
+
+@contextmanager
+def running_world(folder: Path) -> Iterator[World]:
+    stage, phone = Stage(folder / "data"), Phone()
+    config = folder / "notify.toml"
+    config.write_text(NOTIFY.format(port=phone.port))
+    socket = stage.folder.path / "gateway.sock"
+    try:
+        gateway = stage.run("serve", "--listen", f"unix:{socket}", "--log-level", "info")
+        gateway.wait_for_word("signs one browser in")
+        stage.expiry()
+        stage.worker("projector", "projector:")
+        # apprise looks for a module that Python is about to drop.
+        notifier = stage.run(
+            *("worker", "notifier", "--config", str(config), "--log-level", "info"), PYTHONWARNINGS="default"
+        )
+        notifier.wait_for_word("notifier:")
+        yield World(socket, gateway, phone, asyncio.run(_tokens(f"embedded://{stage.folder.path}")))
+    finally:
+        stage.close()
+        stop(stage.folder.path)
+        phone.close()
+
+
+async def _tokens(url: str) -> dict[str, str]:
+    async with Ledger.connect(url) as ledger:
+        agent = await ledger.tokens.create("claude", "agent", brings_rules=True)
+        auditor = await ledger.tokens.create("prometheus", "auditor")
+        people = [await ledger.tokens.create(name, "approver") for name in PEOPLE]
+    return {made.token.name: made.text for made in (agent, auditor, *people)}

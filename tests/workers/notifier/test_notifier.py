@@ -1,0 +1,202 @@
+"""The notifier at work: real messages to a real server, recorded, corrected, shared and never in anybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+
+from ledger import Ledger
+from ledger.testing import TestClock
+from tests.support.servers import RealServer
+from tests.support.waiting import wait_until_async
+from tests.workers.notifier.listening import TIMING, Listening, listening, settings_for
+from workers.gateway.answers.links import AnswerLinks
+from workers.notifier.notifier import run
+from workers.notifier.settings import NotifierSettings
+
+Start = Callable[[NotifierSettings], AbstractAsyncContextManager[None]]
+
+
+@pytest.fixture
+async def phone() -> AsyncIterator[Listening]:
+    async with listening() as one:
+        yield one
+
+
+@pytest.fixture
+def notifier(server: RealServer, clock: TestClock) -> Start:
+    """A notifier with a connection of its own, until the block ends."""
+
+    @asynccontextmanager
+    async def started(settings: NotifierSettings) -> AsyncIterator[None]:
+        stop = asyncio.Event()
+        async with Ledger.connect(server.url, clock=clock) as ledger:
+            working = asyncio.create_task(run(ledger, stop, settings))
+            try:
+                yield
+            finally:
+                stop.set()
+                await working
+
+    return started
+
+
+async def recorded(ledger: Ledger, session: str = "ses_1") -> list[tuple[Any, ...]]:
+    """What the log says of notifications: request, person, service, result, step."""
+    rows = [event.as_json() async for event in (await ledger.attach(session)).events(follow_on=False)]
+    return [
+        tuple(row["event"].get(name) for name in ("request_id", "person", "service", "result", "step"))
+        for row in rows
+        if row["type"] == "notification"
+    ]
+
+
+async def until_recorded(ledger: Ledger, *wanted: tuple[Any, ...], session: str = "ses_1") -> None:
+    async def as_wanted() -> bool:
+        return sorted(await recorded(ledger, session), key=repr) == sorted(wanted, key=repr)
+
+    await wait_until_async(as_wanted, f"the log to hold {wanted}")
+
+
+async def test_a_message_says_what_would_run_and_carries_a_link_for_that_person(
+    ledger: Ledger, notifier: Start, phone: Listening, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1", project="shop")
+    async with notifier(settings_for(("ann", phone.url))):
+        await session.submit("bash", ["git push\x1b[8m --force"], request_id="r1", agent="claude", actor="worker")
+        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0))
+    (message,) = phone.messages
+    *lines, link = message["message"].splitlines()
+    assert message["title"] == "bash waits for your answer"
+    assert lines == [
+        r"bash: git push\x1b[8m --force",
+        "in shop / ses_1, asked by worker (claude) 0s ago, 7d left",
+    ]
+    address, _, signed = link.rpartition("/")
+    read = AnswerLinks(await ledger.store.admin.secret()).read(signed, clock.now_ms())
+    assert address == "https://permits.example.com/answer"
+    assert (read.session, read.request_id, read.name) == ("ses_1", "r1", "ann")
+    assert read.expires_ms == clock.now_ms() + 7 * 86_400_000
+
+
+async def test_reminders_follow_the_clock_and_stop_with_the_answer(
+    ledger: Ledger, notifier: Start, phone: Listening, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    async with notifier(settings_for(("ann", phone.url))):
+        await session.submit("bash", ["git push"], request_id="r1")
+        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0))
+        clock.advance("1h")
+        told = [("r1", "ann", "json", "sent", step) for step in (0, 1)]
+        await until_recorded(ledger, *told)
+        await session.reply("r1", "once", actor="bob")
+        await until_recorded(ledger, *told, ("r1", "ann", "json", "withdrawn", None))
+        clock.advance("2d")
+        await session.submit("bash", ["ls"], request_id="r2")
+        await wait_until_async(lambda: len(phone.messages) == 4, "the next request's message")
+    assert phone.titles == [
+        "bash waits for your answer",
+        "bash still waits for your answer",
+        "Answered: bob allowed it (once)",
+        "bash waits for your answer",
+    ]
+
+
+async def test_a_broken_service_is_tried_again_and_holds_up_nobody(
+    ledger: Ledger, notifier: Start, phone: Listening, clock: TestClock
+) -> None:
+    async with listening() as broken, listening() as silent:
+        broken.broken = silent.silent = True
+        people = (("ann", broken.url), ("bob", silent.url), ("carl", phone.url))
+        session = await ledger.session("ses_1")
+        async with notifier(settings_for(*people)):
+            await session.submit("bash", ["git push"], request_id="r1")
+            first = [("r1", "ann", "json", "failed", 0), ("r1", "carl", "json", "sent", 0)]
+            await until_recorded(ledger, *first)
+            broken.broken = False
+            clock.advance("30s")
+            await wait_until_async(lambda: broken.messages, "the second try")
+            await until_recorded(ledger, *first, ("r1", "ann", "json", "sent", 0))
+            assert silent.tried == 1
+
+
+async def test_two_notifiers_gather_as_one(ledger: Ledger, notifier: Start, phone: Listening, clock: TestClock) -> None:
+    settings = settings_for(("ann", phone.url))
+    async with notifier(settings), notifier(settings):
+        for number in range(8):
+            session = await ledger.session(f"ses_{number}")
+            await session.submit("bash", [f"git push {number}"], request_id="r1")
+            await until_recorded(ledger, ("r1", "ann", "json", "sent", 0), session="ses_0")
+        assert len(phone.messages) == 1
+        clock.advance("5m")
+        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0), session="ses_7")
+    assert phone.titles == ["bash waits for your answer", "7 requests wait for your answer"]
+
+
+async def test_two_notifiers_at_once_say_nothing_twice(ledger: Ledger, notifier: Start, phone: Listening) -> None:
+    timing = msgspec.structs.replace(TIMING, collapse_ms=0, an_hour_a_session=100, a_day_a_person=100)
+    settings = settings_for(("ann", phone.url), timing=timing)
+    names = [f"r{number}" for number in range(20)]
+    async with notifier(settings), notifier(settings):
+        session = await ledger.session("ses_1")
+        for name in names:
+            await session.submit("bash", [f"git push {name}"], request_id=name)
+            await wait_until_async(partial(phone.heard, f"{name}\n"), name)
+        await until_recorded(ledger, *((name, "ann", "json", "sent", 0) for name in names))
+    said = "\n".join(one["message"] for one in phone.messages)
+    assert [said.count(f"git push {name}\n") for name in names] == [1] * len(names)
+
+
+async def test_what_came_within_five_minutes_is_one_message(
+    ledger: Ledger, notifier: Start, phone: Listening, clock: TestClock
+) -> None:
+    async with notifier(settings_for(("ann", phone.url))):
+        one, two = await ledger.session("ses_1"), await ledger.session("ses_2")
+        await one.submit("bash", ["a"], request_id="r1")
+        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0))
+        for session in (one, two):
+            for name in ("r2", "r3"):
+                await session.submit("bash", [f"{session.id} {name}"], request_id=name)
+        clock.advance("5m")
+        await until_recorded(ledger, *((name, "ann", "json", "sent", 0) for name in ("r2", "r3")), session="ses_2")
+    assert phone.titles == ["bash waits for your answer", "4 requests wait for your answer"]
+    assert [phone.messages[1]["message"].count(f"bash: ses_{n} r{m}") for n in (1, 2) for m in (2, 3)] == [1, 1, 1, 1]
+
+
+async def test_a_notifier_that_starts_goes_on_where_another_ended(
+    ledger: Ledger, notifier: Start, phone: Listening, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    settings = settings_for(("ann", phone.url))
+    async with notifier(settings):
+        await session.submit("bash", ["git push"], request_id="r1")
+        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0))
+    await session.submit("bash", ["ls"], request_id="r2")
+    clock.advance("10m")
+    async with notifier(settings):
+        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0), ("r2", "ann", "json", "sent", 0))
+    await session.reply("r2", "once", actor="bob")
+    async with notifier(settings):
+        await wait_until_async(lambda: len(phone.messages) == 3, "the correction")
+    assert phone.titles[2] == "Answered: bob allowed it (once)"
+
+
+async def test_nothing_secret_of_a_service_is_recorded_or_logged(
+    ledger: Ledger, notifier: Start, phone: Listening, caplog: pytest.LogCaptureFixture
+) -> None:
+    phone.broken = True
+    caplog.set_level("DEBUG")
+    session = await ledger.session("ses_1")
+    async with notifier(settings_for(("ann", phone.url))):
+        await session.submit("bash", ["git push"], request_id="r1")
+        await until_recorded(ledger, ("r1", "ann", "json", "failed", 0))
+    events = [event.as_json() async for event in session.events(follow_on=False)]
+    assert "secret-path" not in repr(events)
+    assert [one.name for one in caplog.records if one.name.startswith("apprise")] == []
+    assert "secret-path" not in "".join(one.getMessage() for one in caplog.records if "urllib3" not in one.name)

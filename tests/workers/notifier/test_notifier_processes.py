@@ -1,0 +1,81 @@
+"""Notifiers as processes: killed without a word, and started with a configuration that is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from ledger import Ledger
+from tests.support.processes import environment_without_settings
+from tests.support.servers import RealServer
+from tests.support.waiting import wait_until_async
+from tests.workers.notifier.listening import Listening, listening
+from tests.workers.notifier.test_notifier import until_recorded
+from workers.children import own_command
+
+CONFIG = """
+[timing]
+collapse = "0s"
+
+[delivery]
+timeout = "2s"
+lease = "4s"
+
+[[people]]
+name = "ann"
+services = ["{url}"]
+"""
+
+
+@asynccontextmanager
+async def notifier_process(server: RealServer, config: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A notifier of its own, killed after the block."""
+    process = await asyncio.create_subprocess_exec(
+        *own_command("worker", "notifier", "--config", str(config), "--url", server.url),
+        env=environment_without_settings(),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def configured(folder: Path, phone: Listening) -> Path:
+    path = folder / "notify.toml"
+    path.write_text(CONFIG.format(url=phone.url))
+    return path
+
+
+async def test_what_was_sent_by_a_notifier_that_was_killed_before_it_could_record_it_is_sent_again(
+    server: RealServer, tmp_path: Path
+) -> None:
+    async with listening() as phone, Ledger.connect(server.url) as ledger:
+        config = configured(tmp_path, phone)
+        session = await ledger.session("ses_1")
+        phone.mute_once = True
+        async with notifier_process(server, config) as first:
+            await session.submit("bash", ["git push"], request_id="r1")
+            await wait_until_async(lambda: phone.messages, "the first message", 20)
+            first.kill()
+            await first.wait()
+        async with notifier_process(server, config):
+            await until_recorded(ledger, ("r1", "ann", "json", "sent", 0))
+            assert len(phone.messages) == 2
+            await session.reply("r1", "once", actor="bob")
+            told = [("r1", "ann", "json", "sent", 0), ("r1", "ann", "json", "withdrawn", None)]
+            await until_recorded(ledger, *told)
+        assert phone.titles[2:] == ["Answered: bob allowed it (once)"]
+
+
+async def test_a_wrong_configuration_ends_it_with_exit_code_12(server: RealServer, tmp_path: Path) -> None:
+    config = tmp_path / "notify.toml"
+    config.write_text("people = []")
+    async with notifier_process(server, config) as process:
+        _, told = await process.communicate()
+    assert process.returncode == 12
+    assert b"nobody is named" in told

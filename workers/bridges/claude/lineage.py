@@ -1,0 +1,69 @@
+"""Which sub-agent a call of Claude Code comes from, read off the messages that pass by."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final, NamedTuple
+
+from workers.bridges.claude.protocol import AGENT
+
+CALLS_COUNT: Final = 4096
+"""Calls that are remembered; the oldest go first."""
+
+
+class Origin(NamedTuple):
+    """`agent` asks, on behalf of `parent`; the main agent has none. `parent_call` is the call that started it."""
+
+    agent: str = AGENT
+    parent: str | None = None
+    parent_call: str | None = None
+    message_id: str | None = None
+
+
+class Lineage:
+    """Fed with the client's messages; answers by the id of a call."""
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[str, Origin] = OrderedDict()
+        self._kinds: OrderedDict[str, str] = OrderedDict()
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """An `assistant` message: its calls, and which of them start agents."""
+        inner = message.get("message")
+        content = inner.get("content") if isinstance(inner, dict) else None
+        if not isinstance(inner, dict) or not isinstance(content, list):
+            return
+        parent_call = message.get("parent_tool_use_id")
+        for block in content:
+            if not isinstance(block, dict) or block.get("type") != "tool_use":
+                continue
+            call_id, tool_input = block.get("id"), block.get("input")
+            if not isinstance(call_id, str):
+                continue
+            message_id = inner.get("id")
+            known = self._origin(parent_call if isinstance(parent_call, str) else None)
+            self._keep(call_id, known._replace(message_id=message_id if isinstance(message_id, str) else None))
+            kind = tool_input.get("subagent_type") if isinstance(tool_input, dict) else None
+            if isinstance(kind, str) and kind:
+                self._kinds[call_id] = kind
+
+    def origin(self, call_id: str, agent_id: str | None) -> Origin:
+        """Where a call comes from; `agent_id` is what the client says of a sub-agent that has not spoken yet."""
+        known = self._calls.get(call_id)
+        if known is not None and (known.parent is not None or agent_id is None):
+            return known
+        if agent_id is None:
+            return Origin()
+        return Origin(f"agent {agent_id}", AGENT, None, known.message_id if known else None)
+
+    def _origin(self, parent_call: str | None) -> Origin:
+        if parent_call is None:
+            return Origin()
+        above = self._calls.get(parent_call, Origin())
+        return Origin(self._kinds.get(parent_call, "agent"), above.agent, parent_call)
+
+    def _keep(self, call_id: str, origin: Origin) -> None:
+        self._calls[call_id] = origin
+        while len(self._calls) > CALLS_COUNT:
+            gone, _ = self._calls.popitem(last=False)
+            self._kinds.pop(gone, None)

@@ -1,0 +1,182 @@
+"""Claude Code's control protocol, as far as permissions go: lines read, answers made. No I/O.
+
+Wire format: betcode.md "Permission Rule Matching", with what the real client (2.1.197) needs besides: an allow without
+`updatedInput` is refused by it, so an allow always carries the input that is to run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple
+
+Message = dict[str, Any]
+
+AGENT: Final = "claude-code"
+QUESTION: Final = "AskUserQuestion"
+PLAN: Final = "ExitPlanMode"
+KINDS: Final = {QUESTION: "question", PLAN: "plan"}
+"""What asks a person something rather than for permission; the request's metadata says so as `kind`."""
+
+_SHOWN: Final = ("title", "description", "blocked_path", "decision_reason", "decision_reason_type", "agent_id")
+_TEXT_CHARS_MAX: Final = 4000
+_SUGGESTIONS_MAX: Final = 32
+
+
+class Permission(NamedTuple):
+    """A `can_use_tool` request. `tool_use_id` names the call; `control_id` the question about it."""
+
+    control_id: str
+    tool_use_id: str
+    tool_name: str
+    input: dict[str, Any]
+    request: Message
+
+
+def parse(line: bytes) -> Message | None:
+    """A line as an object; None for what is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def permission_of(message: Message) -> Permission | str:
+    """The permission that a control request asks for, or what is wrong with it."""
+    request = message.get("request")
+    if not isinstance(request, dict):
+        return "the control request has no `request`"
+    name, tool_input, call_id = request.get("tool_name"), request.get("input"), request.get("tool_use_id")
+    control_id = message.get("request_id")
+    if not isinstance(control_id, str) or not control_id:
+        return "the control request has no `request_id`"
+    if not isinstance(name, str) or not name:
+        return "the control request has no `tool_name`"
+    if not isinstance(tool_input, dict):
+        return "the control request has no `input`"
+    return Permission(
+        control_id, call_id if isinstance(call_id, str) and call_id else control_id, name, tool_input, request
+    )
+
+
+def is_permission(message: Message) -> bool:
+    request = message.get("request")
+    return (
+        message.get("type") == "control_request"
+        and isinstance(request, dict)
+        and request.get("subtype") == "can_use_tool"
+    )
+
+
+def ends_client(line: bytes) -> bool:
+    """Whether a line is one at which the client exits: no JSON, or a control response without a response."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return True
+    return (
+        isinstance(found, dict)
+        and found.get("type") == "control_response"
+        and not isinstance(found.get("response"), dict)
+    )
+
+
+def answered(message: Message | None) -> str | None:
+    """The id of the request that a control response answers."""
+    if message is None or message.get("type") != "control_response" or not isinstance(message.get("response"), dict):
+        return None
+    control_id = message["response"].get("request_id")
+    return control_id if isinstance(control_id, str) else None
+
+
+def metadata_of(permission: Permission) -> Message:
+    """What is shown beside the request: the client's own words, cut, and what kind of question it is."""
+    shown: Message = {}
+    for name in _SHOWN:
+        value = permission.request.get(name)
+        if isinstance(value, str) and value:
+            shown[name] = value[:_TEXT_CHARS_MAX]
+    if permission.tool_name in KINDS:
+        shown["kind"] = KINDS[permission.tool_name]
+    # Without the model's own text the client gives the command, cut to fifty characters: not to be mistaken for it.
+    if permission.tool_name == "Bash" and shown.get("description") != permission.input.get("description"):
+        shown.pop("description", None)
+    return shown
+
+
+def offered(permission: Permission) -> tuple[str, ...] | None:
+    """The client's suggestions as grants; None where it makes none, so that the rules say what to offer.
+
+    Rules that allow become grants. Other suggestions (a mode, a folder) are the client's own and offered by it alone.
+    """
+    if permission.tool_name in KINDS:
+        return ()
+    suggestions = permission.request.get("permission_suggestions")
+    if not isinstance(suggestions, list):
+        return None
+    found = [rule for one in suggestions[:_SUGGESTIONS_MAX] if isinstance(one, dict) for rule in _rules(one)]
+    return tuple(dict.fromkeys(found)) or None
+
+
+def _rules(suggestion: Message) -> list[str]:
+    rules = suggestion.get("rules")
+    if suggestion.get("type") != "addRules" or suggestion.get("behavior") != "allow" or not isinstance(rules, list):
+        return []
+    return [text for rule in rules if isinstance(rule, dict) and (text := rule_text(rule))]
+
+
+def rule_text(rule: Message) -> str | None:
+    """`{"toolName": "Bash", "ruleContent": "git push *"}` is `Bash(git push *)`."""
+    name, content = rule.get("toolName"), rule.get("ruleContent")
+    if not isinstance(name, str) or not name:
+        return None
+    return f"{name}({content})" if isinstance(content, str) and content else name
+
+
+def rule_of(text: str) -> Message:
+    """The other way round."""
+    name, opened, rest = text.partition("(")
+    return {"toolName": name, **({"ruleContent": rest[:-1]} if opened and rest.endswith(")") else {})}
+
+
+def allow(control_id: str, tool_input: Mapping[str, Any], granted: tuple[str, ...] = ()) -> bytes:
+    """Let it run with this input; `granted` are rules that the client itself remembers for its session."""
+    response: Message = {"behavior": "allow", "updatedInput": dict(tool_input)}
+    if granted:
+        rules = [rule_of(text) for text in granted]
+        response["updatedPermissions"] = [
+            {"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}
+        ]
+    return _response({"subtype": "success", "request_id": control_id, "response": response})
+
+
+def deny(control_id: str, message: str, *, interrupt: bool = False) -> bytes:
+    """Refuse with these words, which the model reads. `interrupt` ends the turn, and the client then drops the words."""
+    response: Message = {"behavior": "deny", "message": message, **({"interrupt": True} if interrupt else {})}
+    return _response({"subtype": "success", "request_id": control_id, "response": response})
+
+
+def malformed(control_id: str, problem: str) -> bytes:
+    """Answer a request that cannot be read: the client tells the model, and runs nothing."""
+    return _response({"subtype": "error", "request_id": control_id, "error": problem})
+
+
+def without_ours(message: Message, ours: Collection[str]) -> Message | None:
+    """An answer to `initialize` without the pending requests that the ledger has; None when there are none in it."""
+    response = message.get("response")
+    pending = response.get("pending_permission_requests") if isinstance(response, dict) else None
+    if not isinstance(response, dict) or not isinstance(pending, list):
+        return None
+    kept = [one for one in pending if not (isinstance(one, dict) and one.get("request_id") in ours)]
+    if len(kept) == len(pending):
+        return None
+    return {**message, "response": {**response, "pending_permission_requests": kept}}
+
+
+def _response(response: Message) -> bytes:
+    return line_of({"type": "control_response", "response": response})
+
+
+def line_of(message: Message) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

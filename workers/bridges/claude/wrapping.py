@@ -1,0 +1,50 @@
+"""How a command that starts Claude Code is started instead, so that its permission requests reach the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from workers.bridges.claude.hooking import hook_settings
+from workers.bridges.errors import BridgeError
+
+PROMPT_TOOL: Final = "--permission-prompt-tool"
+SETTINGS: Final = "--settings"
+_QUESTIONS: Final = frozenset({"-v", "--version", "-h", "--help"})
+
+
+class Wrapped(NamedTuple):
+    """The command to run. `on_stdio`: it speaks the control protocol, and we stand in between; else it asks by hooks."""
+
+    command: tuple[str, ...]
+    on_stdio: bool
+
+
+def wrap(command: Sequence[str], hook_words: Sequence[str]) -> Wrapped:
+    """A client with `--input-format stream-json` is asked on stdio; any other gets hooks of ours for this run.
+
+    `hook_words` are the options of those hooks. Raises BridgeError where the command's own settings are in the way.
+    """
+    if _QUESTIONS & set(command[1:]):
+        return Wrapped(tuple(command), on_stdio=False)
+    if _value(command, "--input-format") == "stream-json":
+        named = _value(command, PROMPT_TOOL)
+        if named is None:
+            return Wrapped((*command, PROMPT_TOOL, "stdio"), on_stdio=True)
+        if named != "stdio":
+            raise BridgeError(f"the command asks its own tool for permission (`{PROMPT_TOOL} {named}`); leave that out")
+        return Wrapped(tuple(command), on_stdio=True)
+    if _value(command, SETTINGS) is not None:
+        raise BridgeError(f"the command has `{SETTINGS}` of its own; use `permission-ledger bridge claude --install`")
+    settings = json.dumps({"hooks": hook_settings(hook_words)}, separators=(",", ":"))
+    return Wrapped((command[0], SETTINGS, settings, *command[1:]), on_stdio=False)
+
+
+def _value(command: Sequence[str], option: str) -> str | None:
+    for index, word in enumerate(command):
+        if word == option and index + 1 < len(command):
+            return command[index + 1]
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None

@@ -1,0 +1,82 @@
+"""Lines between a host, ourselves and a client process: read as they come, written whole, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import IO, Final
+
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+_host: Final = threading.Lock()
+
+
+class LongLineError(Exception):
+    """A line is longer than anything that a client or a host writes; it is not passed on in part."""
+
+
+class ClientProcess:
+    """The agent's program, whose stdin and stdout are ours; its stderr is the host's."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """Raises OSError when the program cannot be started."""
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+        self._writing = threading.Lock()
+
+    def lines(self) -> Iterator[bytes]:
+        assert self._process.stdout
+        return lines_of(self._process.stdout)
+
+    def write(self, line: bytes) -> None:
+        """Harmless when the client is gone."""
+        assert self._process.stdin
+        with self._writing, suppress(BrokenPipeError, ValueError):
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
+    def close_stdin(self) -> None:
+        assert self._process.stdin
+        with self._writing, suppress(BrokenPipeError, ValueError):
+            self._process.stdin.close()
+
+    def close_stdout(self) -> None:
+        """The client learns at its next word that nobody listens."""
+        assert self._process.stdout
+        self._process.stdout.close()
+
+    def wait(self) -> int:
+        """The exit code as a shell tells it: 128 and the number of a signal that ended it."""
+        code = self._process.wait()
+        return code if code >= 0 else 128 - code
+
+    def send(self, number: signal.Signals) -> None:
+        # On a terminal Ctrl-C reaches the client by itself, as it reaches us.
+        if number is not signal.SIGINT or not sys.stdin.isatty():
+            self._process.send_signal(number)
+
+
+def lines_of(source: IO[bytes]) -> Iterator[bytes]:
+    """Lines with their ends, the last one maybe without. Raises LongLineError."""
+    while line := source.readline(LINE_BYTES_MAX + 1):
+        if len(line) > LINE_BYTES_MAX:
+            raise LongLineError(f"a line takes more than {LINE_BYTES_MAX} bytes")
+        yield line
+
+
+def write_to_host(line: bytes) -> None:
+    """All of it, at once. Raises BrokenPipeError when the host reads no more."""
+    with _host:
+        left = memoryview(line)
+        while left:
+            left = left[os.write(1, left) :]
+
+
+def tell(text: str) -> None:
+    """A word to the person, on stderr."""
+    sys.stderr.write(f"permission-ledger: {text}\n")
+    sys.stderr.flush()

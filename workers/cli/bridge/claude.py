@@ -1,0 +1,115 @@
+"""`bridge claude`: around a command that starts Claude Code, or as hooks in its settings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import click
+
+from workers.bridges.claude import hooking, installing
+from workers.bridges.claude.bridge import Bridge
+from workers.bridges.claude.wrapping import wrap
+from workers.bridges.errors import BridgeError
+from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.options import GRACE_SECONDS, Options
+from workers.cli.bridge.base import bridge_command
+
+SCOPES = ("user", "project", "local")
+
+
+@bridge_command(
+    "claude",
+    dialect="claude",
+    examples=(
+        "permission-ledger bridge claude -- claude -p --input-format stream-json --output-format stream-json --verbose",
+        "permission-ledger bridge claude --rules .claude/settings.json -- claude",
+        "permission-ledger bridge claude --install --scope project",
+        "permission-ledger bridge claude --status",
+    ),
+    context_settings={"ignore_unknown_options": False},
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND…]")
+@click.option("--interrupt", is_flag=True, help="A rejection that should stop the agent also ends its turn.")
+@click.option("--share-grants", is_flag=True, help="Tell the client what was granted; it then asks no more, nor do we.")
+@click.option("--install", is_flag=True, help="Write our hooks into Claude Code's settings, after showing the change.")
+@click.option("--uninstall", is_flag=True, help="Take them out again.")
+@click.option("--status", is_flag=True, help="Say where they are installed.")
+@click.option(
+    "--scope", type=click.Choice(SCOPES), default="user", show_default=True, help="Whose settings, for --install."
+)
+@click.option("--yes", is_flag=True, help="Write without asking.")
+def claude(
+    *,
+    options: Options,
+    command: Sequence[str],
+    interrupt: bool,
+    share_grants: bool,
+    install: bool,
+    uninstall: bool,
+    status: bool,
+    scope: str,
+    yes: bool,
+) -> int | None:
+    """Put the ledger between Claude Code and whoever started it.
+
+    With a COMMAND that speaks stream-json on stdio (an editor's, the SDK's) we stand in between and answer its
+    permission requests; any other command, the terminal included, gets hooks of ours for this run. With --install
+    every run of Claude Code does.
+    """
+    wanted = [install, uninstall, status, bool(command)]
+    if sum(wanted) != 1:
+        raise click.UsageError("say one of: -- COMMAND, --install, --uninstall, --status")
+    if status:
+        for one in SCOPES:
+            click.echo(installing.status(installing.settings_path(one, Path.cwd())))
+        return None
+    if command:
+        return _run(command, options, interrupt=interrupt, share_grants=share_grants)
+    path = installing.settings_path(scope, Path.cwd())
+    change = partial(hooking.with_hooks, words=hook_words(options)) if install else hooking.without_hooks
+    return _write(installing.planned(path, change), yes=yes)
+
+
+def _run(command: Sequence[str], options: Options, *, interrupt: bool, share_grants: bool) -> int:
+    wrapped = wrap(command, hook_words(options))
+    try:
+        if not wrapped.on_stdio:
+            os.execvp(wrapped.command[0], wrapped.command)  # noqa: S606 - the command is the user's own
+
+        async def bridged() -> int:
+            async with GatewayClient(grace=options.grace) as client:
+                return await Bridge(client, options, interrupts=interrupt, shares_grants=share_grants).run(
+                    wrapped.command
+                )
+
+        return asyncio.run(bridged())
+    except OSError as error:
+        raise BridgeError(
+            f"`{wrapped.command[0]}` cannot be started: {(error.strerror or str(error)).lower()}"
+        ) from error
+
+
+def _write(change: installing.Change, *, yes: bool) -> int | None:
+    if not change.is_needed:
+        click.echo(f"{change.path}: nothing to change")
+        return None
+    click.echo(change.diff())
+    if not yes and not click.confirm(f"Write this to {change.path}?", default=False, err=True):
+        click.echo("nothing was written", err=True)
+        return 1
+    installing.apply(change)
+    click.echo(f"{change.path}: written")
+    return None
+
+
+def hook_words(options: Options) -> list[str]:
+    """The options that our hooks are installed with: paths in full, since hooks run in any folder."""
+    words = ["--on-unreachable", options.on_unreachable]
+    for name, value in (("--session", options.session), ("--project", options.project)):
+        words += [] if value is None else [name, value]
+    words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
+    return words if options.grace == GRACE_SECONDS else [*words, "--grace", f"{options.grace:g}"]

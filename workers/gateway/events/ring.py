@@ -1,0 +1,67 @@
+"""The latest events in memory, shared by all readers: each has only a place in it, so a slow one costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from workers.gateway.events.frames import Frame
+
+FEED_BYTES: Final = 32 * 1024 * 1024
+"""What is kept of the whole ledger's events; who reads so far behind is sent away, and begins again from the log."""
+
+SESSION_BYTES: Final = 4 * 1024 * 1024
+"""The same of one session's."""
+
+OVERHEAD_BYTES: Final = 500
+"""An event in memory besides its data."""
+
+
+class Item:
+    """An event, the reader's place after it, and how it is written (by form)."""
+
+    __slots__ = ("frame", "place", "written")
+
+    def __init__(self, frame: Frame | None, place: str) -> None:
+        self.frame = frame
+        """None: the log is not what it was any more, whoever reads begins anew."""
+        self.place = place
+        self.written: dict[str, bytes] = {}
+
+
+class Ring:
+    """Events in order, numbered from the first ever told here; the oldest are dropped."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._items: list[Item] = []
+        self._first = 0
+        self._bytes = 0
+        self.grown = asyncio.Event()
+
+    @property
+    def end(self) -> int:
+        """The number that the next event will bear."""
+        return self._first + len(self._items)
+
+    def push(self, item: Item) -> None:
+        self._items.append(item)
+        self._bytes += _size(item)
+        if self._bytes > self._bytes_max:
+            self._drop_half()
+        self.grown.set()
+
+    def _drop_half(self) -> None:
+        count = max(1, len(self._items) // 2)
+        self._bytes -= sum(_size(item) for item in self._items[:count])
+        del self._items[:count]
+        self._first += count
+
+    def since(self, number: int, count_max: int) -> list[Item] | None:
+        """The events from this number on; None when they are not all here any more."""
+        begin = number - self._first
+        return None if begin < 0 else self._items[begin : begin + count_max]
+
+
+def _size(item: Item) -> int:
+    return OVERHEAD_BYTES + (0 if item.frame is None else len(item.frame.data))

@@ -1,0 +1,283 @@
+"""All event streams of this gateway: opened, served together, ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from typing import Final
+
+from ledger import Ledger
+from ledger.session.state import Request, SessionState, in_order
+from ledger.stores.port import StreamKey
+from ledger.tokens import Tokens
+from workers.gateway.events.audience import Audience, Wanted
+from workers.gateway.events.cursors import parse_feed_cursor, parse_session_cursor
+from workers.gateway.events.follower import Follower
+from workers.gateway.events.forms import EventForm, Form
+from workers.gateway.events.hub import Hub
+from workers.gateway.events.readers import Channel, Reader
+from workers.gateway.events.resuming import Resuming
+from workers.gateway.events.ring import Item, Ring
+from workers.gateway.limiting import RateLimitedError
+from workers.gateway.principals import Principal
+
+STREAMS_COUNT_MAX: Final = 5000
+"""Open event streams of one gateway."""
+
+GATHER_SECONDS: Final = 0.004
+"""Events that come within this time are written together."""
+
+REST_SHARE: Final = 1.0
+"""With many readers: as long as it took to write to them all, nothing is written, so that other work is done."""
+
+REST_SECONDS_MAX: Final = 0.25
+HEARTBEAT_SECONDS: Final = 15.0
+LOOK_SECONDS: Final = 1.0
+"""How often tokens and heartbeats are looked at."""
+
+SNAPSHOT_BYTES: Final = 64 * 1024
+"""A snapshot is written in pieces of about this size."""
+
+EVENTS: Final = EventForm()
+
+
+class EventStreams:
+    """What the routes use. Starts with the first stream that is opened."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._store = ledger.store
+        self._tokens: Tokens = ledger.tokens
+        self.hub = Hub(ledger)
+        self._resuming = Resuming(self.hub)
+        self._channels: dict[tuple[int, Audience, str], Channel] = {}
+        self._by_ring: dict[int, set[Channel]] = {}
+        self._grown: set[int] = set()
+        self._dirty = asyncio.Event()
+        self._readers: set[Reader] = set()
+        self._opening_count = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = False
+        self.hub.on_ring = self._rang
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await self.hub.close()
+
+    def end_all(self) -> None:
+        """The gateway ends: readers go elsewhere, with the ids that they have."""
+        self._closing = True
+        for reader in list(self._readers):
+            reader.end("stream.end", "this gateway ends; connect again")
+
+    @property
+    def count(self) -> int:
+        """How many streams are open."""
+        return len(self._readers)
+
+    # --- opening ----------------------------------------------------------------------------------------------------
+
+    async def of_session(self, session: str, principal: Principal, last_id: str | None) -> Reader:
+        """A session's events. Raises InputError for an id that it does not have, StoreError, DamageError."""
+        self._make_room()
+        cursor = None if last_id is None else parse_session_cursor(last_id)
+        key = StreamKey("session", session)
+        audience = Audience(key=key)
+        held = [await self.hub.follow(key)]
+        ring = held[0].watch()
+        try:
+            number, position = ring.end, held[0].position
+            if cursor is None:
+                prelude = self._snapshot_of_session(held[0])
+            else:
+                items = await self._resuming.of_session(key, cursor, position)
+                prelude = _joined(EVENTS, items)
+        except BaseException:
+            held[0].unwatch()
+            raise
+
+        def anew() -> tuple[AsyncIterator[bytes], int]:
+            reader.end("resync", "the log is not what it was; connect again, without an id")
+            return _pieces([]), ring.end
+
+        def closed(reader: Reader) -> None:
+            held[0].unwatch()
+            self._closed(reader)
+
+        reader = Reader(
+            self._channel(ring, audience, EVENTS),
+            prelude,
+            number,
+            token_id=principal.token_id,
+            place=lambda: str(held[0].position),
+            anew=anew,
+            opened=self._opened,
+            closed=closed,
+        )
+        return reader
+
+    async def of_all(self, principal: Principal, wanted: Wanted, last_id: str | None, form: Form = EVENTS) -> Reader:
+        """The events of all sessions and projects that the caller may see and wants. Raises as `of_session`."""
+        self._make_room()
+        await self.hub.follow_all()
+        audience = Audience.of(principal, wanted)
+        prelude, number = None, 0
+        if last_id is not None:
+            missed = await self._resuming.of_all(parse_feed_cursor(last_id, self.hub.ledger_tag))
+            if missed is not None:
+                seen = [form.event(item) for item in missed.items if item.frame and audience.sees(item.frame)]
+                prelude, number = _pieces([form.begin(), *seen, form.heartbeat(missed.place)]), missed.number
+        if prelude is None:
+            reason = None if last_id is None else "what happened since cannot be told any more"
+            prelude, number = self._snapshot(audience, form, reason)
+        return Reader(
+            self._channel(self.hub.ring, audience, form),
+            prelude,
+            number,
+            token_id=principal.token_id,
+            place=lambda: self.hub.cursor,
+            anew=lambda: self._snapshot(audience, form, "the log is not what it was"),
+            opened=self._opened,
+            closed=self._closed,
+        )
+
+    def _make_room(self) -> None:
+        if self._closing or len(self._readers) >= STREAMS_COUNT_MAX:
+            raise RateLimitedError(
+                f"this gateway serves {STREAMS_COUNT_MAX} event streams at most, or is about to end; try again",
+                retry_after=1,
+            )
+        if not self._tasks:
+            self._tasks = [
+                asyncio.create_task(self._serve(), name="serve events"),
+                asyncio.create_task(self._look(), name="look after event streams"),
+            ]
+
+    # --- snapshots --------------------------------------------------------------------------------------------------
+
+    def _snapshot_of_session(self, follower: Follower) -> AsyncIterator[bytes]:
+        waiting = in_order(follower.state.pending.values())
+        replayed = [_replay(follower, request, EVENTS) for request in waiting]
+        return _pieces([EVENTS.begin(), *replayed, EVENTS.snapshot_end(str(follower.position), len(replayed))])
+
+    def _snapshot(self, audience: Audience, form: Form, resync: str | None = None) -> tuple[AsyncIterator[bytes], int]:
+        """What is pending, nearest deadline first, and where to go on: both as of one moment, for nothing waits here."""
+        waiting: list[tuple[tuple[bool, int, int], Follower, Request]] = []
+        for follower in self.hub.pending.values():
+            state: SessionState = follower.state
+            for request in state.pending.values():
+                agents = (state.agent, request.agent)
+                if audience.sees_session(state.session_id, state.project, follower.lineage, agents, state.cwd):
+                    deadline = request.deadline_ms
+                    waiting.append(((deadline is None, deadline or 0, request.asked_ms), follower, request))
+        waiting.sort(key=lambda one: one[0])
+        begin = form.begin() + (b"" if resync is None else form.resync(resync))
+        replayed = [_replay(follower, request, form) for _, follower, request in waiting]
+        return _pieces([begin, *replayed, form.snapshot_end(self.hub.cursor, len(replayed))]), self.hub.ring.end
+
+    # --- serving ----------------------------------------------------------------------------------------------------
+
+    def _channel(self, ring: Ring, audience: Audience, form: Form) -> Channel:
+        place = (id(ring), audience, form.name)
+        return self._channels.get(place) or Channel(ring, audience, form)
+
+    def _opened(self, reader: Reader) -> None:
+        channel = reader.channel
+        place = (id(channel.ring), channel.audience, channel.form.name)
+        channel = reader.channel = self._channels.setdefault(place, channel)
+        channel.readers.add(reader)
+        self._by_ring.setdefault(id(channel.ring), set()).add(channel)
+        self._readers.add(reader)
+        reader.wrote_at = asyncio.get_running_loop().time()
+        if self._closing:
+            reader.end("stream.end", "this gateway ends; connect again")
+
+    def _closed(self, reader: Reader) -> None:
+        channel = reader.channel
+        self._readers.discard(reader)
+        channel.readers.discard(reader)
+        if channel.readers:
+            return
+        number = id(channel.ring)
+        self._channels.pop((number, channel.audience, channel.form.name), None)
+        self._by_ring.get(number, set()).discard(channel)
+        if not self._by_ring.get(number):
+            self._by_ring.pop(number, None)
+
+    def _rang(self, ring: Ring) -> None:
+        if id(ring) in self._by_ring:
+            self._grown.add(id(ring))
+            self._dirty.set()
+
+    async def _serve(self) -> None:
+        """Have all readers write what came, and rest in proportion to what that cost."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            self._dirty.clear()
+            grown, self._grown = self._grown, set()
+            began = loop.time()
+            for number in grown:
+                for channel in self._by_ring.get(number, ()):
+                    for reader in channel.readers:
+                        reader.go_on()
+            # Once round the loop: those just started have written when we are called again.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await asyncio.sleep(min((loop.time() - began) * REST_SHARE, REST_SECONDS_MAX))
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tokens.on_change(self._end_revoked)
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self._end_revoked()
+            late = loop.time() - HEARTBEAT_SECONDS
+            for reader in self._readers:
+                if reader.wrote_at <= late:
+                    reader.beat()
+            if not self._readers:
+                self._resuming.forget()
+
+    def _end_revoked(self) -> None:
+        ids = {reader.token_id for reader in self._readers if reader.token_id is not None}
+        over = {one for one in ids if not self._tokens.still_in_force(one)}
+        for reader in [one for one in self._readers if one.token_id in over] if over else ():
+            reader.end("stream.end", "the token was revoked or has expired")
+
+
+def _replay(follower: Follower, request: Request, form: Form) -> bytes:
+    place = (form.name, request.request_id)
+    known = follower.replays.get(place)
+    if known is None or known[0] is not request:
+        known = follower.replays[place] = (request, form.replay(follower.state, request, follower.lineage))
+    return known[1]
+
+
+async def _pieces(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes in pieces of a fair size."""
+    held: list[bytes] = []
+    size = 0
+    for part in parts:
+        held.append(part)
+        size += len(part)
+        if size >= SNAPSHOT_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+async def _joined(form: Form, items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
+    held = form.begin()
+    async for item in items:
+        held += form.event(item)
+        if len(held) >= SNAPSHOT_BYTES:
+            yield held
+            held = b""
+    if held:
+        yield held

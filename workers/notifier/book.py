@@ -1,0 +1,47 @@
+"""What a session's stream says of notifications: since when each request waits for somebody who is not there, and who
+was told what. A fold like any other, so a notifier that starts knows what the one that died had done. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ledger.events import Asked, DeadlineMoved, Notification, Reopened
+from ledger.grants import Recorded
+from ledger.session.state import SessionState
+
+
+class Told(msgspec.Struct, frozen=True, gc=False):
+    """One try to tell one person of one request. `step` None is of telling how it ended."""
+
+    person: str
+    service: str
+    result: Literal["sent", "failed", "withdrawn"]
+    step: int | None
+    message_id: str | None
+    ms: int
+
+
+class Book(msgspec.Struct, frozen=True, kw_only=True):
+    """`since_ms` is by request id, as are the tries, in order."""
+
+    state: SessionState
+    since_ms: dict[str, int] = {}
+    told: dict[str, tuple[Told, ...]] = {}
+
+
+def next_book(book: Book, recorded: Recorded, after: SessionState) -> Book:
+    """The book after one more event; `after` is the session's fold then."""
+    event = recorded.event
+    since_ms, told = book.since_ms, book.told
+    if isinstance(event, Asked | Reopened | DeadlineMoved) and event.tier == "unattended":
+        since_ms = {**since_ms, event.request_id: recorded.ms}
+    elif isinstance(event, Notification) and event.person is not None:
+        one = Told(event.person, event.service, event.result, event.step, event.message_id, recorded.ms)
+        told = {**told, event.request_id: (*told.get(event.request_id, ()), one)}
+    request_id = getattr(event, "request_id", None)
+    if isinstance(request_id, str) and request_id in since_ms and request_id not in after.pending:
+        since_ms = {key: value for key, value in since_ms.items() if key != request_id}
+    return Book(state=after, since_ms=since_ms, told=told)

@@ -1,0 +1,56 @@
+"""Handing one message to one service. However it fails, it only fails: nothing of its address is ever told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from apprise import Apprise, NotifyFormat
+
+from workers.notifier.settings import Service
+
+log = logging.getLogger(__name__)
+
+
+class Message(NamedTuple):
+    title: str
+    body: str
+
+
+def keep_addresses_out_of_the_log() -> None:
+    """What apprise logs may hold addresses, and with them secrets."""
+    logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+
+
+async def deliver(service: Service, message: Message, seconds: float) -> bool:
+    """Whether the service took the message in time."""
+    done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    # A thread that nobody waits for when we end: a service that never answers must not keep a worker from stopping.
+    threading.Thread(target=_deliver, args=(service, message, done), name=service.name, daemon=True).start()
+    try:
+        async with asyncio.timeout(seconds):
+            return await done
+    except TimeoutError:
+        log.warning("notifier: %s did not take a message in %g s", service.name, seconds)
+        return False
+
+
+def _deliver(service: Service, message: Message, done: asyncio.Future[bool]) -> None:
+    taken = False
+    try:
+        sender = Apprise()
+        sender.add(service.url)
+        taken = bool(sender.notify(title=message.title, body=message.body, body_format=NotifyFormat.TEXT))
+    except Exception as error:  # noqa: BLE001 - a hundred services, each with its own
+        log.warning("notifier: %s failed: %s", service.name, type(error).__name__)
+    # The loop may have ended meanwhile: then nobody wants to know.
+    with suppress(RuntimeError):
+        done.get_loop().call_soon_threadsafe(_tell, done, taken)
+
+
+def _tell(done: asyncio.Future[Any], taken: bool) -> None:
+    if not done.done():
+        done.set_result(taken)

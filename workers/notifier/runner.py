@@ -1,0 +1,248 @@
+"""One service of one person: says what is to be said when its time comes, one worker at a time, and records it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Final, Literal, NamedTuple
+
+from ledger import Ledger, Session
+from ledger.durations import DAY_MS
+from ledger.errors import LedgerError, StoreError
+from ledger.ids import new_id
+from projections import reading
+from workers.gateway.answers.links import AnswerLink, AnswerLinks
+from workers.notifier.books import Books
+from workers.notifier.delivering import Message, deliver
+from workers.notifier.planning import Channel, Correction, Plan, Reminder, plan
+from workers.notifier.settings import NotifierSettings, Service
+from workers.notifier.wording import correction_message, reminder_message
+
+log = logging.getLogger(__name__)
+
+AGAIN_SECONDS: Final = 1.0
+"""How soon to try again when another worker has the turn, or the server is away."""
+
+SWEEP_SECONDS: Final = 30.0
+"""How often to look by itself, in case a hint was lost."""
+
+
+class Record(NamedTuple):
+    """What is to be recorded of one request."""
+
+    session: str
+    request_id: str
+    result: Literal["sent", "failed", "withdrawn"]
+    step: int | None = None
+    message_id: str | None = None
+
+
+class Runner:
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: NotifierSettings,
+        books: Books,
+        *,
+        channel: Channel,
+        service: Service,
+        holder: str,
+    ) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._books = books
+        self.channel = channel
+        self._service = service
+        self._holder = holder
+        self._turn = f"notify:{service.name}:{channel.person.name}"
+        self._ring = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._next_ms: int | None = None
+        self._stopping = False
+        self._unrecorded: list[Record] = []
+        self._sent: dict[str, int] = {}
+        """Messages of this process: the views may not have them yet."""
+        self._passed_over: set[tuple[str, str]] = set()
+
+    async def look(self) -> None:
+        """Return when what was to be said at the time of the call was said or tried, by this worker or another."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._ring.set()
+        await waiter
+
+    def look_by(self, ms: int) -> None:
+        """Look at this server time, or before."""
+        if self._next_ms is None or ms < self._next_ms:
+            self._next_ms = ms
+            self._ring.set()
+
+    def stop(self) -> None:
+        """Say nothing more; what is being said is recorded first."""
+        self._stopping = True
+        self._ring.set()
+
+    async def close(self) -> None:
+        """Leave the turn to others at once."""
+        with suppress(LedgerError):
+            await self._ledger.store.admin.end_turn(self._turn, self._holder)
+
+    async def run(self) -> None:
+        """Until stopped. What fails is logged and tried again."""
+        pause = 0.0
+        while not self._stopping:
+            await self._wait(pause)
+            waiters, self._waiters = self._waiters, []
+            try:
+                passed = await self._pass()
+            except LedgerError as error:
+                log.warning("notifier: cannot go on, trying again: %s", error)
+                passed = False
+            if passed:
+                for waiter in waiters:
+                    if not waiter.done():
+                        waiter.set_result(None)
+                pause = SWEEP_SECONDS
+            else:
+                self._waiters = waiters + self._waiters
+                self._next_ms = None
+                self._ring.clear()
+                pause = AGAIN_SECONDS
+
+    async def _wait(self, seconds: float) -> None:
+        """Until it rings, the next time has come or so many seconds are over."""
+        until = asyncio.ensure_future(self._until_next())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                ringing = asyncio.ensure_future(self._ring.wait())
+                try:
+                    await asyncio.wait((ringing, until), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    ringing.cancel()
+                    until.cancel()
+        self._ring.clear()
+
+    async def _until_next(self) -> None:
+        if self._next_ms is None:
+            await asyncio.Event().wait()
+        else:
+            await self._ledger.store.clock.wait_until(self._next_ms)
+
+    # --- one turn ---------------------------------------------------------------------------------------------------
+
+    async def _pass(self) -> bool:
+        """Say all that is to be said now. False when another worker is at it, which may not have seen all of it."""
+        admin = self._ledger.store.admin
+        await self._record_rest()
+        if not await admin.take_turn(self._turn, self._holder, self._settings.lease_ms):
+            return False
+        try:
+            while not self._stopping:
+                found = await self._plan()
+                if not found.reminders and not found.corrections:
+                    self._next_ms = found.next_ms
+                    return True
+                # Prolonged, so that it lasts until what is said is recorded.
+                if not await admin.take_turn(self._turn, self._holder, self._settings.lease_ms):
+                    return False
+                if found.reminders:
+                    await self._remind(found.reminders)
+                else:
+                    await self._correct(found.corrections)
+            return False
+        finally:
+            await self.close()
+
+    async def _plan(self) -> Plan:
+        # First the log, then the time: what is read must not be of after the moment it is judged at.
+        books = await self._books.of_all()
+        now_ms = await self._ledger.store.now_ms()
+        person, service = self.channel.person.name, self._service.name
+        messages = {**await reading.messages_to(self._ledger.store, person, service, now_ms), **self._sent}
+        found = plan(self.channel, books, messages, self._settings.timing, now_ms)
+        return Plan(
+            tuple(one for one in found.reminders if self._may_record(one.state.session_id, one.request.request_id)),
+            tuple(
+                one
+                for one in found.corrections
+                if self._may_record(one.state.session_id, one.settled.request.request_id)
+            ),
+            found.next_ms,
+        )
+
+    def _may_record(self, session: str, request_id: str) -> bool:
+        return (session, request_id) not in self._passed_over
+
+    async def _remind(self, reminders: Sequence[Reminder]) -> None:
+        now_ms = await self._ledger.store.now_ms()
+        public_url = self._settings.public_url
+        links = AnswerLinks(await self._ledger.store.admin.secret())
+
+        def link_of(reminder: Reminder) -> str | None:
+            return None if public_url is None else f"{public_url}/answer/{links.sign(self._link(reminder, now_ms))}"
+
+        inbox = None if public_url is None else f"{public_url}/"
+        taken = await self._deliver(reminder_message(reminders, link_of, inbox, now_ms))
+        message_id = new_id("msg")
+        if taken:
+            self._sent = {key: ms for key, ms in self._sent.items() if ms > now_ms - DAY_MS} | {message_id: now_ms}
+        await self._record(
+            Record(
+                one.state.session_id,
+                one.request.request_id,
+                "sent" if taken else "failed",
+                one.step,
+                message_id if taken else None,
+            )
+            for one in reminders
+        )
+
+    async def _correct(self, corrections: Sequence[Correction]) -> None:
+        taken = await self._deliver(correction_message(corrections, self.channel.person.name))
+        await self._record(
+            Record(one.state.session_id, one.settled.request.request_id, "withdrawn" if taken else "failed")
+            for one in corrections
+        )
+
+    async def _deliver(self, message: Message) -> bool:
+        return await deliver(self._service, message, self._settings.timeout_seconds)
+
+    def _link(self, reminder: Reminder, now_ms: int) -> AnswerLink:
+        ends_ms = now_ms + self._settings.link_ms
+        request = reminder.request
+        return AnswerLink(
+            reminder.state.session_id,
+            request.request_id,
+            request.digest,
+            self.channel.person.name,
+            ends_ms if request.deadline_ms is None else min(ends_ms, request.deadline_ms),
+        )
+
+    # --- what is recorded ---------------------------------------------------------------------------------------------
+
+    async def _record(self, records: Iterable[Record]) -> None:
+        self._unrecorded += records
+        await self._record_rest()
+
+    async def _record_rest(self) -> None:
+        """Nothing more is said before what was said is in the log. Raises StoreError."""
+        while self._unrecorded:
+            one = self._unrecorded[0]
+            try:
+                await Session(self._ledger, one.session).note_notification(
+                    one.request_id,
+                    self._service.name,
+                    one.result,
+                    person=self.channel.person.name,
+                    step=one.step,
+                    message_id=one.message_id,
+                )
+            except StoreError:
+                raise
+            except LedgerError as error:
+                # Said again and again because it cannot be recorded, it would be worse than not said.
+                self._passed_over.add((one.session, one.request_id))
+                log.warning("notifier: request %s of session %s is passed over: %s", one.request_id, one.session, error)
+            self._unrecorded.pop(0)
