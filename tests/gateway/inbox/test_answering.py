@@ -31,10 +31,11 @@ async def test_an_answer_on_one_page_is_told_on_every_other(inbox: Inbox) -> Non
 async def test_whoever_is_second_is_told_who_was_first(inbox: Inbox) -> None:
     session = await inbox.session()
     await session.submit("bash", ["git push"], request_id="r1")
-    bob = await inbox.visit("bob")
+    bob = await inbox.visit("bob", None)
+    await bob.page.route("**/v1/events*", lambda route: route.abort())
+    await bob.go()
     await expect(bob.card("git push")).to_be_visible()
     await bob.page.route("**/v1/pending*", lambda route: route.abort())
-    await bob.page.route("**/v1/events*", lambda route: route.abort())
     await session.reply("r1", "once", actor=PERSON)
     await bob.press("git push", "Reject…")
     await bob.press("git push", "Reject")
@@ -97,7 +98,11 @@ async def test_a_reload_in_the_middle_of_an_answer_says_that_it_did_not_arrive_a
     await session.submit("bash", ["git push"], request_id="r1")
     ann = await inbox.visit("ann")
     held: list[Route] = []
-    await ann.page.route("**/reply", lambda route: held.append(route))  # it is on its way for ever
+
+    async def hold(route: Route) -> None:
+        held.append(route)  # it is on its way for ever
+
+    await ann.page.route("**/reply", hold)
     await ann.press("git push", "Once")
     await expect(ann.card("git push")).to_contain_text("Sending: allow once")
     await ann.page.reload()

@@ -84,6 +84,7 @@ export class Deck {
 
   #went(key, row, answer, phase, detail) {
     if (phase === "sending" || phase === "unsure") this.requests.setLocal(key, { phase, answer, row });
+    if (phase === "unsure") this.requests.dispatchEvent(new Event("doubt"));
     if (phase === "failed") {
       this.requests.setLocal(key, { phase, problem: detail, row });
       announce(`Not sent: ${detail.message}`);
