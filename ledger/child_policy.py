@@ -17,6 +17,7 @@ from ledger.policy.opencode import OpenCodePolicy, child_rules
 from ledger.policy.opencode.layers import INHERITED
 
 OPENCODE: Final = "opencode"
+FAITHFUL: Final = "faithful"
 
 
 def child_source(parent: PolicySource, own: PolicySource | None, agent: str | None) -> PolicySource:
@@ -33,7 +34,8 @@ def child_source(parent: PolicySource, own: PolicySource | None, agent: str | No
             f"the parent has rules of dialect `{parent.dialect}`, which rules of dialect `{source.dialect}` cannot hold; "
             f"give the child rules of `{parent.dialect}`, or none"
         )
-    source = replace(source, layers=tuple(layer for layer in source.layers if layer.name != INHERITED))
+    own_layers = tuple(layer for layer in source.layers if layer.name != INHERITED)
+    source = replace(source, layers=own_layers, options=_no_looser(source.options, parent))
     lacking = tuple(layer for layer in parent.layers if layer not in source.layers)
     if source.dialect == OPENCODE:
         return _with_denies(source, (replace(parent, layers=lacking, options=_bare(parent.options)),))
@@ -52,6 +54,15 @@ def _as_parents(parent: PolicySource, agent: str | None) -> PolicySource:
         return parent
     options = parent.options if agent is None else {**parent.options, "agent": agent}
     return replace(parent, layers=tuple(layer for layer in parent.layers if not _is_sessions(layer)), options=options)
+
+
+def _no_looser(options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:
+    """A child of a parent in the stricter profile is judged in it, and its grants lift no deny that they may not lift there."""
+    if parent.options.get("profile") != FAITHFUL and options.get("profile") == FAITHFUL:
+        options = {name: value for name, value in options.items() if name not in ("profile", "compat")}
+    if parent.dialect == OPENCODE and OpenCodePolicy(parent).compat == "v2":
+        options = {**options, "compat": "v2"} if options.get("profile") == FAITHFUL or "compat" in options else options
+    return options
 
 
 def _is_sessions(layer: Layer) -> bool:

@@ -85,6 +85,8 @@ SIGNALS: Final = {
     "workers.bridges.errors.BridgeError": "a bridge never imports the ledger; its command line tells it as it tells others",
     "workers.bridges.errors.RefusedError": "as BridgeError",
     "workers.bridges.errors.UnreachableError": "as BridgeError",
+    "workers.bridges.opencode.errands.RefusalError": "the request is refused at opencode, with the reason",
+    "workers.bridges.opencode.shapes.ShapeError": "the request is refused where it can be named, and told of",
     "ledger.policy.jsonc.JsonSyntaxError": "becomes a PolicyError with file and line",
     "ledger.policy.shell.lexer.NotPlain": "the line is not plain, with the reason; a way out of nested functions",
     "ledger.stores.embedded.binary.UnfitError": "the next place for a server binary is tried",
@@ -96,6 +98,7 @@ SIGNALS: Final = {
 # Not imported by any other module of the packages, on purpose.
 ENTRANCES: Final = {
     "ledger.policy_files": "for agent workers whose rules lie in files that people edit",
+    "workers.bridges.claude.sdk": "for programs that use claude-agent-sdk",
     "workers.bridges.hooks.run": "the file that an installed hook names",
     "ledger.testing": "for the tests of those who use the ledger",
 }

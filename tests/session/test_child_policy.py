@@ -148,6 +148,24 @@ async def test_rules_of_another_dialect_than_the_parents_are_refused(ledger: Led
         await ledger.session("c", parent="p", rules={"permissions": {}}, dialect="claude")
 
 
+@pytest.mark.parametrize(
+    ("parents", "own", "judged"),
+    [
+        ({}, {"profile": "faithful"}, {}),
+        ({}, {"profile": "faithful", "compat": "v1"}, {}),
+        ({}, {"compat": "v1"}, {"compat": "v2"}),
+        ({"profile": "faithful", "compat": "v2"}, {"profile": "faithful"}, {"profile": "faithful", "compat": "v2"}),
+        ({"profile": "faithful"}, {"profile": "faithful"}, {"profile": "faithful"}),
+        ({"profile": "faithful"}, {"profile": "hardened"}, {"profile": "hardened"}),
+    ],
+)
+def test_a_child_is_judged_in_no_looser_profile_than_its_parent(
+    parents: dict[str, Any], own: dict[str, Any], judged: dict[str, Any]
+) -> None:
+    child = child_source(policy_of(Layer("project", config=CONFIG), **parents), policy_of(**own), None)
+    assert child.options == judged
+
+
 names = st.sampled_from(["bash", "read", "external_directory", "task", "*"])
 texts = st.sampled_from(["*", "git *", "git push *", "/x/*", "a"])
 some_rules = st.lists(st.builds(Rule, names, texts, st.sampled_from(Verdict)), max_size=5).map(tuple)

@@ -19,6 +19,7 @@ from ledger import Ledger
 from tests.support.processes import ROOT, environment_without_settings
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
+from workers.bridges.errors import RefusedError
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.place import Place, find_place, parse_place
 
@@ -75,6 +76,11 @@ class RunningGateway:
         assert self._process.poll() is None, (self.home / "log").read_text()
         return "inbox" in (self.home / "log").read_text()
 
+    def is_waited_for(self) -> bool:
+        """Whether some bridge or hook waits for an answer. Only looked at: a lock taken here would be in its way."""
+        locked = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
+        return any(str(path.stat().st_ino) in locked for path in (self.home / "askers").glob("*/*"))
+
     async def _make_tokens(self) -> None:
         """The people's, and the agent's in the file where programs of this user look for it."""
         async with Ledger.connect(self.server.url) as ledger:
@@ -128,6 +134,14 @@ class Person:
         [shown, *_] = await self.waiting(session)
         await self.reply(session, shown["request_id"], reply, **more)
         return shown
+
+    async def outcome(self, session: str, request_id: str) -> Row | None:
+        """How a request ended; None while it has not, or where it is not known."""
+        try:
+            row = await self._client.read(session, request_id)
+        except RefusedError:
+            return None
+        return row if row["outcome"] is not None else None
 
     async def events(self, session: str) -> list[Row]:
         rows: list[Row] = (await self._client.call("GET", f"/v1/sessions/{session}/log?limit=1000"))["events"]

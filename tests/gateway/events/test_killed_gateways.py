@@ -1,0 +1,148 @@
+"""Gateways are killed at random while events pass; readers that resume at another one see each once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ledger import Ledger
+from tests.gateway.callers import Caller
+from tests.gateway.events.listening import Listener, Told
+from tests.support.gateways import RunningGateway
+from tests.support.servers import RealServer
+from tests.support.waiting import pause, wait_until_async
+
+SESSIONS = 5
+EVENTS = 1000
+KILLS = 4
+WAITING_S = 60.0
+
+
+@pytest.fixture
+def gateways(server: RealServer) -> Iterator[list[RunningGateway]]:
+    running = [RunningGateway(server), RunningGateway(server)]
+    try:
+        for one in running:
+            one.start()
+        yield running
+    finally:
+        for one in running:
+            one.close()
+
+
+@pytest.fixture
+async def ledger(server: RealServer) -> AsyncIterator[Ledger]:
+    async with Ledger.connect(server.url) as ledger:
+        yield ledger
+
+
+class Persistent:
+    """A reader that connects again and again, at whichever gateway is there, with the last id it has."""
+
+    def __init__(self, path: str, token: str, gateways: list[RunningGateway], at: int) -> None:
+        self._path = path
+        self._token = token
+        self._gateways = gateways
+        self._last_id: str | None = None
+        self.at = at
+        self.told: list[Told] = []
+        self.resumed = 0
+
+    async def read(self) -> None:
+        while True:
+            caller = Caller(self._gateways[self.at].home / "gateway.sock", self._token)
+            try:
+                await self._read_at(caller)
+            except httpx.TransportError:
+                self.at = 1 - self.at
+                self.resumed += 1
+                await pause()
+            finally:
+                await caller.http.aclose()
+
+    async def _read_at(self, caller: Caller) -> None:
+        headers = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
+        async with caller.http.stream("GET", self._path, headers=headers) as answer:
+            assert answer.status_code == 200, await answer.aread()
+            listener = Listener(answer, self._last_id)
+            while (told := await listener.next()) is not None:
+                self._last_id = told.last_id
+                self.told.append(told)
+        raise httpx.ReadError("the stream ended")
+
+
+async def write(ledger: Ledger, session: str) -> None:
+    """Asks, each answered: an event each."""
+    handle = await ledger.session(session, project="shop")
+    for number in range(EVENTS // SESSIONS // 2):
+        await handle.submit("bash", [f"make {number}"], request_id=f"r{number}")
+        await handle.reply(f"r{number}", "once", actor="ann")
+        await pause()
+
+
+async def kill_now_and_then(gateways: list[RunningGateway], readers: list[Persistent]) -> None:
+    """Each time the one at which most of the readers are; the other one is always there."""
+    chance = random.Random()
+    for _ in range(KILLS):
+        seen = sum(len(reader.told) for reader in readers)
+        more = chance.randrange(20, 200)
+        await wait_until_async(lambda: sum(len(one.told) for one in readers) > seen + more, "events", WAITING_S)  # noqa: B023
+        busy = gateways[round(sum(reader.at for reader in readers) / len(readers))]
+        busy.kill9()
+        await asyncio.to_thread(busy.start)
+
+
+async def test_readers_see_each_event_once_and_in_order_whatever_is_killed(
+    ledger: Ledger, gateways: list[RunningGateway], tmp_path: Path
+) -> None:
+    token = (await ledger.tokens.create("reader", "auditor")).text
+    sessions = [f"ses_{number}" for number in range(SESSIONS)]
+    for session in sessions:
+        await ledger.session(session, project="shop")
+    of_all = [Persistent("/v1/events", token, gateways, at) for at in (0, 0, 1)]
+    of_one = Persistent("/v1/sessions/ses_0/events", token, gateways, 0)
+    readers = [*of_all, of_one]
+    reading = [asyncio.create_task(reader.read()) for reader in readers]
+    try:
+        await wait_until_async(lambda: all(reader.told for reader in readers), "all readers to read", WAITING_S)
+        killing = asyncio.create_task(kill_now_and_then(gateways, readers))
+        await asyncio.gather(*(write(ledger, session) for session in sessions))
+        await killing
+        await wait_until_async(lambda: all(map(_is_complete, readers)), "the last events", WAITING_S)
+    finally:
+        for task in reading:
+            task.cancel()
+        ended = await asyncio.gather(*reading, return_exceptions=True)
+    assert [one for one in ended if not isinstance(one, asyncio.CancelledError)] == []
+    expected = [
+        (name, f"r{number}")
+        for number in range(EVENTS // SESSIONS // 2)
+        for name in ("permission.asked", "permission.replied")
+    ]
+    for reader in of_all:
+        for session in sessions:
+            assert _seen(reader, session) == expected
+    assert _seen(of_one, "ses_0") == expected
+    assert sum(reader.resumed for reader in readers) >= KILLS
+    assert [told.name for reader in readers for told in reader.told if told.name == "resync"] == []
+
+
+def _is_complete(reader: Persistent) -> bool:
+    done = [told for told in reader.told if told.name == "permission.replied" and told.data["request_id"] == _LAST]
+    return len(done) >= (1 if "ses_0" in reader._path else SESSIONS)
+
+
+_LAST = f"r{EVENTS // SESSIONS // 2 - 1}"
+
+
+def _seen(reader: Persistent, session: str) -> list[tuple[str, str]]:
+    return [
+        (told.name, told.data["request_id"])
+        for told in reader.told
+        if told.name.startswith("permission.") and told.data["session"] == session
+    ]

@@ -1,0 +1,203 @@
+"""A reader that was cut off goes on where it was, at any gateway: nothing twice, nothing missing, in order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+
+from ledger import Ledger
+from ledger.testing import TestClock
+from tests.gateway.callers import Caller, Served, served
+from tests.gateway.events.listening import Told, brief, listening
+from tests.support.servers import RealServer
+from workers.gateway.events.ring import Ring
+
+Brief = tuple[str, str | None, str | None]
+
+
+@pytest.fixture
+async def elsewhere(server: RealServer, clock: TestClock, sockets: Path) -> AsyncIterator[Served]:
+    """Another gateway of the same ledger, which has heard of nothing so far."""
+    async with Ledger.connect(server.url, clock=clock) as ledger, served(ledger, sockets / "second.sock") as one:
+        yield one
+
+
+@pytest.fixture
+async def root_elsewhere(elsewhere: Served) -> Caller:
+    return await elsewhere.caller("admin", "root")
+
+
+def by_stream(told: Iterable[Told]) -> dict[str | None, list[Brief]]:
+    """Per session and per project, for between them there is no order."""
+    found: dict[str | None, list[Brief]] = defaultdict(list)
+    for one in told:
+        found["shop" if one.name == "grant.created" and one.data["scope"] == "project" else one.data["session"]].append(
+            brief(one)
+        )
+    return found
+
+
+async def play(caller: Caller, clock: TestClock) -> None:
+    """Some of everything, over four sessions and a project, some of it within one ms, some with several events an entry."""
+    for number in range(4):
+        await caller.put(f"/v1/sessions/ses_{number}", {"project": "shop" if number < 2 else "other"})
+    for number in range(4):
+        clock.advance(number)
+        for index in range(2):
+            await caller.ask(f"ses_{number}", f"git push {index}", request_id=f"r{number}_{index}", always=["git *"])
+    clock.advance("1h")
+    for number in range(4):
+        await caller.put(f"/v1/sessions/ses_{number}/clients/phone")
+    await caller.post("/v1/sessions/ses_0/asks/r0_0/reply", {"reply": "always"})
+    await caller.post("/v1/sessions/ses_1/asks/r1_0/reply", {"reply": "reject"})
+    await caller.post("/v1/sessions/ses_3/asks/r3_0/reply", {"reply": "once"})
+    clock.advance(1)
+    await caller.post("/v1/grants", {"project": "shop", "permission": "bash", "patterns": ["a *", "b *"]})
+    await caller.ask("ses_2", request_id="last-in-ses_2")
+    await caller.ask("ses_1", request_id="last-in-shop")
+    await caller.put("/v1/sessions/last")
+    await caller.ask("last", request_id="last")
+
+
+LAST_OF = {"": "last", "?project=shop": "last-in-shop", "?tree=ses_2": "last-in-ses_2"}
+
+
+@pytest.mark.parametrize("filter_", LAST_OF)
+async def test_from_each_id_another_gateway_goes_on_without_gap_or_repeat(
+    admin_caller: Caller, root_elsewhere: Caller, clock: TestClock, filter_: str
+) -> None:
+    async with listening(admin_caller, f"/v1/events{filter_}") as reader:
+        begun = await reader.named("snapshot.end")
+        await play(admin_caller, clock)
+        told = await reader.until(lambda one: one.data.get("request_id") == LAST_OF[filter_])
+    assert len(told) > 5
+    whole = begun[-1:] + told
+    for index, one in enumerate(whole):
+        async with listening(root_elsewhere, f"/v1/events{filter_}", one.last_id) as again:
+            missing = whole[index + 1 :]
+            resumed = [await again.until(lambda _: True) for _ in missing]
+            assert by_stream(part for (part,) in resumed) == by_stream(missing), index
+
+
+async def test_from_each_id_of_a_session_another_gateway_goes_on_with_the_same_events(
+    admin_caller: Caller, root_elsewhere: Caller, clock: TestClock
+) -> None:
+    await admin_caller.put("/v1/sessions/ses_0", {"project": "shop"})
+    path = "/v1/sessions/ses_0/events"
+    async with listening(admin_caller, path) as reader:
+        begun = await reader.named("snapshot.end")
+        await play(admin_caller, clock)
+        await admin_caller.post("/v1/sessions/ses_0/close", {})
+        whole = begun[-1:] + await reader.named("session.closed")
+    assert any("." in str(one.last_id) for one in whole)
+    for index, one in enumerate(whole):
+        missing = whole[index + 1 :]
+        async with listening(root_elsewhere, path, one.last_id) as again:
+            resumed = [(await again.until(lambda _: True))[0] for _ in missing]
+            assert resumed == missing
+
+
+async def test_after_the_last_event_only_what_is_new_comes(
+    admin_caller: Caller, root_elsewhere: Caller, clock: TestClock
+) -> None:
+    async with listening(admin_caller, "/v1/events") as reader:
+        await play(admin_caller, clock)
+        last_id = (await reader.until(lambda one: one.data.get("request_id") == "last"))[-1].last_id
+    async with (
+        listening(root_elsewhere, "/v1/events", last_id) as one,
+        listening(root_elsewhere, "/v1/sessions/last/events", f"{clock.now_ms()}-2") as other,
+    ):
+        await admin_caller.ask("last", request_id="new")
+        for again in (one, other):
+            told = await again.named("permission.asked")
+            assert [brief(event)[::2] for event in told] == [("permission.asked", "new")]
+
+
+@pytest.mark.parametrize(
+    ("path", "last_id"),
+    [
+        ("/v1/events", "nonsense"),
+        ("/v1/events", "1800000000000-1"),
+        ("/v1/events", "00000000.1.1"),
+        ("/v1/events", "{ledger}.fffffffffff.1"),
+        ("/v1/events", "{ledger}.1.ffffff"),
+        ("/v1/events", "{ledger}.1.1." + "0" * 40_000),
+        ("/v1/sessions/ses_1/events", "nonsense"),
+        ("/v1/sessions/ses_1/events", "{ledger}.1.1"),
+        ("/v1/sessions/ses_1/events", "9900000000000-1"),
+        ("/v1/sessions/ses_1/events", "1800000000000-7"),
+        ("/v1/sessions/ses_1/events", "1799999999999-1"),
+        ("/v1/sessions/ses_1/events", "1800000000000-0"),
+        ("/v1/sessions/ses_1/events", "999999999999999999999-1"),
+    ],
+)
+async def test_an_id_that_was_never_handed_out_is_refused(
+    admin_caller: Caller, gateway: Served, path: str, last_id: str
+) -> None:
+    await admin_caller.put("/v1/sessions/ses_1")
+    async with listening(admin_caller, "/v1/events") as reader:
+        ledger = str((await reader.named("snapshot.end"))[-1].last_id).partition(".")[0]
+    named = last_id.format(ledger=ledger)
+    for answer in (
+        await admin_caller.get(path, Last_Event_ID=named),
+        await admin_caller.get(f"{path}?last_event_id={named[:8000]}"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (422, "INPUT")
+    assert (await admin_caller.get("/v1/sessions/ses_1")).json()["version"] == 1
+
+
+async def test_a_clock_that_was_set_back_makes_a_reader_begin_anew_instead_of_losing_events(
+    admin_caller: Caller, root_elsewhere: Caller, clock: TestClock
+) -> None:
+    await admin_caller.put("/v1/sessions/ses_1")
+    async with listening(admin_caller, "/v1/events") as reader:
+        await reader.named("snapshot.end")
+        await admin_caller.ask("ses_1", request_id="r1")
+        last_id = (await reader.named("permission.asked"))[-1].last_id
+        now_ms = clock.now_ms()
+        clock.set(now_ms - 10_000)
+        await admin_caller.put("/v1/sessions/ses_2")
+        await admin_caller.ask("ses_2", request_id="r2")
+        assert [brief(one)[::2] for one in await reader.named("permission.asked")][-1] == ("permission.asked", "r2")
+    clock.set(now_ms + 60_000)
+    async with listening(root_elsewhere, "/v1/events", last_id) as again:
+        told = await again.named("snapshot.end")
+    assert [brief(one)[::2] for one in told] == [
+        ("resync", None),
+        ("permission.asked", "r2"),
+        ("permission.asked", "r1"),
+        ("snapshot.end", None),
+    ]
+
+
+async def test_a_reader_that_takes_nothing_is_sent_away_and_goes_on_from_its_last_id(
+    gateway: Served, admin_caller: Caller
+) -> None:
+    gateway.gateway.events.hub.ring = Ring(100_000)
+    await admin_caller.put("/v1/sessions/ses_1")
+    big = {"text": "x" * 60_000}
+    async with listening(admin_caller, "/v1/events") as slow:
+        await slow.named("snapshot.end")
+        async with listening(admin_caller, "/v1/sessions/ses_1/events") as quick:
+            for number in range(40):
+                await admin_caller.ask("ses_1", request_id=f"r{number}", metadata=big)
+            await quick.until(lambda one: one.data.get("request_id") == "r39")
+        told = await slow.rest()
+        assert (told[-1].name, told[-1].last_id) == ("stream.overrun", told[-2].last_id)
+        assert len(told) < 40
+    seen = told[:-1]
+    async with listening(admin_caller, "/v1/events", told[-1].last_id) as again:
+        seen += await again.until(lambda one: one.data.get("request_id") == "r39")
+    assert [one.data["request_id"] for one in seen] == [f"r{number}" for number in range(40)]
+
+
+async def test_a_gateway_that_ends_ends_its_streams(ledger: Ledger, sockets: Path) -> None:
+    async with served(ledger, sockets / "ends.sock") as one:
+        caller = await one.caller("admin", "root")
+        async with listening(caller, "/v1/events") as reader:
+            await reader.named("snapshot.end")
+            one.gateway.stop()
+            assert [told.name for told in await reader.rest()] == ["stream.end"]

@@ -1,0 +1,171 @@
+"""An OpenCode server as far as permissions go, on a real socket: its lists, events, cascades and its faults.
+
+What it does is what the recorded transcripts of the real one show (tests/data/agents/opencode); the journeys of
+`make test-agents` run the same bridge against the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import uvicorn
+
+Row = dict[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+DIRECTORY: Final = "/home/me/shop"
+
+
+class OpenCodeServer:
+    """One process: `stop` and `start` again lose what it had pending, as the real one does."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Row] = {}
+        self.busy: set[str] = set()
+        self.pending: dict[str, Row] = {}
+        self.replies: dict[str, tuple[str, str | None]] = {}
+        self.cannot_list = False
+        self.port = 0
+        self._streams: set[asyncio.Queue[Row | None]] = set()
+        self._serving: asyncio.Task[None] | None = None
+        self._server: uvicorn.Server | None = None
+        self._count = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        listener = socket.create_server(("127.0.0.1", self.port), reuse_port=False)
+        self.port = listener.getsockname()[1]
+        config = uvicorn.Config(
+            self._app, interface="asgi3", lifespan="off", log_level="critical", timeout_graceful_shutdown=1
+        )
+        self._server = uvicorn.Server(config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+
+    async def stop(self) -> None:
+        """As when it is killed: what was pending is gone, and no event says so."""
+        if self._server is None or self._serving is None:
+            return
+        self.drop_streams()
+        self._server.should_exit = True
+        await self._serving
+        self._server = self._serving = None
+        self.pending.clear()
+        self.busy.clear()
+
+    def drop_streams(self) -> None:
+        """Every event stream ends; its reader must come again."""
+        for stream in self._streams:
+            stream.put_nowait(None)
+
+    @property
+    def is_followed(self) -> bool:
+        return bool(self._streams)
+
+    # --- what an agent does in it
+
+    def ask(self, session: str = "ses_1", pattern: str = "git push", *, parent: str | None = None, **more: Any) -> str:
+        """A tool call asks for permission; the request's id."""
+        self._count += 1
+        request_id = f"per_{self._count:04}"
+        info = {"id": session, "directory": DIRECTORY, "agent": "general" if parent else "build"}
+        self.sessions[session] = info | ({"parentID": parent} if parent else {})
+        self.busy.add(session)
+        request = {
+            "id": request_id,
+            "sessionID": session,
+            "permission": "bash",
+            "patterns": [pattern],
+            "metadata": {"command": pattern},
+            "always": [f"{pattern.split(maxsplit=1)[0]} *"],
+            "tool": {"messageID": "msg_1", "callID": f"call_{self._count}"},
+            **more,
+        }
+        self.pending[request_id] = request
+        self.publish("permission.asked", request)
+        return request_id
+
+    def reply(self, request_id: str, reply: str, message: str | None = None) -> bool:
+        """An answer, with all that OpenCode draws from it; whether the request was there."""
+        request = self.pending.pop(request_id, None)
+        if request is None:
+            return False
+        self._take(request, reply, message)
+        for other in [one for one in self.pending.values() if one["sessionID"] == request["sessionID"]]:
+            covered = reply == "always" and other["always"] == request["always"]
+            if reply == "reject" or covered:
+                del self.pending[other["id"]]
+                self._take(other, reply, None)
+        return True
+
+    def _take(self, request: Row, reply: str, message: str | None) -> None:
+        self.replies[request["id"]] = (reply, message)
+        said = {"sessionID": request["sessionID"], "requestID": request["id"], "reply": reply}
+        self.publish("permission.replied", said)
+
+    def tool_ends(self, request_id: str, request: Row, status: str = "completed") -> None:
+        part = {"type": "tool", "tool": "bash", "callID": request["tool"]["callID"], "sessionID": request["sessionID"]}
+        self.publish("message.part.updated", {"part": {**part, "state": {"status": status, "title": "done"}}})
+
+    def abort(self, session: str) -> None:
+        """The session stops; what it asked stays in the list, and no reply is told."""
+        self.busy.discard(session)
+        self.publish("session.idle", {"sessionID": session})
+
+    def publish(self, kind: str, properties: Row) -> None:
+        for stream in self._streams:
+            stream.put_nowait({"id": "evt_1", "type": kind, "properties": properties})
+
+    # --- over HTTP
+
+    async def _app(self, scope: Message, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        directory = parse_qs(scope["query_string"].decode()).get("directory", [DIRECTORY])[0]
+        if path in ("/event", "/global/event"):
+            await self._follow(send, wrapped=path.startswith("/global"))
+        elif method == "POST":
+            body = json.loads((await receive())["body"])
+            found = self.reply(path.split("/")[2], body["reply"], body.get("message"))
+            await _answer(send, 200 if found else 404, found or {"_tag": "PermissionNotFoundError"})
+        elif path == "/permission":
+            here = list(self.pending.values()) if directory == DIRECTORY else []
+            await _answer(send, 400 if self.cannot_list else 200, here)
+        elif path == "/session/status":
+            await _answer(send, 200, {one: {"type": "busy"} for one in self.busy})
+        elif path == "/path":
+            await _answer(send, 200, {"directory": DIRECTORY})
+        else:
+            info = self.sessions.get(path.removeprefix("/session/"))
+            await _answer(send, 404 if info is None else 200, info)
+
+    async def _follow(self, send: Send, *, wrapped: bool) -> None:
+        stream: asyncio.Queue[Row | None] = asyncio.Queue()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        self._streams.add(stream)
+        try:
+            event: Row | None = {"id": "evt_0", "type": "server.connected", "properties": {}}
+            while event is not None:
+                said = {"directory": DIRECTORY, "project": "p", "payload": event} if wrapped else event
+                content = f"data: {json.dumps(said)}\n\n".encode()
+                await send({"type": "http.response.body", "body": content, "more_body": True})
+                event = await stream.get()
+            with suppress(OSError):
+                await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._streams.discard(stream)
+
+
+async def _answer(send: Send, status: int, content: Any) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(content).encode()})

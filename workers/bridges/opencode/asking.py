@@ -1,0 +1,111 @@
+"""The gateway's side: OpenCode's sessions opened there, its requests asked there."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from workers.bridges.gateway_client import GatewayClient, Row
+from workers.bridges.opencode.server import OpenCode
+from workers.bridges.opencode.shapes import Asked
+from workers.bridges.options import Options, opening
+
+MARK: Final = "opencode"
+"""The member of a request's metadata that says which server asked: another bridge must not take it for its own."""
+
+METADATA_CHARS_MAX: Final = 200_000
+MEMBER_CHARS_MAX: Final = 14_000
+"""What is kept of a long text (a diff) when the metadata would be too large for the ledger."""
+
+MEMBER_COUNT_MAX: Final = 8
+LINEAGE_DEPTH_MAX: Final = 16
+
+
+class Sessions:
+    """Which sessions are open at the gateway; a sub-agent's after its parent's."""
+
+    def __init__(self, client: GatewayClient, opencode: OpenCode, options: Options) -> None:
+        self._client = client
+        self._opencode = opencode
+        self._options = options
+        self._opening: dict[str, asyncio.Task[str | None]] = {}
+
+    def name(self, session: str) -> str:
+        """The ledger's name of a session."""
+        return self._options.session or session
+
+    @property
+    def are_opencodes(self) -> bool:
+        """Whether each of OpenCode's sessions is one of the ledger."""
+        return self._options.session is None
+
+    def forget(self, session: str) -> None:
+        """The ledger behind the gateway is another one by now: open it again when it is needed."""
+        self._opening.pop(session, None)
+
+    async def open(self, session: str, directory: str | None) -> str | None:
+        """Open it once; the name of the agent that works in it. Raises BridgeError, and what `server.LOST` names."""
+        task = self._opening.get(session)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._opening[session] = asyncio.create_task(self._open(session, directory, LINEAGE_DEPTH_MAX))
+        return await asyncio.shield(task)
+
+    async def _open(self, session: str, directory: str | None, depth: int) -> str | None:
+        known = await self._opencode.session(session, directory)
+        agent = _text(known, "agent")
+        where = _text(known, "directory") or directory
+        parent = _text(known, "parentID")
+        if parent is not None and depth and self.are_opencodes:
+            await self._open(parent, directory, depth - 1)
+        body = opening(self._options, agent=(agent if parent else None) or "opencode", cwd=where)
+        lineage = {"parent": parent} if parent is not None and self.are_opencodes else {}
+        await self._client.open_session(self.name(session), **body, **lineage)
+        return agent
+
+
+def ask_body(asked: Asked, agent: str | None, url: str) -> Row:
+    """The ask as the gateway takes it, with OpenCode's own id: asked again it attaches."""
+    body: Row = {
+        "request_id": asked.request_id,
+        "permission": asked.permission,
+        "patterns": list(asked.patterns),
+        "always": list(asked.always),
+        "metadata": {**_bounded(asked.metadata), MARK: {"url": url, "directory": asked.directory}},
+    }
+    if asked.call_id is not None:
+        body["tool"] = {"message_id": asked.message_id, "call_id": asked.call_id}
+    if agent is not None:
+        body["agent"] = agent
+    return body
+
+
+def mark_of(row: Mapping[str, Any]) -> tuple[str, str | None] | None:
+    """URL and directory of the OpenCode that a pending request came from; None when it is of another kind."""
+    metadata = row.get("metadata")
+    mark = metadata.get(MARK) if isinstance(metadata, Mapping) else None
+    if not isinstance(mark, Mapping) or not isinstance(mark.get("url"), str):
+        return None
+    directory = mark.get("directory")
+    return mark["url"], directory if isinstance(directory, str) else None
+
+
+def _bounded(metadata: dict[str, Any]) -> dict[str, Any]:
+    if len(json.dumps(metadata)) <= METADATA_CHARS_MAX:
+        return metadata
+    return {name[:200]: _shortened(value) for name, value in list(metadata.items())[:MEMBER_COUNT_MAX]}
+
+
+def _shortened(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value)
+    if len(text) <= MEMBER_CHARS_MAX // 2:
+        return value
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{text[: MEMBER_CHARS_MAX // 2]}\n… cut: {len(text)} characters in all, SHA-256 {digest}"
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    return value if isinstance(value, str) and value else None

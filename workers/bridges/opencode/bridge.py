@@ -1,0 +1,209 @@
+"""The bridge at work: OpenCode's events to the desk, what the desk wants done, and connections that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from typing import Any, Final
+
+from workers.bridges.errors import BridgeError, UnreachableError
+from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.opencode.actions import (
+    Action,
+    Answer,
+    CloseSession,
+    Judge,
+    LookAtSession,
+    Note,
+    Record,
+    Tell,
+    Withdraw,
+)
+from workers.bridges.opencode.asking import Sessions, mark_of
+from workers.bridges.opencode.desk import Desk
+from workers.bridges.opencode.errands import Errands, RefusalError
+from workers.bridges.opencode.server import LOST, OpenCode
+from workers.bridges.opencode.shapes import Asked, ShapeError, read_event, read_request
+from workers.bridges.options import Options
+
+RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
+GONE_SECONDS: Final = 5.0
+"""After so long without anything that listens, OpenCode's process has ended, and what it had asked with it."""
+
+ANSWER_TRIES_COUNT: Final = 5
+
+
+class Bridge:
+    """Between one OpenCode server and the gateway. `directory` None follows all directories of the server."""
+
+    def __init__(
+        self,
+        opencode: OpenCode,
+        client: GatewayClient,
+        options: Options,
+        *,
+        directory: str | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._opencode = opencode
+        self._client = client
+        self._directory = directory
+        self._tell = tell
+        self._desk = Desk()
+        sessions = Sessions(client, opencode, options)
+        self._errands = Errands(client, sessions, opencode.url, options.on_unreachable, tell)
+        self._answering: dict[str, asyncio.Lock] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._left_over_wanted = True
+
+    async def run(self) -> None:
+        """Until cancelled. Raises BridgeError when OpenCode wants a password that we do not have."""
+        tries = 0
+        lost_at: float | None = None
+        clock = asyncio.get_running_loop().time
+        try:
+            while True:
+                try:
+                    async for event, directory in self._opencode.events(self._directory):
+                        if event.get("type") == "server.connected":
+                            if lost_at is not None and tries > 1:
+                                self._tell(f"opencode at {self._opencode.url} is back")
+                            tries, lost_at = 0, None
+                            self._start(self._list_all())
+                        self._heard(event, directory)
+                except LOST as error:
+                    lost_at = clock() if lost_at is None else lost_at
+                    if tries == 1:
+                        self._tell(
+                            f"opencode at {self._opencode.url} does not answer; trying again: {str(error) or 'silence'}"
+                        )
+                    if isinstance(error, ConnectionRefusedError) and clock() > lost_at + GONE_SECONDS:
+                        self._do(self._desk.died())
+                await asyncio.sleep(RECONNECT_SECONDS[min(tries, len(RECONNECT_SECONDS) - 1)])
+                tries += 1
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _heard(self, event: Any, directory: str | None) -> None:
+        try:
+            found = read_event(event, directory)
+        except ShapeError as error:
+            self._do(self._desk.misread(error, directory))
+            return
+        if found is not None:
+            self._do(self._desk.happened(found))
+
+    # --- lists
+
+    async def _list_all(self) -> None:
+        """What happened while nobody listened stands in the lists alone."""
+        if self._directory is not None:
+            directories: set[str | None] = {self._directory}
+        else:
+            directories = {await self._opencode.own_directory(), *self._desk.directories()}
+        for directory in directories:
+            if not await self._list(directory):
+                return
+        if self._left_over_wanted:
+            self._left_over_wanted = False
+            self._start(self._end_left_over(directories))
+
+    async def _end_left_over(self, listed: Collection[str | None]) -> None:
+        """What an earlier bridge to this server asked, and OpenCode does not have any more, ends."""
+        try:
+            rows = (await self._client.call("GET", "/v1/pending"))["pending"]
+        except UnreachableError:
+            self._left_over_wanted = True
+            return
+        for row in rows:
+            mark = mark_of(row)
+            if mark is None or mark[0] != self._opencode.url or (self._directory not in (None, mark[1])):
+                continue
+            if mark[1] in listed or await self._list(mark[1]):
+                self._do(self._desk.left_over(row["session"], row["request_id"]))
+
+    async def _list(self, directory: str | None) -> bool:
+        """Whether the list could be had."""
+        known = self._desk.waiting
+        listed = await self._opencode.pending(directory)
+        if listed is None:
+            self._tell("opencode cannot list what it has pending; only what it asks from now on is judged")
+            return False
+        at_work = await self._opencode.at_work(directory)
+        self._do(self._desk.listed(directory, self._read(listed, directory), at_work, known))
+        return True
+
+    def _read(self, listed: Iterable[Any], directory: str | None) -> list[Asked]:
+        found = []
+        for one in listed:
+            try:
+                found.append(read_request(one, directory))
+            except ShapeError as error:
+                self._do(self._desk.misread(error, directory))
+        return found
+
+    # --- what the desk wants done
+
+    def _do(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Tell(text):
+                    self._tell(text)
+                case Judge(asked):
+                    self._start(self._judge(asked))
+                case Answer():
+                    self._start(self._answer(action))
+                case Withdraw():
+                    self._start(self._errands.withdraw(action))
+                case Record():
+                    self._start(self._errands.record(action))
+                case Note():
+                    self._start(self._errands.note(action))
+                case CloseSession():
+                    self._start(self._errands.close(action))
+                case LookAtSession():
+                    self._start(self._look(action))
+
+    async def _judge(self, asked: Asked) -> None:
+        try:
+            verdict = await self._errands.judge(asked)
+        except RefusalError as refusal:
+            actions = self._desk.refused(asked.request_id, str(refusal), may_be_pending=refusal.may_be_pending)
+        else:
+            actions = self._desk.judged(asked.request_id, verdict)
+        self._do(actions)
+        self._errands.forget(asked.request_id)
+
+    async def _answer(self, answer: Answer) -> None:
+        """In the order of the outcomes, session by session."""
+        asked = answer.asked
+        async with self._answering.setdefault(asked.session, asyncio.Lock()):
+            status: int | None = None
+            for pause in RECONNECT_SECONDS[:ANSWER_TRIES_COUNT]:
+                try:
+                    status = await self._opencode.reply(asked.request_id, answer.reply, answer.message, asked.directory)
+                    break
+                except LOST:
+                    await asyncio.sleep(pause)
+        self._do(self._desk.answered(asked.request_id, status))
+
+    async def _look(self, wanted: LookAtSession) -> None:
+        at_work = await self._opencode.at_work(wanted.directory)
+        if at_work is not None and wanted.session not in at_work:
+            self._do(self._desk.found_idle(wanted.request_ids))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """A lost connection is made good by the next list; anything else is told, and ends nothing else."""
+        try:
+            await work
+        except LOST:
+            return
+        except BridgeError as error:
+            self._tell(error.text)

@@ -1,0 +1,128 @@
+"""`bridge opencode` from its options on: the bridge, maybe a proxy, maybe the server itself as a child."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from workers.bridges.errors import BridgeError
+from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.opencode.bridge import Bridge
+from workers.bridges.opencode.relay import Relay
+from workers.bridges.opencode.server import OpenCode, place_of
+from workers.bridges.options import Options, read_rules
+
+URL_DEFAULT: Final = "http://127.0.0.1:4096"
+PASSWORD: Final = "OPENCODE_SERVER_PASSWORD"  # noqa: S105 - the name of a variable
+USERNAME: Final = "OPENCODE_SERVER_USERNAME"
+ENDING_SECONDS: Final = 5.0
+
+
+class Wanted(NamedTuple):
+    """What was said on the command line. `program` is the OpenCode server to run, as words."""
+
+    url: str | None = None
+    directory: str | None = None
+    listen: str | None = None
+    program: tuple[str, ...] = ()
+
+
+def run(wanted: Wanted, options: Options) -> int:
+    """Until a signal comes, or until the program ends; its exit code. Raises BridgeError."""
+    if options.rules is not None:
+        read_rules(options.rules, options.dialect)
+    url = wanted.url or _url_in(wanted.program)
+    address = None if wanted.listen is None else _address(wanted.listen)
+    directory = None if wanted.directory is None else os.path.abspath(wanted.directory)  # noqa: PTH100 - as OpenCode takes it
+    return asyncio.run(_run(wanted.program, url, address, directory, options))
+
+
+async def _run(
+    program: Sequence[str], url: str, address: tuple[str, int] | None, directory: str | None, options: Options
+) -> int:
+    opencode = OpenCode(url, username=os.environ.get(USERNAME) or "opencode", password=os.environ.get(PASSWORD))
+    relay = Relay(place_of(url))
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(one, stop.set)
+    async with GatewayClient(grace=options.grace) as client:
+        try:
+            if address is not None:
+                port = await relay.start(*address)
+                _say(f"passing http://{address[0]}:{port} on to {opencode.url}")
+            bridge = Bridge(opencode, client, options, directory=directory, tell=_say)
+            return await _until_either(program, bridge, stop)
+        finally:
+            await relay.close()
+            await opencode.close()
+
+
+async def _until_either(program: Sequence[str], bridge: Bridge, stop: asyncio.Event) -> int:
+    child = await _started(program) if program else None
+    working = asyncio.create_task(bridge.run())
+    ends: list[asyncio.Task[object]] = [working, asyncio.create_task(stop.wait())]
+    if child is not None:
+        ends.append(asyncio.create_task(child.wait()))
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+        return 0 if child is None else await _ended(child)
+    finally:
+        for one in ends:
+            one.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)
+        if child is not None:
+            await _ended(child)
+
+
+async def _started(program: Sequence[str]) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(*program)
+    except OSError as error:
+        raise BridgeError(f"`{program[0]}` cannot be run: {(error.strerror or str(error)).lower()}") from error
+
+
+async def _ended(child: asyncio.subprocess.Process) -> int:
+    """The exit code of the server, which is told to end if it runs; a signal's number as shells give it."""
+    if child.returncode is None:
+        with suppress(ProcessLookupError):
+            child.terminate()
+        try:
+            async with asyncio.timeout(ENDING_SECONDS):
+                await child.wait()
+        except TimeoutError:
+            child.kill()
+            await child.wait()
+    code = child.returncode or 0
+    return code if code >= 0 else 128 - code
+
+
+def _url_in(program: Sequence[str]) -> str:
+    """Where the program will listen, as its own words say."""
+    words = [part for word in program for part in word.split("=", 1)]
+    said = {name: value for name, value in pairwise(words) if name in ("--port", "--hostname")}
+    if program and not said.get("--port", "").isdecimal():
+        raise BridgeError("say on which port opencode listens: `-- opencode serve --port 4096`, or --url")
+    host = said.get("--hostname", "127.0.0.1")
+    local = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not listened on
+    return f"http://{local}:{said['--port']}" if program else URL_DEFAULT
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise BridgeError(f"`{text}` is no address to listen on; write it like `127.0.0.1:4097`")
+    return host.strip("[]"), int(port)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"permission-ledger: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,318 @@
+"""Where each of OpenCode's requests stands, and what follows from what happens. No I/O, no clock.
+
+OpenCode keeps requests in memory alone, tells of them once, and forgets to tell of some ends: a request whose session
+was aborted stays in its list for ever (a ghost). It also draws answers from answers: a reject rejects everything that
+the session has pending, an always releases what it covers. So every request has a stage here, and each event is read
+against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from workers.bridges.opencode.actions import (
+    Action,
+    Answer,
+    CloseSession,
+    Judge,
+    LookAtSession,
+    Note,
+    Record,
+    Tell,
+    Withdraw,
+)
+from workers.bridges.opencode.shapes import (
+    Asked,
+    Event,
+    Replied,
+    ReplyWord,
+    SessionDeleted,
+    SessionIdle,
+    ShapeError,
+    ToolEnded,
+)
+from workers.bridges.opencode.verdicts import Verdict
+
+KNOWN_COUNT: Final = 10_000
+"""Requests that are remembered after their end, so that a ghost in a list is not taken for a new one."""
+
+HTTP_OK: Final = 200
+HTTP_NOT_FOUND: Final = 404
+
+Stage = Literal["judging", "behind", "answering", "answered", "over"]
+
+
+@dataclass
+class Held:
+    """A request and its stage.
+
+    `behind`: refused together with another one, whose answer makes OpenCode refuse this one by itself.
+    `drawn_from`: another request of its session was answered, so an answer to this one may be drawn from that.
+    `drawn_from_ours`: that other answer was ours. `may_run`: it was allowed, and its tool call has not ended yet. `lost`: it
+    was taken for ended with OpenCode's process.
+    """
+
+    asked: Asked
+    stage: Stage = "judging"
+    answer: Answer | None = None
+    behind: str | None = None
+    drawn_from: str | None = None
+    drawn_from_ours: bool = False
+    may_run: bool = False
+    lost: bool = False
+
+
+class Desk:
+    """All requests of one OpenCode server. Every method gives what is to be done now, in order."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Held] = {}
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The ids of the requests that OpenCode still waits for, as far as we know."""
+        return frozenset(one for one, held in self._held.items() if held.stage != "over")
+
+    def directories(self) -> set[str | None]:
+        return {held.asked.directory for held in self._held.values() if held.stage != "over"}
+
+    # --- what OpenCode says
+
+    def happened(self, event: Event) -> list[Action]:
+        match event:
+            case Asked():
+                return self._asked(event)
+            case Replied():
+                return self._replied(event)
+            case ToolEnded():
+                return self._tool_ended(event)
+            case SessionIdle(session):
+                return self._look(session)
+            case SessionDeleted(session):
+                ids = [held.asked.request_id for held in self._open(session)]
+                return [*self.found_idle(ids), CloseSession(session)]
+
+    def misread(self, error: ShapeError, directory: str | None) -> list[Action]:
+        """A request that cannot be read cannot be judged: it is refused where it can be named."""
+        if error.session is None or error.request_id is None or error.request_id in self._held:
+            return [Tell(f"opencode said something that cannot be read: {error}")]
+        asked = Asked(error.request_id, error.session, "?", (), (), {}, directory)
+        held = self._remember(asked)
+        return [
+            Tell(f"refused `{error.request_id}`: {error}"),
+            *self._answer(held, "reject", f"cannot be judged: {error}"),
+        ]
+
+    def _asked(self, asked: Asked) -> list[Action]:
+        if asked.request_id in self._held:
+            return []
+        self._remember(asked)
+        return [Judge(asked)]
+
+    def _replied(self, event: Replied) -> list[Action]:
+        held = self._held.get(event.request_id)
+        if held is None or held.stage == "over":
+            return []
+        stage, held.stage = held.stage, "over"
+        held.may_run = event.reply != "reject"
+        if stage in ("answering", "answered"):
+            assert held.answer is not None
+            self._draw_from(held, event.reply, ours=event.reply == held.answer.reply)
+            return self._unlike_ours(held, held.answer, event.reply)
+        if stage == "behind":
+            return []
+        if event.reply == "reject" and held.drawn_from is not None and held.drawn_from_ours:
+            reason = f"opencode refused it together with `{held.drawn_from}`"
+            return [Withdraw(event.session, event.request_id, "withdrawn", reason)]
+        remembered = _remembered(event.reply, held)
+        self._draw_from(held, event.reply, ours=False)
+        return [Record(event.session, event.request_id, remembered, event.reply)]
+
+    def _draw_from(self, held: Held, reply: ReplyWord, *, ours: bool) -> None:
+        """From now on answers to the session's other requests may be drawn from this one."""
+        if reply == "once":
+            return
+        for other in self._open(held.asked.session):
+            if other.drawn_from is None:
+                other.drawn_from, other.drawn_from_ours = held.asked.request_id, ours
+
+    def _unlike_ours(self, held: Held, answer: Answer, reply: ReplyWord) -> list[Action]:
+        if (reply == "reject") == (answer.reply == "reject"):
+            return []
+        did = "was allowed to run" if reply != "reject" else "was refused"
+        return [
+            Tell(
+                f"`{held.asked.request_id}` {did} in opencode itself ({reply}) before the ledger's answer arrived; "
+                "the ledger holds the other outcome"
+            )
+        ]
+
+    def _tool_ended(self, event: ToolEnded) -> list[Action]:
+        of_call = [
+            held
+            for held in self._held.values()
+            if held.asked.call_id == event.call_id and held.asked.session == event.session
+        ]
+        actions = [action for held in of_call if held.stage != "over" for action in self._ghost(held)]
+        # A call may ask twice (the folder, then the command); the last one is the call itself.
+        ran = next((held for held in reversed(of_call) if held.may_run), None)
+        if ran is not None:
+            ran.may_run = False
+            actions.append(Note(event.session, ran.asked.request_id, event.ok, event.title))
+        return actions
+
+    def _look(self, session: str) -> list[Action]:
+        by_directory: dict[str | None, list[str]] = {}
+        for held in self._open(session):
+            by_directory.setdefault(held.asked.directory, []).append(held.asked.request_id)
+        return [LookAtSession(session, directory, tuple(ids)) for directory, ids in by_directory.items()]
+
+    def found_idle(self, request_ids: Iterable[str]) -> list[Action]:
+        """Their session is at rest: they are not waited for any more, whatever the list says."""
+        found = (self._held.get(one) for one in request_ids)
+        return [action for held in found if held is not None for action in self._ghost(held)]
+
+    def _ghost(self, held: Held) -> list[Action]:
+        stage, held.stage = held.stage, "over"
+        if stage != "judging":
+            return []
+        reason = "the agent was stopped while it waited"
+        return [Withdraw(held.asked.session, held.asked.request_id, "asker_gave_up", reason)]
+
+    def listed(
+        self, directory: str | None, requests: Iterable[Asked], at_work: Collection[str] | None, known: Collection[str]
+    ) -> list[Action]:
+        """What a directory's instance has pending, asked for when we knew of `known`; after each (re)connection.
+
+        `at_work` are the sessions that do something, None where OpenCode could not say.
+        """
+        actions: list[Action] = []
+        there = {one.request_id: one for one in requests}
+        for request_id in known:
+            held = self._held.get(request_id)
+            if held is not None and held.asked.directory == directory and request_id not in there:
+                actions += self._gone(held)
+        for asked in there.values():
+            held = self._held.get(asked.request_id)
+            if at_work is not None and asked.session not in at_work:
+                actions += self._ghost(held or self._remember(asked, "over"))
+            elif held is None:
+                actions += self._asked(asked)
+            elif held.stage == "answering" and held.answer is not None:
+                actions.append(held.answer)
+            elif held.lost:
+                held.lost = False
+                actions += self._answer(held, "reject", "the request was withdrawn while opencode was away; ask again")
+        return actions
+
+    def _gone(self, held: Held) -> list[Action]:
+        stage, held.stage = held.stage, "over"
+        if stage != "judging":
+            return []
+        reason = "opencode does not have it any more: its process ended, or it was answered there unseen"
+        return [Withdraw(held.asked.session, held.asked.request_id, "asker_died", reason)]
+
+    def died(self) -> list[Action]:
+        """Nothing listens where OpenCode was: what it had asked ended with its process."""
+        actions: list[Action] = []
+        for held in self._held.values():
+            if held.stage == "judging":
+                actions += self._gone(held)
+                held.lost = True
+        return actions
+
+    def left_over(self, session: str, request_id: str) -> list[Action]:
+        """The ledger has a request pending that an earlier bridge asked for this server."""
+        held = self._held.get(request_id)
+        if held is not None and held.stage != "over":
+            return []
+        return [Withdraw(session, request_id, "asker_died", "opencode does not have it any more")]
+
+    # --- what the gateway says
+
+    def judged(self, request_id: str, verdict: Verdict) -> list[Action]:
+        held = self._held.get(request_id)
+        if held is None or held.stage != "judging":
+            return []
+        if verdict.reply == "reject" and verdict.because_of is not None and self._is_open(verdict.because_of, held):
+            # Answered first, this one would take the feedback of the other with it.
+            held.stage, held.behind = "behind", verdict.because_of
+            held.answer = Answer(held.asked, "reject", verdict.message)
+            return []
+        return self._answer(held, verdict.reply, verdict.message)
+
+    def refused(self, request_id: str, message: str, *, may_be_pending: bool) -> list[Action]:
+        """Nobody could be asked, or the gateway would not have it: never an allow."""
+        held = self._held.get(request_id)
+        if held is None or held.stage != "judging":
+            return []
+        actions = self._answer(held, "reject", message)
+        if may_be_pending:
+            reason = "the bridge could not reach the gateway, and refused it"
+            actions.append(Withdraw(held.asked.session, request_id, "asker_gave_up", reason))
+        return actions
+
+    def _answer(self, held: Held, reply: ReplyWord, message: str | None) -> list[Action]:
+        held.stage = "answering"
+        held.answer = Answer(held.asked, reply, message)
+        return [held.answer]
+
+    # --- what became of our answers
+
+    def answered(self, request_id: str, status: int | None) -> list[Action]:
+        """The status of the answer; None when it could not be brought: after the next connection it is listed again."""
+        held = self._held.get(request_id)
+        if held is None or held.stage != "answering":
+            return []
+        if status == HTTP_OK:
+            held.stage = "answered"
+            return []
+        if status == HTTP_NOT_FOUND:
+            held.stage = "over"
+            return self._go_ahead(request_id)
+        if status is None:
+            return []
+        held.stage = "over"
+        return [
+            Tell(f"opencode did not take the answer to `{request_id}`: status {status}"),
+            *self._go_ahead(request_id),
+        ]
+
+    def _go_ahead(self, request_id: str) -> list[Action]:
+        """Those that stood behind a request whose answer was not taken are answered themselves."""
+        actions: list[Action] = []
+        for held in self._held.values():
+            if held.stage == "behind" and held.behind == request_id and held.answer is not None:
+                actions += self._answer(held, "reject", held.answer.message)
+        return actions
+
+    # --- the requests
+
+    def _is_open(self, request_id: str, beside: Held) -> bool:
+        held = self._held.get(request_id)
+        if held is None or held.asked.session != beside.asked.session:
+            return False
+        return held.stage in ("judging", "answering")
+
+    def _open(self, session: str) -> list[Held]:
+        return [one for one in self._held.values() if one.asked.session == session and one.stage != "over"]
+
+    def _remember(self, asked: Asked, stage: Stage = "judging") -> Held:
+        if len(self._held) >= KNOWN_COUNT:
+            over = [one for one, held in self._held.items() if held.stage == "over"]
+            for one in over[: max(1, KNOWN_COUNT // 10)]:
+                del self._held[one]
+        held = self._held[asked.request_id] = Held(asked, stage)
+        return held
+
+
+def _remembered(reply: ReplyWord, held: Held) -> Literal["once", "session", "reject"]:
+    """OpenCode forgets an always with its process; the ledger keeps it no longer than the session.
+
+    An always that may have been drawn from another one grants nothing of its own.
+    """
+    if reply == "always":
+        return "once" if held.drawn_from is not None else "session"
+    return reply

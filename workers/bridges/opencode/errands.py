@@ -1,0 +1,140 @@
+"""What the desk wants done at the gateway, done in its own time: asked, withdrawn, recorded, noted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
+from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.opencode.actions import CloseSession, Note, Record, Withdraw
+from workers.bridges.opencode.asking import Sessions, ask_body
+from workers.bridges.opencode.server import LOST
+from workers.bridges.opencode.shapes import Asked
+from workers.bridges.opencode.verdicts import Verdict, verdict_of
+from workers.bridges.options import OnUnreachable
+
+Tell = Callable[[str], None]
+
+RETRY_SECONDS: Final = 1.0
+SETTLED: Final = frozenset({404, 409, 410})
+"""Unknown, answered or expired: nothing is left to be told."""
+
+FORBIDDEN: Final = frozenset({403, 423})
+
+
+class RefusalError(Exception):
+    """Nobody could be asked, or the gateway would not have it. `may_be_pending`: it may have been written all the same."""
+
+    def __init__(self, message: str, *, may_be_pending: bool) -> None:
+        super().__init__(message)
+        self.may_be_pending = may_be_pending
+
+
+class Errands:
+    """All that one bridge does at the gateway."""
+
+    def __init__(
+        self, client: GatewayClient, sessions: Sessions, url: str, on_unreachable: OnUnreachable, tell: Tell
+    ) -> None:
+        self._client = client
+        self._sessions = sessions
+        self._url = url
+        self._on_unreachable = on_unreachable
+        self._tell = tell
+        self._written: dict[str, asyncio.Event] = {}
+
+    async def judge(self, asked: Asked) -> Verdict:
+        """Ask, and wait as long as it takes. Raises RefusalError."""
+        written = self._written[asked.request_id] = asyncio.Event()
+        try:
+            while True:
+                try:
+                    return await self._judged(asked, written)
+                except (UnreachableError, *LOST) as error:
+                    if self._on_unreachable == "deny":
+                        raise RefusalError(
+                            f"denied, because nobody could be asked: {error}", may_be_pending=True
+                        ) from error
+                    # It stands in OpenCode's own prompt all the while.
+                    self._tell(f"`{asked.request_id}` is left to opencode's own prompt: {error}")
+                    await asyncio.sleep(RETRY_SECONDS)
+                except BridgeError as error:
+                    raise RefusalError(f"the permission ledger refuses: {error.text}", may_be_pending=False) from error
+        finally:
+            written.set()
+
+    async def _judged(self, asked: Asked, written: asyncio.Event) -> Verdict:
+        try:
+            return await self._asked(asked, written)
+        except RefusedError as error:
+            if error.code != "UNKNOWN_SESSION":
+                raise
+            self._sessions.forget(asked.session)
+            return await self._asked(asked, written)
+
+    async def _asked(self, asked: Asked, written: asyncio.Event) -> Verdict:
+        agent = await self._sessions.open(asked.session, asked.directory)
+        body = ask_body(asked, agent, self._url)
+        row = await self._client.ask(self._sessions.name(asked.session), body, seen=lambda _: written.set())
+        return verdict_of(row)
+
+    def forget(self, request_id: str) -> None:
+        self._written.pop(request_id, None)
+
+    async def withdraw(self, one: Withdraw) -> None:
+        name = self._sessions.name(one.session)
+        await self._after_asking(one.request_id)
+        await self._patiently(lambda: self._client.cancel(name, one.request_id, one.cause, one.reason))
+
+    async def record(self, one: Record) -> None:
+        """An answer given in OpenCode itself. Where the token may not record it, the request is withdrawn instead."""
+        name = self._sessions.name(one.session)
+        path = f"/v1/sessions/{name}/asks/{one.request_id}/answered"
+        await self._after_asking(one.request_id)
+
+        async def record() -> None:
+            try:
+                await self._client.call("POST", path, {"reply": one.reply, "via": "opencode"})
+            except RefusedError as error:
+                if error.status not in FORBIDDEN:
+                    raise
+                reason = f"answered in opencode itself: {one.said}"
+                await self._client.cancel(name, one.request_id, "withdrawn", reason)
+
+        await self._patiently(record)
+
+    async def note(self, one: Note) -> None:
+        name = self._sessions.name(one.session)
+        with suppress(BridgeError):
+            await self._client.tool_finished(
+                name, key=f"ran {one.request_id}", request_id=one.request_id, ok=one.ok, title=one.title
+            )
+
+    async def close(self, one: CloseSession) -> None:
+        """The session was deleted in OpenCode. One that holds several of OpenCode's sessions goes on."""
+        if self._sessions.are_opencodes:
+            path = f"/v1/sessions/{one.session}/close"
+            await self._patiently(lambda: self._client.call("POST", path, {"reason": "deleted in opencode"}))
+
+    async def _after_asking(self, request_id: str) -> None:
+        """A request that is just being written must stand in the log before it can be ended."""
+        written = self._written.get(request_id)
+        if written is not None:
+            await written.wait()
+
+    async def _patiently(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Until the gateway has heard it; however long it is away."""
+        while True:
+            try:
+                await work()
+            except UnreachableError:
+                await asyncio.sleep(RETRY_SECONDS)
+            except BridgeError as error:
+                if not isinstance(error, RefusedError) or error.status not in SETTLED:
+                    self._tell(f"the gateway refuses: {error.text}")
+                return
+            else:
+                return

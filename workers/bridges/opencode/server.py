@@ -1,0 +1,163 @@
+"""An OpenCode server over HTTP: its events, its lists, and the answers it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from workers.bridges.errors import BridgeError
+from workers.bridges.opencode.sse import messages
+from workers.bridges.place import Place, parse_place
+from workers.bridges.wire import Connection, Head
+
+FIRST_BYTE_SECONDS: Final = 3.0
+"""A server that is still starting takes a connection and never answers on it."""
+
+ANSWER_SECONDS: Final = 20.0
+"""For the list and for answers, once the server has begun to speak to us."""
+
+SILENCE_SECONDS: Final = 60.0
+"""It sends a heartbeat every ten seconds or so; longer silence is a dead connection."""
+
+IDLE_COUNT: Final = 4
+
+LOST: Final = (OSError, EOFError, TimeoutError)
+"""What a connection that cannot be made, or is lost, fails with."""
+
+_OK = 200
+_UNAUTHORIZED = 401
+
+
+class OpenCode:
+    """One server. `password` is OPENCODE_SERVER_PASSWORD of the server, where it has one."""
+
+    def __init__(self, url: str, *, username: str = "opencode", password: str | None = None) -> None:
+        """Raises BridgeError."""
+        self._place = place_of(url)
+        self.url = f"{'https' if self._place.tls else 'http'}://{self._place.host}:{self._place.port}"
+        self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        if password:
+            secret = base64.b64encode(f"{username}:{password}".encode()).decode()
+            self._headers["authorization"] = f"Basic {secret}"
+        self._idle: list[Connection] = []
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()
+
+    # --- what it tells
+
+    async def events(self, directory: str | None) -> AsyncGenerator[tuple[Mapping[str, Any], str | None]]:
+        """Events as they come, each with its directory; of all directories when none is named.
+
+        Ends when the connection does; the first event is `server.connected`. Raises what LOST names, BridgeError.
+        """
+        path = "/global/event" if directory is None else _path("/event", directory)
+        connection = await Connection.open(self._place)
+        try:
+            async with asyncio.timeout(FIRST_BYTE_SECONDS):
+                head = await connection.send("GET", path, b"", {**self._headers, "accept": "text/event-stream"})
+            await self._require_welcome(connection, head)
+            async with aclosing(messages(connection, head, SILENCE_SECONDS)) as found:
+                async for message in found:
+                    if directory is not None:
+                        yield message, directory
+                    elif isinstance(payload := message.get("payload"), dict):
+                        where = message.get("directory")
+                        yield payload, where if isinstance(where, str) else None
+        finally:
+            await connection.close()
+
+    async def _require_welcome(self, connection: Connection, head: Head) -> None:
+        if head.status == _UNAUTHORIZED:
+            raise BridgeError(
+                f"opencode at `{self.url}` wants a password: set OPENCODE_SERVER_PASSWORD as for the server"
+            )
+        if head.status != _OK:
+            await connection.body(head)
+            raise ConnectionError(f"opencode at `{self.url}` answered with status {head.status}")
+
+    # --- what it can be asked
+
+    async def pending(self, directory: str | None) -> list[Any] | None:
+        """Its list of requests; None when it cannot give it (one bad entry spoils it for everybody)."""
+        status, found = await self.call("GET", _path("/permission", directory))
+        return found if status == _OK and isinstance(found, list) else None
+
+    async def at_work(self, directory: str | None) -> frozenset[str] | None:
+        """The sessions that are doing something; None when it cannot say."""
+        status, found = await self.call("GET", _path("/session/status", directory))
+        if status != _OK or not isinstance(found, dict):
+            return None
+        return frozenset(one for one, state in found.items() if not _is_idle(state))
+
+    async def session(self, session: str, directory: str | None) -> Mapping[str, Any]:
+        """What it knows of a session: nothing when it has no such."""
+        status, found = await self.call("GET", _path(f"/session/{quote(session, safe='')}", directory))
+        return found if status == _OK and isinstance(found, dict) else {}
+
+    async def own_directory(self) -> str | None:
+        """The directory it was started in."""
+        _, found = await self.call("GET", "/path")
+        where = found.get("directory") if isinstance(found, dict) else None
+        return where if isinstance(where, str) else None
+
+    async def reply(self, request_id: str, reply: str, message: str | None, directory: str | None) -> int:
+        """Answer a request; the status says whether it was taken."""
+        body = {"reply": reply, **({"message": message} if message else {})}
+        path = _path(f"/permission/{quote(request_id, safe='')}/reply", directory)
+        status, _ = await self.call("POST", path, body)
+        return status
+
+    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """One exchange: status, and the JSON of the answer. Raises what LOST names."""
+        payload = b"" if body is None else json.dumps(body).encode()
+        connection = await self._connect()
+        done = False
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                head = await connection.send(method, path, payload, self._headers)
+                content = await connection.body(head)
+            done = head.headers.get("connection", "").lower() != "close"
+        finally:
+            if done and len(self._idle) < IDLE_COUNT:
+                self._idle.append(connection)
+            else:
+                with suppress(OSError):
+                    await connection.close()
+        try:
+            return head.status, json.loads(content) if content else None
+        except ValueError:
+            return head.status, None
+
+    async def _connect(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+            await connection.close()
+        return await Connection.open(self._place)
+
+
+def place_of(url: str) -> Place:
+    """Raises BridgeError."""
+    try:
+        place = parse_place(url, None)
+    except BridgeError:
+        place = None
+    if place is None or place.path is not None:
+        raise BridgeError(f"`{url}` is no address of an opencode server; write it like `http://127.0.0.1:4096`")
+    return place
+
+
+def _path(path: str, directory: str | None) -> str:
+    return path if directory is None else f"{path}?{urlencode({'directory': directory})}"
+
+
+def _is_idle(state: object) -> bool:
+    return isinstance(state, Mapping) and state.get("type") == "idle"

@@ -1,0 +1,163 @@
+"""What OpenCode says, read strictly: a request that we misread would be judged as something else than it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+ID_LENGTH_CHARS: Final = 200
+PATTERN_COUNT: Final = 256
+ENDED: Final = frozenset({"completed", "error"})
+
+ReplyWord = Literal["once", "always", "reject"]
+REPLY_WORDS: Final[tuple[ReplyWord, ...]] = ("once", "always", "reject")
+
+
+class ShapeError(Exception):
+    """Something of another form than OpenCode's. The ids are there where they could be read."""
+
+    def __init__(self, text: str, session: str | None = None, request_id: str | None = None) -> None:
+        super().__init__(text)
+        self.session = session
+        self.request_id = request_id
+
+
+class Asked(NamedTuple):
+    """A permission that OpenCode asks for; `directory` is the project directory whose instance asked."""
+
+    request_id: str
+    session: str
+    permission: str
+    patterns: tuple[str, ...]
+    always: tuple[str, ...]
+    metadata: dict[str, Any]
+    directory: str | None = None
+    message_id: str | None = None
+    call_id: str | None = None
+
+
+class Replied(NamedTuple):
+    """OpenCode took an answer: ours, somebody else's, or one that it drew from another answer."""
+
+    session: str
+    request_id: str
+    reply: ReplyWord
+
+
+class ToolEnded(NamedTuple):
+    """A tool call came to its end; whether it ran as it should."""
+
+    session: str
+    call_id: str
+    ok: bool
+    title: str | None
+
+
+class SessionIdle(NamedTuple):
+    """The session does nothing any more, so nothing of it can be waiting."""
+
+    session: str
+
+
+class SessionDeleted(NamedTuple):
+    session: str
+
+
+Event = Asked | Replied | ToolEnded | SessionIdle | SessionDeleted
+
+
+def read_event(event: Mapping[str, Any], directory: str | None) -> Event | None:
+    """An event of `/event`, or the payload of one of `/global/event`; None for what does not concern us.
+
+    Raises ShapeError.
+    """
+    said = event.get("properties")
+    match event.get("type"):
+        case "permission.asked":
+            return read_request(said, directory)
+        case "permission.replied":
+            fields = _object(said, "permission.replied")
+            reply = fields.get("reply")
+            if reply not in REPLY_WORDS:
+                raise ShapeError(f"`{str(reply)[:40]}` is no reply of opencode")
+            return Replied(_id(fields, "sessionID"), _id(fields, "requestID"), reply)
+        case "message.part.updated":
+            return _tool_ended(said)
+        case "session.idle":
+            return SessionIdle(_id(_object(said, "session.idle"), "sessionID"))
+        case "session.deleted":
+            fields = _object(said, "session.deleted")
+            info = fields.get("info")
+            return SessionDeleted(
+                _id(info if isinstance(info, Mapping) and "id" in info else fields, "id", "sessionID")
+            )
+        case _:
+            return None
+
+
+def read_request(value: object, directory: str | None) -> Asked:
+    """A permission request, of an event or of a list (`opencode.md`, Request). Raises ShapeError."""
+    fields = _object(value, "a permission request")
+    request_id, session = _id(fields, "id"), _id(fields, "sessionID")
+    try:
+        tool = fields.get("tool")
+        message_id, call_id = (None, None) if tool is None else _tool(tool)
+        return Asked(
+            request_id=request_id,
+            session=session,
+            permission=_text(fields.get("permission"), "permission"),
+            patterns=_texts(fields.get("patterns"), "patterns"),
+            always=_texts(fields.get("always"), "always"),
+            metadata=dict(_object(fields.get("metadata") or {}, "its metadata")),
+            directory=directory,
+            message_id=message_id,
+            call_id=call_id,
+        )
+    except ShapeError as error:
+        raise ShapeError(str(error), session, request_id) from None
+
+
+def _tool_ended(said: object) -> ToolEnded | None:
+    part = said.get("part") if isinstance(said, Mapping) else None
+    if not isinstance(part, Mapping) or part.get("type") != "tool":
+        return None
+    state = part.get("state")
+    if not isinstance(state, Mapping) or state.get("status") not in ENDED:
+        return None
+    title = state.get("title")
+    return ToolEnded(
+        session=_id(part, "sessionID"),
+        call_id=_id(part, "callID"),
+        ok=state["status"] == "completed",
+        title=title if isinstance(title, str) else None,
+    )
+
+
+def _object(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ShapeError(f"{what} is no object")
+    return value
+
+
+def _id(fields: Mapping[str, Any], *names: str) -> str:
+    value = next((fields[name] for name in names if name in fields), None)
+    if not isinstance(value, str) or not 0 < len(value) <= ID_LENGTH_CHARS:
+        raise ShapeError(f"`{names[0]}` is no id")
+    return value
+
+
+def _tool(value: object) -> tuple[str, str]:
+    fields = _object(value, "`tool`")
+    return _id(fields, "messageID"), _id(fields, "callID")
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ShapeError(f"its {what} is no text")
+    return value
+
+
+def _texts(value: object, what: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > PATTERN_COUNT or not all(isinstance(one, str) for one in value):
+        raise ShapeError(f"its {what} is no list of at most {PATTERN_COUNT} texts")
+    return tuple(value)

@@ -1,0 +1,39 @@
+"""How an outcome of the ledger is said to OpenCode, which knows three words and a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from workers.bridges.opencode.shapes import ReplyWord
+
+
+class Verdict(NamedTuple):
+    """`reply` is `once` or `reject`, never `always`: what OpenCode remembers by itself it would not ask us again.
+
+    With a message the agent's turn goes on, without one it ends. `because_of` is the request whose reply settled this
+    one as well.
+    """
+
+    reply: ReplyWord
+    message: str | None = None
+    because_of: str | None = None
+
+
+def verdict_of(row: Mapping[str, Any]) -> Verdict:
+    """What a settled request means. Nothing but the outcome `allowed`, with the input as asked, lets it run."""
+    cause = row.get("cause")
+    because_of = cause.get("request_id") if isinstance(cause, Mapping) else None
+    if row.get("outcome") == "allowed":
+        changed = row.get("updated_input")
+        if changed is None:
+            return Verdict("once", None, because_of)
+        # OpenCode has no way to run something else than it asked for.
+        wanted = json.dumps(changed, ensure_ascii=False)
+        return Verdict("reject", f"a person allowed this with another input; call the tool again with {wanted}")
+    if row.get("outcome") == "corrected" and isinstance(row.get("feedback"), str):
+        return Verdict("reject", row["feedback"], because_of)
+    if row.get("agent") == "stop":
+        return Verdict("reject", None, because_of)
+    return Verdict("reject", row.get("message") or f"the request was {row.get('outcome')}", because_of)
