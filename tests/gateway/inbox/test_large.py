@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ SCROLL_MS = 10_000
 WARM_UP_MS = 500
 FRAME_MS_MAX = 100
 
-# Scrolls for a while, faster and faster and back, and gives the longest time between two frames.
+# Scrolls for a while, faster and faster and back, and gives the longest time between two frames, and of 99 in 100.
 SCROLL = """async (duration) => {
   const frames = [];
   const begun = performance.now();
@@ -32,27 +33,27 @@ SCROLL = """async (duration) => {
     if (share < 1) requestAnimationFrame(next); else done();
   }));
   frames.shift();
-  return {longest: Math.max(...frames), frames: frames.length, items: document.querySelectorAll('[data-key]').length};
+  const sorted = frames.toSorted((a, b) => a - b);
+  return {longest: sorted.at(-1), most: sorted[Math.floor(sorted.length * 0.99)], frames: frames.length, items: document.querySelectorAll('[data-key]').length};
 }"""
 
 
-async def scrolled(page: Page, scroll_ms: int = SCROLL_MS) -> tuple[dict[str, Any], float]:
-    """What was measured, the best of three, and the longest frame that is let pass.
+async def scrolled(page: Page, scroll_ms: int) -> dict[str, Any]:
+    """What was measured; the best of three.
 
-    A machine that does other work too lets any page wait for its turn: what it makes of an empty one is measured first.
+    Where more programs want to run than there are processors, any page waits for its turn now and then, an empty one
+    too: there the slowest frame of a hundred is left out.
     """
-    empty = await page.context.new_page()
-    await empty.set_content("<div style='height: 1000000px'></div>")
+    await expect(page.locator("#connection")).to_have_text("live", timeout=30_000)
     await page.evaluate(SCROLL, WARM_UP_MS)
-    measured, most = {}, 0.0
+    measured: dict[str, Any] = {}
     for _ in range(3):
-        idle = await empty.evaluate(SCROLL, scroll_ms // 3)
-        most = max(FRAME_MS_MAX, 2 * idle["longest"])
         measured = await page.evaluate(SCROLL, scroll_ms)
-        if measured["longest"] < most:
+        is_crowded = os.getloadavg()[0] > (os.cpu_count() or 1)
+        measured["slowest"] = measured["most"] if is_crowded else measured["longest"]
+        if measured["slowest"] < FRAME_MS_MAX:
             break
-    await empty.close()
-    return measured, most
+    return measured
 
 
 @pytest.mark.timeout(120)
@@ -67,8 +68,8 @@ async def test_five_thousand_pending_scroll_without_a_slow_frame(inbox: Inbox) -
     )
     ann = await inbox.visit("eve", role="auditor")
     await expect(ann.page.locator(".summary")).to_contain_text(f"{PENDING_COUNT}", timeout=30_000)
-    measured, most = await scrolled(ann.page)
-    assert measured["longest"] < most
+    measured = await scrolled(ann.page, SCROLL_MS)
+    assert measured["slowest"] < FRAME_MS_MAX
     assert measured["items"] < 60
 
 
@@ -79,8 +80,8 @@ async def test_a_long_session_scrolls_without_a_slow_frame_and_any_moment_is_nea
     await inbox.project()
     eve = await inbox.visit("eve", "/sessions/ses_long", role="auditor")
     await expect(eve.page.locator(".moment-label")).to_have_text(f"Now, after {EVENTS_COUNT} events")
-    measured, most = await scrolled(eve.page, SCROLL_MS // 2)
-    assert measured["longest"] < most
+    measured = await scrolled(eve.page, SCROLL_MS // 2)
+    assert measured["slowest"] < FRAME_MS_MAX
     assert measured["items"] < 80
     await eve.page.get_by_role("slider").fill("2500")
     await expect(eve.page.locator(".event-body[aria-pressed=true]")).to_contain_text("asked for bash `ls src/")
