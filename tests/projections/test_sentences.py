@@ -45,21 +45,24 @@ def test_an_event_of_a_newer_version_is_named_as_such() -> None:
     [
         (
             Notification(request_id="r1", service="ntfy", result="sent", person="ann", step=0),
-            "ann was told of r1 by ntfy",
+            "ann was told of request r1 by ntfy",
         ),
         (
             Notification(request_id="r1", service="ntfy", result="failed", person="ann", step=0),
-            "ann could not be told of r1 by ntfy",
+            "ann could not be told of request r1 by ntfy",
         ),
         (
             Notification(request_id="r1", service="ntfy", result="failed", person="ann"),
-            "ann could not be told how r1 ended by ntfy",
+            "ann could not be told how request r1 ended by ntfy",
         ),
         (
             Notification(request_id="r1", service="ntfy", result="withdrawn", person="ann"),
-            "ann was told how r1 ended by ntfy",
+            "ann was told how request r1 ended by ntfy",
         ),
-        (Notification(request_id="r1", service="ntfy", result="sent"), "a notification by ntfy about r1 was sent"),
+        (
+            Notification(request_id="r1", service="ntfy", result="sent"),
+            "a notification by ntfy about request r1 was sent",
+        ),
     ],
 )
 def test_a_notification_says_who_was_told_what(event: Notification, said: str) -> None:
