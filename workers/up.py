@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 from ledger import Ledger
@@ -17,12 +18,20 @@ from workers.serving import stopping_on_signals
 
 WORKERS: Final = ("expiry", "projector")
 GATEWAY: Final = "gateway"
+NOTIFIER: Final = "notifier"
 
 Say = Callable[[str], None]
 
 
-async def up(place: Place, say: Say, *, listen: str | None = None) -> None:
-    """Run server, workers and gateway until SIGTERM or Ctrl-C. Raises StoreError or SetupError when that cannot be."""
+async def up(place: Place, say: Say, *, listen: str | None = None, notify: Path | None = None) -> None:
+    """Run server, workers and gateway until SIGTERM or Ctrl-C, and a notifier where `notify` is its configuration.
+
+    Raises StoreError, SetupError or InputError when that cannot be.
+    """
+    if notify is not None:
+        from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
+
+        read_settings(notify)  # refused now, rather than by a worker that is started again and again
     with stopping_on_signals() as stop, ExitStack() as stack:
         was_running = place.was_running
         # Held as long as we are up: an embedded server lives while it is held.
@@ -31,7 +40,7 @@ async def up(place: Place, say: Say, *, listen: str | None = None) -> None:
             say("permission-ledger is up")
             say("")
             say(f"  server     {place.described()}" + (" (was running already)" if was_running else ""))
-            await _keep_running(ledger, place, listeners, say, stop)
+            await _keep_running(ledger, place, listeners, say, stop, notify=notify)
     say("permission-ledger is down")
 
 
@@ -48,9 +57,15 @@ def _listeners(place: Place, listen: str | None) -> list[socket.socket]:
 
 
 async def _keep_running(
-    ledger: Ledger, place: Place, listeners: Sequence[socket.socket], say: Say, stop: asyncio.Event
+    ledger: Ledger,
+    place: Place,
+    listeners: Sequence[socket.socket],
+    say: Say,
+    stop: asyncio.Event,
+    *,
+    notify: Path | None,
 ) -> None:
-    names = [*WORKERS, *([GATEWAY] if listeners else [])]
+    names = [*WORKERS, *([GATEWAY] if listeners else []), *([NOTIFIER] if notify else [])]
     running: dict[str, int] = {}
     all_run = asyncio.Event()
 
@@ -65,8 +80,9 @@ async def _keep_running(
     def kept(name: str) -> Kept:
         words = ["serve"] if name == GATEWAY else ["worker", name]
         numbers = [one.fileno() for one in listeners] if name == GATEWAY else []
+        configured = ["--config", str(notify)] if name == NOTIFIER else []
         handed = [word for number in numbers for word in ("--inherit", str(number))]
-        command = own_command(*words, *handed, "--with-parent", str(os.getpid()))
+        command = own_command(*words, *handed, *configured, "--with-parent", str(os.getpid()))
         # Not on the command line, where everybody on the machine could read a password in it.
         environment = {**own_environment(), "PERMISSION_LEDGER_URL": place.url}
         return Kept(name, command, environment, started, handed_down=numbers)

@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until_async
 if TYPE_CHECKING:
     from tests.support.servers import RealServer, StartServer
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
 PASSWORD: Final = "p@ss/w:rd?#"
 SENTINELS_PASSWORD: Final = "other%pass"

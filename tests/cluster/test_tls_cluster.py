@@ -22,7 +22,7 @@ from tests.support.clusters import Cluster, Node
 from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until_async
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
 CERTIFICATE: Final = Path(__file__).parents[1] / "data" / "tls" / "localhost.pem"
 SOCKET: Final = "node.sock"

@@ -14,11 +14,14 @@ import pytest
 import yaml
 
 from tests.house.sources import ROOT, text_of
+from workers.gateway.routes import service
 
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load(text_of("compose.yaml"))
 SERVICES: Final[dict[str, dict[str, Any]]] = COMPOSE["services"]
 OURS: Final = [name for name, service in SERVICES.items() if "build" in service]
 URL: Final = "redis://redis:6379/0"
+PUBLIC_URL: Final = "${PERMISSION_LEDGER_PUBLIC_URL:-http://127.0.0.1:8420}"
+NOTIFY_FILE: Final = "/etc/permission-ledger/notify.toml"
 
 
 def instructions(word: str) -> list[str]:
@@ -65,19 +68,39 @@ def accepts(words: list[str]) -> None:
 @pytest.mark.parametrize("words", all_commands(), ids=" ".join)
 def test_every_command_exists_with_its_options(words: list[str]) -> None:
     program, *rest = words
-    assert program in {"permission-ledger", "redis-cli", "redis-server"}
+    assert program in {"permission-ledger", "redis-cli", "redis-server", "python"}
     if program == "permission-ledger":
         accepts(rest)
 
 
-def test_one_server_one_projector_and_two_expiry_workers_are_started() -> None:
+def test_one_server_and_all_that_a_team_needs_are_started() -> None:
     running = {name: (arguments(s["command"]), s.get("deploy", {}).get("replicas", 1)) for name, s in SERVICES.items()}
     durable = ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
     assert running == {
         "redis": (["redis-server", *durable], 1),
         "projector": (["permission-ledger", "worker", "projector"], 1),
         "expiry": (["permission-ledger", "worker", "expiry"], 2),
+        "gateway": (["permission-ledger", "serve", "--listen", "0.0.0.0:8420", "--public-url", PUBLIC_URL], 2),
+        "notifier": (["permission-ledger", "worker", "notifier", "--config", NOTIFY_FILE], 1),
     }
+
+
+def test_the_gateways_are_reached_from_this_machine_only_each_by_a_port_of_its_own() -> None:
+    assert SERVICES["gateway"]["ports"] == ["127.0.0.1:8420-8421:8420"]
+
+
+def test_the_notifier_starts_only_when_asked_for_and_reads_a_file_that_must_be_there() -> None:
+    notifier = SERVICES["notifier"]
+    (volume,) = notifier["volumes"]
+    assert notifier["profiles"] == ["notify"]
+    assert (volume["target"], volume["read_only"], volume["bind"]) == (NOTIFY_FILE, True, {"create_host_path": False})
+
+
+def test_a_gateway_is_healthy_when_it_reaches_the_ledger() -> None:
+    program, _, code = arguments(SERVICES["gateway"]["healthcheck"]["test"])
+    routes = [path for handler in service.HANDLERS for path in handler.paths]
+    compile(code, "healthcheck", "exec")
+    assert (program, "/readyz" in routes, "http://127.0.0.1:8420/readyz" in code) == ("python", True, True)
 
 
 def test_the_log_lives_in_a_volume_that_is_declared() -> None:
@@ -101,7 +124,8 @@ def test_every_worker_waits_for_the_server_and_is_asked_about_the_same_one(name:
     service = SERVICES[name]
     assert service["environment"] == {"PERMISSION_LEDGER_URL": URL}
     assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
-    assert arguments(service["healthcheck"]["test"]) == ["permission-ledger", "doctor", "--url", URL]
+    asked = arguments(service["healthcheck"]["test"])
+    assert name == "gateway" or asked == ["permission-ledger", "doctor", "--url", URL]
 
 
 def copied() -> list[str]:

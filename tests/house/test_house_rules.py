@@ -98,6 +98,7 @@ SIGNALS: Final = {
 # Not imported by any other module of the packages, on purpose.
 ENTRANCES: Final = {
     "ledger.policy_files": "for agent workers whose rules lie in files that people edit",
+    "workers.bridges.claude.sdk": "for programs that use claude-agent-sdk",
     "workers.bridges.hooks.run": "the file that an installed hook names",
     "ledger.testing": "for the tests of those who use the ledger",
 }

@@ -25,6 +25,7 @@ def streams_of(server: RealServer) -> dict[bytes, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_whole_sessions_are_carried_from_each_kind_of_server_to_the_next(
     start_server: StartServer, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from tests.support.servers import StartServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 REQUESTS_COUNT: Final = 60
 

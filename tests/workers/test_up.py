@@ -106,3 +106,23 @@ def test_what_cannot_be_started_is_told_in_a_line(words: list[str], code: int, t
     assert up.wait() == code
     assert up.complained[0].startswith(told)
     assert up.said == []
+
+
+def test_a_notifier_runs_too_when_it_is_configured(stage: Stage, tmp_path: Path) -> None:
+    config = tmp_path / "notify.toml"
+    config.write_text('[[people]]\nname = "ann"\nservices = ["json://127.0.0.1:9/x"]')
+    # apprise looks for a module that Python is about to drop.
+    up = stage.run("up", "--listen", "none", "--notify", str(config), PYTHONWARNINGS="default")
+    up.wait_for_word("Ctrl-C ends it")
+    notifier = pid_of(up, "notifier")
+    assert up.end(signal.SIGINT) == 0
+    wait_until(lambda: not is_alive(notifier), "the notifier to end")
+
+
+def test_a_notifier_that_is_configured_wrongly_keeps_everything_from_starting(stage: Stage, tmp_path: Path) -> None:
+    config = tmp_path / "notify.toml"
+    config.write_text("people = []")
+    up = stage.run("up", "--listen", "none", "--notify", str(config))
+    assert up.wait() == 12
+    assert up.said == []
+    assert "nobody is named" in "".join(up.complained)

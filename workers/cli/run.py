@@ -104,7 +104,11 @@ worker.add_command(notifier)
 
 
 @command(
-    examples=("permission-ledger up", "permission-ledger up --home ./ledger-data"),
+    examples=(
+        "permission-ledger up",
+        "permission-ledger up --home ./ledger-data",
+        "permission-ledger up --notify notify.toml",
+    ),
     with_json=False,
 )
 @click.option(
@@ -115,7 +119,14 @@ worker.add_command(notifier)
     metavar="ADDRESS",
     help="Where the gateway listens: HOST:PORT, or `none` for no gateway (default: 127.0.0.1:8420).",
 )
-def up(*, url: str | None, home: Path | None, listen: str | None) -> None:
+@click.option(
+    "--notify",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    envvar="PERMISSION_LEDGER_NOTIFY",
+    help="Run a notifier too, with this configuration (default: PERMISSION_LEDGER_NOTIFY).",
+)
+def up(*, url: str | None, home: Path | None, listen: str | None, notify: Path | None) -> None:
     """Run everything that a ledger needs until Ctrl-C: a server, an expiry worker, a projector and the gateway.
 
     The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
@@ -124,7 +135,7 @@ def up(*, url: str | None, home: Path | None, listen: str | None) -> None:
     from workers.up import up as run_up  # noqa: PLC0415
 
     place = Place(url, home)
-    run_async(lambda: run_up(place, Output().line, listen=listen))
+    run_async(lambda: run_up(place, Output().line, listen=listen, notify=notify))
 
 
 @command(

@@ -44,6 +44,12 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     # events
     "session_events": READERS,
     "all_events": READERS,
+    # as OpenCode's own clients do it
+    "opencode_list": READERS,
+    "opencode_reply": PEOPLE,
+    "opencode_respond": PEOPLE,
+    "opencode_events": READERS,
+    "opencode_global_events": READERS,
     # grants
     "list_grants": READERS,
     "create_grant": PEOPLE,

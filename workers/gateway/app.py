@@ -19,6 +19,7 @@ from workers.gateway.access import ACCESS
 from workers.gateway.authenticating import guard, operation_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.inbox import pages
+from workers.gateway.opencode import routes as opencode
 from workers.gateway.presence import Presences
 from workers.gateway.principals import Principal
 from workers.gateway.problems import http_problem, ledger_problem, own_fault, unreadable
@@ -37,7 +38,21 @@ from workers.gateway.routes import (
 )
 from workers.gateway.settings import BODY_BYTES_MAX
 
-RESOURCES = (sessions, asks, events, pending, grants, presence, policy, tokens, answers, metrics, service, pages)
+RESOURCES = (
+    sessions,
+    asks,
+    events,
+    pending,
+    grants,
+    presence,
+    policy,
+    tokens,
+    answers,
+    metrics,
+    opencode,
+    service,
+    pages,
+)
 
 
 def make_app(gateway: Gateway) -> Litestar:

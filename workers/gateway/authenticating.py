@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -18,7 +19,8 @@ SECURE_COOKIE: Final = "__Host-permission_ledger"
 """The same over TLS: browsers keep such a name to this host, and to TLS."""
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-BEARER: Final = "bearer "
+BEARER: Final = "bearer"
+BASIC: Final = "basic"
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -48,9 +50,7 @@ async def authenticate(connection: Connection, gateway: Gateway) -> Principal:
     """The author of a request, by its bearer token or its cookie. Raises UnauthorizedError, CsrfError."""
     header = connection.headers.get("authorization")
     if header is not None:
-        if not header.lower().startswith(BEARER):
-            raise UnauthorizedError("the authorization header must be `Bearer` and a token")
-        return principal_of(await _find(connection, gateway, header[len(BEARER) :].strip(), "bearer"))
+        return principal_of(await _find(connection, gateway, _token_in(connection, gateway, header), "bearer"))
     cookie = connection.cookies.get(cookie_name(gateway))
     if cookie is not None:
         require_same_origin(connection, gateway)
@@ -60,6 +60,22 @@ async def authenticate(connection: Connection, gateway: Gateway) -> Principal:
         require_same_origin(connection, gateway)
         return LOCAL
     raise UnauthorizedError("a token is needed: send it as `Authorization: Bearer …`, or sign in")
+
+
+def _token_in(connection: Connection, gateway: Gateway, header: str) -> str:
+    """The token of a header: itself, or as the password of basic authentication, which OpenCode's clients use."""
+    kind, _, value = header.partition(" ")
+    if kind.lower() == BEARER:
+        return value.strip()
+    if kind.lower() != BASIC:
+        raise UnauthorizedError("the authorization header must be `Bearer` and a token, or `Basic` with it as password")
+    # A browser sends these by itself once it knows them, also for another page.
+    if connection.scope.get("method") not in SAFE_METHODS and _is_foreign(connection, gateway):
+        raise CsrfError("a signed-in browser may change something only from this gateway's own pages")
+    try:
+        return b64decode(value.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:
+        raise UnauthorizedError("the header `Authorization: Basic` is not the base64 of `user:token`") from None
 
 
 async def _find(connection: Connection, gateway: Gateway, text: str, use: str) -> Any:

@@ -57,9 +57,13 @@ STATUS_OF_HTTP: Final[dict[str, int]] = {
 _CODES: Final = {status: code for code, status in STATUS_OF_HTTP.items()}
 
 
+def status_of(error: LedgerError) -> int:
+    return STATUS.get(error.code, 500)
+
+
 def ledger_problem(_: Request[Any, Any, Any], error: LedgerError) -> Response[dict[str, Any]]:
     """What the ledger, or the gateway, refuses with."""
-    status = STATUS.get(error.code, 500)
+    status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("%s: %s", error.code, error.text)
     body = error.as_json()

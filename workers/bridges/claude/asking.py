@@ -80,6 +80,8 @@ class Asking:
         kind = message.get("type")
         if kind == "system" and message.get("subtype") == "init":
             yield self._open(message)
+        elif kind == "system" and message.get("subtype") == "task_started":
+            self._lineage.hear_task(message)
         elif kind == "assistant":
             self._lineage.hear(message)
         elif kind == "user":

@@ -26,7 +26,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LAST_WORDS_SECONDS: Final = 5.0
 
 _CONTROL: Final = b'"control_'
-_NOTED: Final = (b'"init"', b'"tool_use"', b'"tool_result"', b'"result"')
+_NOTED: Final = (b'"init"', b'"task_started"', b'"tool_use"', b'"tool_result"', b'"result"')
 _USER: Final = b'"user"'
 
 

@@ -47,14 +47,22 @@ class Lineage:
             if isinstance(kind, str) and kind:
                 self._kinds[call_id] = kind
 
+    def hear_task(self, message: dict[str, Any]) -> None:
+        """A `task_started` message: the client's id of a sub-agent, its kind, and the call that started it."""
+        agent_id, call_id, kind = (message.get(name) for name in ("task_id", "tool_use_id", "subagent_type"))
+        if isinstance(agent_id, str) and isinstance(call_id, str):
+            above = self._calls.get(call_id, Origin())
+            self._keep(
+                f"agent {agent_id}", Origin(kind if isinstance(kind, str) and kind else "agent", above.agent, call_id)
+            )
+
     def origin(self, call_id: str, agent_id: str | None) -> Origin:
         """Where a call comes from; `agent_id` is what the client says of a sub-agent that has not spoken yet."""
-        known = self._calls.get(call_id)
-        if known is not None and (known.parent is not None or agent_id is None):
+        known = self._calls.get(call_id, Origin())
+        if agent_id is None or known.parent is not None:
             return known
-        if agent_id is None:
-            return Origin()
-        return Origin(f"agent {agent_id}", AGENT, None, known.message_id if known else None)
+        # The request comes before the message with the call; what started the agent has been told.
+        return self._calls.get(f"agent {agent_id}", Origin(f"agent {agent_id}", AGENT))
 
     def _origin(self, parent_call: str | None) -> Origin:
         if parent_call is None:

@@ -35,6 +35,9 @@ SCOPES = ("user", "project", "local")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND…]")
 @click.option("--interrupt", is_flag=True, help="A rejection that should stop the agent also ends its turn.")
 @click.option("--share-grants", is_flag=True, help="Tell the client what was granted; it then asks no more, nor do we.")
+@click.option(
+    "--prompt-tool", is_flag=True, help="Be the MCP server for `--permission-prompt-tool mcp__ledger__approve`."
+)
 @click.option("--install", is_flag=True, help="Write our hooks into Claude Code's settings, after showing the change.")
 @click.option("--uninstall", is_flag=True, help="Take them out again.")
 @click.option("--status", is_flag=True, help="Say where they are installed.")
@@ -48,6 +51,7 @@ def claude(
     command: Sequence[str],
     interrupt: bool,
     share_grants: bool,
+    prompt_tool: bool,
     install: bool,
     uninstall: bool,
     status: bool,
@@ -60,9 +64,11 @@ def claude(
     permission requests; any other command, the terminal included, gets hooks of ours for this run. With --install
     every run of Claude Code does.
     """
-    wanted = [install, uninstall, status, bool(command)]
-    if sum(wanted) != 1:
-        raise click.UsageError("say one of: -- COMMAND, --install, --uninstall, --status")
+    if sum([install, uninstall, status, prompt_tool, bool(command)]) != 1:
+        raise click.UsageError("say one of: -- COMMAND, --prompt-tool, --install, --uninstall, --status")
+    if prompt_tool:
+        _serve_prompt_tool(options)
+        return None
     if status:
         for one in SCOPES:
             click.echo(installing.status(installing.settings_path(one, Path.cwd())))
@@ -91,6 +97,15 @@ def _run(command: Sequence[str], options: Options, *, interrupt: bool, share_gra
         raise BridgeError(
             f"`{wrapped.command[0]}` cannot be started: {(error.strerror or str(error)).lower()}"
         ) from error
+
+
+def _serve_prompt_tool(options: Options) -> None:
+    from workers.bridges.claude.prompt_tool import serve  # noqa: PLC0415 - only this needs it
+
+    try:
+        asyncio.run(serve(options))
+    except ImportError as error:
+        raise BridgeError("the prompt tool needs the package `mcp`: pip install 'permission-ledger[mcp]'") from error
 
 
 def _write(change: installing.Change, *, yes: bool) -> int | None:

@@ -144,6 +144,10 @@ class EventStreams:
             closed=self._closed,
         )
 
+    async def from_now(self, principal: Principal, wanted: Wanted, form: Form) -> Reader:
+        """The same in another form, without a snapshot and without going on."""
+        return await self.of_all(principal, wanted, None, form)
+
     def _make_room(self) -> None:
         if self._closing or len(self._readers) >= STREAMS_COUNT_MAX:
             raise RateLimitedError(

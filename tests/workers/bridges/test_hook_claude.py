@@ -1,0 +1,237 @@
+"""Claude Code's hooks as the very line that is installed runs them: a deny or an allow, and never silence by mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.gateways import RunningGateway
+from tests.support.waiting import wait_until_async
+from workers.bridges.claude.hooking import hook_line
+
+SESSION: Final = "5b0e"
+MODULES_MAX: Final = ("asyncio", "ssl", "http", "typing", "socket", "pathlib", "urllib", "hashlib", "ledger", "click")
+"""What would make the start of a hook slow."""
+
+
+class Hook:
+    """Runs the installed line on an event."""
+
+    def __init__(self, gateway: RunningGateway, rules: Path) -> None:
+        self.gateway = gateway
+        self.rules = rules
+
+    def start(self, event: dict[str, Any], *words: str) -> subprocess.Popen[str]:
+        environment = {**self.gateway.environment}
+        environment.pop("PYTHONPATH")
+        process = subprocess.Popen(
+            hook_line(["--rules", str(self.rules), *words]),
+            shell=True,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdin
+        process.stdin.write(json.dumps(event))
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def __call__(self, event: dict[str, Any], *words: str) -> tuple[int, Any]:
+        """Exit code and the part of the answer that is about this event."""
+        return ended(self.start(event, *words))
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, Any]:
+    out, _ = process.communicate(timeout=30)
+    return process.returncode, json.loads(out)["hookSpecificOutput"] if out else None
+
+
+@pytest.fixture
+def hook(gateway: RunningGateway, tmp_path: Path) -> Hook:
+    rules = tmp_path / "rules.json"
+    rules.write_text(
+        json.dumps({"permissions": {"allow": ["Bash(mytool *)"], "deny": ["Bash(rm *)"]}, "env": {"K": "s"}})
+    )
+    return Hook(gateway, rules)
+
+
+def event(command: str, call_id: str | None = "toolu_1", name: str = "PreToolUse", **more: Any) -> dict[str, Any]:
+    said = {"session_id": SESSION, "cwd": "/tmp", "hook_event_name": name, "permission_mode": "default"}
+    call = {"tool_name": "Bash", "tool_input": {"command": command}}
+    return {**said, **call, **({} if call_id is None else {"tool_use_id": call_id}), **more}
+
+
+def test_rules_allow_and_deny(hook: Hook) -> None:
+    allowed, denied = hook(event("mytool x")), hook(event("rm x", "toolu_2"))
+    assert (allowed[0], allowed[1]["permissionDecision"]) == (0, "allow")
+    assert (denied[0], denied[1]["permissionDecision"]) == (0, "deny")
+    assert "rm" in denied[1]["permissionDecisionReason"]
+
+
+async def test_the_rules_of_a_file_are_recorded_without_what_else_stands_in_it(
+    hook: Hook, gateway: RunningGateway
+) -> None:
+    hook(event("mytool x"))
+    ann = gateway.person()
+    assert '"K"' not in json.dumps(await ann.events(SESSION))
+    await ann.close()
+
+
+async def test_a_person_answers_and_may_correct_the_command(hook: Hook, gateway: RunningGateway) -> None:
+    ann = gateway.person()
+    asking = hook.start(event("git push"))
+    await ann.answer_next(SESSION, "once", updated_input={"command": "git push --dry-run"})
+    code, said = ended(asking)
+    assert (code, said["permissionDecision"], said["updatedInput"]) == (0, "allow", {"command": "git push --dry-run"})
+    await ann.close()
+
+
+async def test_before_the_clients_own_limit_the_answer_is_to_ask_again_and_asking_again_attaches(
+    hook: Hook, gateway: RunningGateway
+) -> None:
+    ann = gateway.person()
+    code, said = hook(event("git push"), "--limit", "1")
+    assert (code, said["permissionDecision"]) == (0, "deny")
+    assert said["permissionDecisionReason"].startswith("still pending, ask again: ")
+    again = hook.start(event("git push", "toolu_2"))
+    [shown] = await ann.waiting(SESSION)
+    await wait_until_async(gateway.is_waited_for, "the second hook to attach")
+    assert [row["request_id"] for row in await ann.pending(SESSION)] == ["toolu_1"]
+    await ann.reply(SESSION, shown["request_id"], "once")
+    assert ended(again)[1]["permissionDecision"] == "allow"
+    await ann.close()
+
+
+@pytest.mark.parametrize(("said", "decision"), [("deny", "deny"), ("agent", "ask")])
+def test_without_a_gateway_nothing_is_allowed(hook: Hook, gateway: RunningGateway, said: str, decision: str) -> None:
+    gateway.kill9()
+    code, answer = hook(event("mytool x"), "--on-unreachable", said, "--grace", "0")
+    assert (code, answer["permissionDecision"]) == (0, decision)
+
+
+def test_a_permission_request_gets_its_own_form_of_answer(hook: Hook) -> None:
+    asked = event("mytool x", None, "PermissionRequest")
+    assert hook(asked) == (0, {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}})
+    code, said = hook(event("rm x", None, "PermissionRequest"))
+    assert (code, said["decision"]["behavior"]) == (0, "deny")
+
+
+def test_without_a_gateway_a_permission_request_may_be_left_to_the_clients_prompt(
+    hook: Hook, gateway: RunningGateway
+) -> None:
+    gateway.kill9()
+    asked = event("mytool x", None, "PermissionRequest")
+    assert hook(asked, "--on-unreachable", "agent", "--grace", "0") == (0, None)
+
+
+async def test_what_ran_is_recorded_with_whether_it_was_what_was_asked(hook: Hook, gateway: RunningGateway) -> None:
+    hook(event("mytool x"))
+    assert hook(event("mytool y", name="PostToolUse")) == (0, None)
+    ann = gateway.person()
+    [ran] = [row["event"] for row in await ann.events(SESSION) if row["type"] == "tool_finished"]
+    assert (ran["request_id"], ran["as_asked"], ran["detail"]["input"]) == ("toolu_1", False, {"command": "mytool y"})
+    await ann.close()
+
+
+async def test_a_prompt_that_the_clients_own_user_answered_first_is_withdrawn(
+    hook: Hook, gateway: RunningGateway
+) -> None:
+    ann = gateway.person()
+    asking = hook.start(event("git push", None, "PermissionRequest"))
+    [shown] = await ann.waiting(SESSION)
+    await wait_until_async(gateway.is_waited_for, "the hook to wait")
+    hook(event("git push", name="PostToolUse"))
+    code, said = ended(asking)
+    assert (code, said["decision"]["behavior"]) == (0, "deny")
+    assert await _cancelled(ann) == [(shown["request_id"], "withdrawn")]
+    await ann.close()
+
+
+async def test_a_hook_that_the_client_ends_withdraws_its_request(hook: Hook, gateway: RunningGateway) -> None:
+    ann = gateway.person()
+    asking = hook.start(event("git push"))
+    await ann.waiting(SESSION)
+    await wait_until_async(gateway.is_waited_for, "the hook to wait")
+    os.killpg(asking.pid, signal.SIGTERM)
+    asking.communicate(timeout=30)
+    assert await _cancelled(ann) == [("toolu_1", "asker_gave_up")]
+    await ann.close()
+
+
+async def test_a_client_that_dies_withdraws_what_its_hook_asked(hook: Hook, gateway: RunningGateway) -> None:
+    ann = gateway.person()
+    asking = hook.start(event("git push"))
+    await ann.waiting(SESSION)
+    assert asking.stdout
+    asking.stdout.close()  # nobody reads the answer any more
+    await wait_until_async(lambda: _cancelled(ann), "the request to be cancelled")
+    assert await _cancelled(ann) == [("toolu_1", "asker_died")]
+    assert asking.stderr
+    asking.stderr.close()
+    asking.wait(timeout=30)
+    await ann.close()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "",
+        "no json",
+        "[]",
+        json.dumps({"hook_event_name": "PreToolUse"}),
+        json.dumps({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": "ls"}),
+        json.dumps({"hook_event_name": "Stop", "session_id": "s"}),
+    ],
+)
+def test_what_cannot_be_read_blocks_the_call(gateway: RunningGateway, broken: str) -> None:
+    done = subprocess.run(
+        hook_line([]), shell=True, env=gateway.environment, input=broken, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the tool does not run" in done.stderr
+
+
+def test_a_word_that_the_hook_does_not_know_blocks_the_call(hook: Hook) -> None:
+    assert hook(event("mytool x"), "--on-unreachable", "allow") == (2, None)
+
+
+def test_an_interpreter_that_is_gone_blocks_the_call() -> None:
+    line = hook_line([]).replace("/python", "/gone/python")
+    done = subprocess.run(line, shell=True, input="{}", capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("tool", ["AskUserQuestion", "ExitPlanMode"])
+def test_questions_are_left_to_the_clients_own_dialog(hook: Hook, tool: str) -> None:
+    assert hook({**event("x"), "tool_name": tool}) == (0, None)
+
+
+def test_a_hook_that_rules_decide_imports_nothing_slow(hook: Hook) -> None:
+    hook(event("mytool x"))
+    interpreter, isolated, script, *words = hook_line([]).removesuffix(" || exit 2").split()
+    done = subprocess.run(
+        [interpreter, isolated, "-X", "importtime", script, *words],
+        input=json.dumps(event("mytool x", "toolu_2")),
+        env=hook.gateway.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert '"allow"' in done.stdout
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert imported & set(MODULES_MAX) == set()
+
+
+async def _cancelled(person: Any) -> list[tuple[str, str]]:
+    rows = await person.events(SESSION)
+    return [(row["event"]["request_id"], row["event"]["cause"]) for row in rows if row["type"] == "cancelled"]

@@ -1,0 +1,47 @@
+"""The tool that `claude -p --permission-prompt-tool mcp__ledger__approve` asks: an MCP server on stdio."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from workers.bridges.claude import protocol
+from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.judging import Judge, ToolCall, Verdict
+from workers.bridges.naming import id_of, new_id
+from workers.bridges.options import Options
+
+SERVER = "ledger"
+TOOL = "approve"
+
+
+async def serve(options: Options) -> None:
+    """Answer until the client closes our stdin. Raises ImportError without the package `mcp`."""
+    from mcp.server import MCPServer  # noqa: PLC0415 - slow to import, and an extra
+
+    cwd = str(Path.cwd())
+    async with GatewayClient(grace=options.grace) as client:
+        judge = Judge(client, options, options.session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
+        server = MCPServer(SERVER, log_level="WARNING")
+
+        async def approve(tool_name: str, input: dict[str, Any], tool_use_id: str | None = None) -> str:  # noqa: A002 - the client's own name
+            """Ask the permission ledger whether a tool call may run."""
+            call_id = id_of(tool_use_id) if tool_use_id else new_id("call")
+            call = ToolCall(call_id, tool_name, input, call_id=call_id, cwd=cwd, keeps_id=False)
+            try:
+                return answer(input, await judge.judge(call))
+            except BaseException:
+                await judge.withdraw(call_id, "asker_gave_up")
+                raise
+
+        server.add_tool(approve, name=TOOL, structured_output=False)
+        await server.run_stdio_async()
+
+
+def answer(tool_input: dict[str, Any], verdict: Verdict) -> str:
+    """The client's form; there is no other prompt that a question could be left to, so what is not allowed is denied."""
+    if verdict.behaviour == "allow":
+        runs = tool_input if verdict.updated_input is None else verdict.updated_input
+        return json.dumps({"behavior": "allow", "updatedInput": runs})
+    return json.dumps({"behavior": "deny", "message": verdict.message})

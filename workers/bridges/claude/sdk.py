@@ -1,0 +1,97 @@
+"""For programs that run Claude Code through claude-agent-sdk: the callback that asks the ledger.
+
+    options = ClaudeAgentOptions(can_use_tool=ledger_can_use_tool(project="shop"))
+
+The SDK passes its own request on, so the same rules, people and records hold as behind `bridge claude`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from workers.bridges.claude import protocol
+from workers.bridges.claude.protocol import Permission
+from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.judging import Judge, ToolCall, Verdict
+from workers.bridges.naming import id_of, new_id
+from workers.bridges.options import GRACE_SECONDS, OnUnreachable, Options
+
+CanUseTool = Callable[[str, dict[str, Any], Any], Awaitable[Any]]
+
+
+def ledger_can_use_tool(
+    *,
+    session: str | None = None,
+    project: str | None = None,
+    rules: str | None = None,
+    cwd: str | None = None,
+    grace: float = GRACE_SECONDS,
+    interrupt: bool = False,
+    on_unreachable: OnUnreachable = "deny",
+    otherwise: CanUseTool | None = None,
+) -> CanUseTool:
+    """A `can_use_tool` for `ClaudeAgentOptions`.
+
+    `session` is the ledger's (a new one unless given), `rules` a file, `grace` how many seconds a gateway may be away.
+    With `on_unreachable="agent"` the callback `otherwise` decides when nobody can be asked; without one that is a
+    deny. `interrupt` ends the turn where the ledger says that the agent should stop. Call it inside a running loop, or
+    before one; it keeps its connections for as long as the program runs. Raises ImportError without claude-agent-sdk.
+    """
+    from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny  # noqa: PLC0415 - an extra
+
+    options = Options(session=session, project=project, rules=rules, on_unreachable=on_unreachable, grace=grace)
+    judge = Judge(GatewayClient(grace=grace), options, session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
+
+    async def can_use_tool(tool_name: str, tool_input: dict[str, Any], context: Any) -> Any:
+        permission = _permission(tool_name, tool_input, context)
+        call = _call(permission, cwd)
+        try:
+            verdict = await judge.judge(call)
+        except BaseException:
+            # The SDK cancels the callback when the client wants no answer any more.
+            await judge.withdraw(call.request_id, "asker_gave_up")
+            raise
+        if verdict.behaviour == "agent" and otherwise is not None:
+            return await otherwise(tool_name, tool_input, context)
+        if verdict.behaviour == "allow":
+            changed = tool_input if verdict.updated_input is None else verdict.updated_input
+            return PermissionResultAllow(updated_input=changed)
+        return PermissionResultDeny(message=verdict.message, interrupt=_stops(verdict, interrupt))
+
+    return can_use_tool
+
+
+def _stops(verdict: Verdict, interrupt: bool) -> bool:
+    return interrupt and verdict.stops_agent
+
+
+def _permission(tool_name: str, tool_input: dict[str, Any], context: Any) -> Permission:
+    """What the SDK knows of a request, as the client sent it; older versions know less."""
+    call_id = getattr(context, "tool_use_id", None) or new_id("call")
+    suggestions = [_as_dict(one) for one in getattr(context, "suggestions", None) or ()]
+    request = {"permission_suggestions": suggestions or None}
+    for name in ("agent_id", "blocked_path", "decision_reason", "title", "description"):
+        request[name] = getattr(context, name, None)
+    return Permission(call_id, call_id, tool_name, tool_input, request)
+
+
+def _as_dict(suggestion: Any) -> Any:
+    return suggestion.to_dict() if hasattr(suggestion, "to_dict") else suggestion
+
+
+def _call(permission: Permission, cwd: str | None) -> ToolCall:
+    agent_id = permission.request.get("agent_id")
+    call_id = id_of(permission.tool_use_id)
+    return ToolCall(
+        request_id=call_id,
+        tool_name=permission.tool_name,
+        input=permission.input,
+        metadata=protocol.metadata_of(permission),
+        call_id=call_id,
+        agent=f"agent {agent_id}" if agent_id else protocol.AGENT,
+        parent=protocol.AGENT if agent_id else None,
+        cwd=cwd,
+        always=protocol.offered(permission),
+        keeps_id=False,
+    )

@@ -1,0 +1,101 @@
+"""Answers by a request's id alone, as OpenCode's clients give them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from ledger import Session
+from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError, UnknownRequestError
+from projections import reading
+from workers.gateway.gateway import Gateway
+from workers.gateway.opencode.shapes import ID_PREFIX, REPLIES, ambiguous, bad_request, not_found
+from workers.gateway.principals import Principal
+
+SHOWN_CHARS: Final = 100
+
+Answer = tuple[int, Any]
+"""Status and body."""
+
+
+class RefusedError(Exception):
+    """What OpenCode's server would refuse with."""
+
+    def __init__(self, status: int, body: Any) -> None:
+        super().__init__(status)
+        self.answer: Answer = (status, body)
+
+
+def read_body(body: bytes, member: str) -> tuple[str, str | None]:
+    """The answer and the feedback in a body; members that are not known are passed over. Raises RefusedError."""
+    try:
+        given = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise RefusedError(400, bad_request("Expected JSON", "Body")) from None
+    if not isinstance(given, dict):
+        raise RefusedError(400, bad_request(f"Expected object, got {_shown(given)}"))
+    if member not in given:
+        raise RefusedError(400, bad_request(f'Missing key\n  at ["{member}"]'))
+    reply, message = given[member], given.get("message")
+    if reply not in REPLIES:
+        expected = " | ".join(f'"{one}"' for one in REPLIES)
+        raise RefusedError(400, bad_request(f'Expected {expected}, got {_shown(reply)}\n  at ["{member}"]'))
+    if message is not None and not isinstance(message, str):
+        raise RefusedError(400, bad_request(f'Expected string, got {_shown(message)}\n  at ["message"]'))
+    return reply, message
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value).decode()[:SHOWN_CHARS]
+
+
+async def answer(
+    gateway: Gateway,
+    principal: Principal,
+    request_id: str,
+    reply: str,
+    message: str | None,
+    *,
+    session: str | None,
+    directory: str | None,
+) -> None:
+    """Raises RefusedError, and what `Session.reply` raises beyond that."""
+    found = await _sessions_of(gateway, principal, request_id, session, directory)
+    if not found and not request_id.startswith(ID_PREFIX):
+        expected = f'Expected a string starting with "{ID_PREFIX}", got {_shown(request_id)}\n  at ["requestID"]'
+        raise RefusedError(400, bad_request(expected, "Params"))
+    if not found:
+        raise RefusedError(404, not_found(request_id))
+    if len(found) > 1:
+        raise RefusedError(409, ambiguous(request_id, sorted(one.id for one in found)))
+    try:
+        await found[0].reply(request_id, reply, message=message or None, actor=principal.actor)
+    except UnknownRequestError:
+        raise RefusedError(404, not_found(request_id)) from None
+    except (AlreadyAnsweredError, StaleReplyError) as error:
+        # To these clients, what is settled is not there any more; ours adds why.
+        raise RefusedError(404, not_found(request_id, f" ({error.text})")) from None
+
+
+async def _sessions_of(
+    gateway: Gateway, principal: Principal, request_id: str, session: str | None, directory: str | None
+) -> list[Session]:
+    """The sessions in reach that know the request, those where it is pending before all others."""
+    if session is not None:
+        named = [session]
+    else:
+        states = await gateway.ledger.pending_states()
+        named = [state.session_id for state in states if request_id in state.pending]
+        named = named or await reading.sessions_of_request(gateway.ledger.store, request_id)
+    found: list[Session] = []
+    for name in named:
+        try:
+            one = await gateway.session(name, principal)
+        except LedgerError as error:
+            if error.code not in ("INPUT", "UNKNOWN_SESSION"):
+                raise
+            continue
+        if directory in (None, one.stream.state.cwd):
+            found.append(one)
+    return found

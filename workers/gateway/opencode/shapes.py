@@ -1,0 +1,119 @@
+"""OpenCode's shapes: requests, events and errors as its own server writes them (version 1.18). Pure."""
+
+from __future__ import annotations
+
+from hashlib import blake2s
+from typing import Any, Final
+
+import msgspec
+
+from ledger.session.state import Request, SessionState
+from workers.gateway.events.frames import Frame
+from workers.gateway.events.ring import Item
+
+Row = dict[str, Any]
+
+REPLIES: Final = ("once", "always", "reject")
+ID_PREFIX: Final = "per"
+
+_NOT_TO_RUN: Final = ("permission.timeout", "permission.cancelled")
+
+
+def request_row(session: str, request: Request) -> Row:
+    """A `PermissionRequest`; `tool` is left out where there is none."""
+    row: Row = {
+        "id": request.request_id,
+        "sessionID": session,
+        "permission": request.permission,
+        "patterns": list(request.patterns),
+        "metadata": request.metadata,
+        "always": list(request.always),
+    }
+    if request.tool is not None:
+        row["tool"] = {"messageID": request.tool.message_id, "callID": request.tool.call_id}
+    return row
+
+
+def event_of(frame: Frame) -> Row | None:
+    """What OpenCode's clients are told of it; None for what they do not know."""
+    if frame.request is None or frame.session is None:
+        return None
+    if frame.name == "permission.asked":
+        return {"id": _event_id(frame), "type": frame.name, "properties": request_row(frame.session, frame.request)}
+    if frame.name == "permission.replied":
+        # They know no answer for a session alone; to whoever shows the request, it is the same.
+        reply = frame.reply if frame.reply in REPLIES else "always"
+    elif frame.name in _NOT_TO_RUN:
+        # Nobody answered and it will not run: the request is to be taken off the screen.
+        reply = "reject"
+    else:
+        return None
+    properties = {"sessionID": frame.session, "requestID": frame.request.request_id, "reply": reply}
+    return {"id": _event_id(frame), "type": "permission.replied", "properties": properties}
+
+
+def _event_id(frame: Frame) -> str:
+    place = f"{frame.key.name} {frame.at} {frame.part}"
+    return f"evt_{blake2s(place.encode(), digest_size=13).hexdigest()}"
+
+
+def not_found(request_id: str, why: str = "") -> Row:
+    message = f"Permission request not found: {request_id}{why}"
+    return {"_tag": "PermissionNotFoundError", "requestID": request_id, "message": message}
+
+
+def ambiguous(request_id: str, sessions: list[str]) -> Row:
+    """OpenCode has no such case: its ids are unique."""
+    message = f"Permission request known in several sessions: {request_id}; answer it in one of them"
+    return {"_tag": "PermissionAmbiguousError", "requestID": request_id, "message": message, "sessions": sessions}
+
+
+def bad_request(message: str, kind: str = "Payload") -> Row:
+    return {"name": "BadRequest", "data": {"message": message, "kind": kind}}
+
+
+def failure(code: str, message: str) -> Row:
+    """Any other error."""
+    return {"name": code, "data": {"message": message}}
+
+
+class OpenCodeForm:
+    """`data:` lines alone; no ids, nothing replayed. `is_global` wraps each event in where it comes from."""
+
+    def __init__(self, *, is_global: bool) -> None:
+        self._is_global = is_global
+        self.name = "opencode global" if is_global else "opencode"
+
+    def begin(self) -> bytes:
+        return self._of_server("server.connected")
+
+    def event(self, item: Item) -> bytes:
+        event = None if item.frame is None else event_of(item.frame)
+        if event is None or item.frame is None:
+            return b""
+        if self._is_global:
+            event = {"directory": item.frame.directory or "", "project": item.frame.project or "", "payload": event}
+        return _line(event)
+
+    def replay(self, state: SessionState, request: Request, lineage: tuple[str, ...]) -> bytes:
+        return b""
+
+    def snapshot_end(self, place: str, count: int) -> bytes:
+        return b""
+
+    def heartbeat(self, place: str) -> bytes:
+        return self._of_server("server.heartbeat")
+
+    def resync(self, reason: str) -> bytes:
+        return b""
+
+    def end(self, name: str, reason: str) -> bytes:
+        return b""
+
+    def _of_server(self, name: str) -> bytes:
+        event: Row = {"type": name, "properties": {}}
+        return _line({"payload": event} if self._is_global else event)
+
+
+def _line(data: Row) -> bytes:
+    return b"data: %s\n\n" % msgspec.json.encode(data)
