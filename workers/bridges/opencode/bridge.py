@@ -132,7 +132,10 @@ class Bridge:
             self._tell("opencode cannot list what it has pending; only what it asks from now on is judged")
             return False
         at_work = await self._opencode.at_work(directory)
-        self._do(self._desk.listed(directory, self._read(listed, directory), at_work, known))
+        requests = self._read(listed, directory)
+        # A session that was aborted may be at work again, with its ghosts beside what it waits for now.
+        ended = {one.request_id for one in requests if await self._opencode.has_ended(one)}
+        self._do(self._desk.listed(directory, requests, at_work, known, ended))
         return True
 
     def _read(self, listed: Iterable[Any], directory: str | None) -> list[Asked]:
