@@ -27,7 +27,7 @@ class Plain:
     def __init__(self, room: Room, gateway: RunningGateway, rules: Path) -> None:
         self.room = room
         # A client does not wait for long until a server of tools has started, and a busy machine is slow at that.
-        patience = {"MCP_TIMEOUT": "30000"}
+        patience = {"MCP_TIMEOUT": "30000", "MCP_CONNECT_TIMEOUT_MS": "30000", "MCP_CONNECTION_NONBLOCKING": "0"}
         self.environment = room.environment({"PERMISSION_LEDGER_HOME": str(gateway.home), **patience})
         self.rules = rules
         self.proof = room.work / "proof"

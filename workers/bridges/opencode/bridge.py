@@ -200,7 +200,13 @@ class Bridge:
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._guarded(work))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """A fault of ours allows nothing, and is not kept silent either: the request waits in OpenCode's own prompt."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._tell(f"a fault of the bridge: {fault!r}; a request may be left to opencode's own prompt")
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         """A lost connection is made good by the next list; anything else is told, and ends nothing else."""
