@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from bench.asks import ConcurrentAppends, LoneAsk, ServerTime
+from bench.bridges import Bridges
 from bench.deadlines import Deadlines
 from bench.place import Probe, place_at
 from bench.policy import PolicySpeed
@@ -30,6 +31,7 @@ PROBES: tuple[type[Probe], ...] = (
     Waiting,
     Deadlines,
     PolicySpeed,
+    Bridges,
 )
 ROUNDS = 5
 ROUNDS_QUICK = 2

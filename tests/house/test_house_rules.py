@@ -37,8 +37,12 @@ PURE: Final = (
     "ledger/chain.py",
 )
 SOURCES: Final = files(*PACKAGES)
-# What people wrote; recordings and test data say what they say.
-AUTHORED: Final = [file for file in files(*WRITTEN, suffix="") if not {"data", "corpus", "cases"} & {*file.split("/")}]
+# What people wrote; recordings, pictures and test data say what they say.
+AUTHORED: Final = [
+    file
+    for file in files(*WRITTEN, suffix="")
+    if not {"data", "corpus", "cases"} & {*file.split("/")} and not file.endswith(".png")
+]
 PURE_SOURCES: Final = [file for file in SOURCES if any(fnmatch(file, pattern) for pattern in PURE)]
 
 
@@ -87,6 +91,7 @@ SIGNALS: Final = {
     "workers.bridges.errors.UnreachableError": "as BridgeError",
     "workers.bridges.opencode.errands.RefusalError": "the request is refused at opencode, with the reason",
     "workers.bridges.opencode.shapes.ShapeError": "the request is refused where it can be named, and told of",
+    "workers.gateway.opencode.answering.RefusedError": "answered as OpenCode's own server refuses",
     "ledger.policy.jsonc.JsonSyntaxError": "becomes a PolicyError with file and line",
     "ledger.policy.shell.lexer.NotPlain": "the line is not plain, with the reason; a way out of nested functions",
     "ledger.stores.embedded.binary.UnfitError": "the next place for a server binary is tried",

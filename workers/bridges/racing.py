@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
 from workers.bridges.gateway_client import GatewayClient, Row
-from workers.bridges.judging import WITHDRAWING_SECONDS, Cause, Judge, Verdict, verdict_of
+from workers.bridges.judging import Cause, Judge, Verdict, verdict_of
 from workers.bridges.options import Options
 from workers.bridges.rpc import Ending, HostAnswer, Message, Question, Wire, key_of, parse
 from workers.bridges.stdio import ClientProcess, LongLineError, lines_of, tell, write_to_host
@@ -33,8 +33,6 @@ class _Asked:
         self.question = question
         self.line = line
         self.shown = False
-        self.registered = asyncio.Event()
-        """Set when the ledger has the request; until then there is nothing to withdraw."""
         self.from_host: asyncio.Future[tuple[Message, bytes]] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[None] | None = None
 
@@ -178,10 +176,6 @@ class RacingBridge:
             self._start(self._withdrawn(asked, cause))
 
     async def _withdrawn(self, asked: _Asked, cause: Cause) -> None:
-        # An ask that is on its way would arrive after its own withdrawal, and wait for good.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(WITHDRAWING_SECONDS):
-                await asked.registered.wait()
         await self._judge(asked.question).withdraw(asked.question.call.request_id, cause)
         if asked.task is not None:
             asked.task.cancel()
@@ -210,11 +204,9 @@ class RacingBridge:
         judge = self._judge(question)
 
         def waits(_: Row) -> None:
-            asked.registered.set()
             self._show(asked)
 
         judging = asyncio.ensure_future(judge.judge(question.call, pending=waits))
-        judging.add_done_callback(lambda _: asked.registered.set())
         try:
             answer = await self._race(asked, judge, judging)
         except Exception as error:  # noqa: BLE001 - whatever fails must not leave the agent waiting, or allowed
