@@ -13,6 +13,7 @@ import click
 
 from bench.asks import ConcurrentAppends, LoneAsk, ServerTime
 from bench.deadlines import Deadlines
+from bench.gateway import GatewayLoad
 from bench.place import Probe, place_at
 from bench.policy import PolicySpeed
 from bench.rebuild import Rebuild
@@ -30,6 +31,7 @@ PROBES: tuple[type[Probe], ...] = (
     Waiting,
     Deadlines,
     PolicySpeed,
+    GatewayLoad,
 )
 ROUNDS = 5
 ROUNDS_QUICK = 2
