@@ -10,6 +10,8 @@ import gc
 import sys
 from pathlib import Path
 
+import uvloop
+
 from bench.waiters import resident_bytes
 from ledger import Ledger
 from workers.gateway.gateway import Gateway
@@ -43,4 +45,4 @@ async def main(url: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2]))
+    uvloop.run(main(sys.argv[1], sys.argv[2]))
