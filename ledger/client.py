@@ -7,6 +7,7 @@ import getpass
 import logging
 import os
 import socket
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeR
 from ledger.grants import in_force
 from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
-from ledger.limits import LEASE_MS, POLICY_BYTES
+from ledger.limits import LEASE_MS, POLICIES_KEPT_COUNT, POLICY_BYTES
 from ledger.plugins import Decider, check_deciders, from_entry_points
 from ledger.policy.dialects import compile_policy, digest
 from ledger.policy.disk import DiskFacts
@@ -79,7 +80,7 @@ class Ledger:
         self._server: EmbeddedServer | None = None
         self._store: Store | None = None
         self._streams: Streams | None = None
-        self._policies: dict[str, Policy] = {}
+        self._policies: OrderedDict[str, Policy] = OrderedDict()
         self._tokens: Tokens | None = None
         self._inbox: tuple[float, tuple[Presence, ...]] = (float("-inf"), ())
 
@@ -262,10 +263,14 @@ class Ledger:
         return policy_digest
 
     def compiled(self, source: PolicySource, policy_digest: str) -> Policy:
-        """The compiled form of a policy, with this machine's files as its facts; made once for each digest."""
+        """The compiled form of a policy, with this machine's files as its facts; kept while its digest is in use."""
         policy = self._policies.get(policy_digest)
         if policy is None:
             policy = self._policies[policy_digest] = RememberingPolicy(compile_policy(source), DiskFacts())
+            if len(self._policies) > POLICIES_KEPT_COUNT:
+                self._policies.popitem(last=False)
+        else:
+            self._policies.move_to_end(policy_digest)
         return policy
 
     @property

@@ -73,5 +73,8 @@ SWEEP_SECONDS: Final = 15.0
 STREAMS_KEPT_COUNT: Final = 1024
 """Folds that a process keeps although nobody uses them just now."""
 
+POLICIES_KEPT_COUNT: Final = 256
+"""Compiled policies, with what they remember, that a process keeps; the one not used for the longest time goes first."""
+
 SETTLE_GRACE_MS: Final = 250
 """A waiter settles its own request so long after the deadline, should no expiry worker have done it."""

@@ -156,6 +156,15 @@ def _lock_passed(event: LockPassed, who: str, before: SessionState) -> str:
 
 
 def _notified(event: Notification, who: str, before: SessionState) -> str:
+    if event.person is not None:
+        of = f"of {_what(before, event.request_id)} by {event.service}"
+        ending = f"how {_what(before, event.request_id)} ended by {event.service}"
+        told = {
+            "sent": f"{event.person} was told {of}",
+            "failed": f"{event.person} could not be told {ending if event.step is None else of}",
+            "withdrawn": f"{event.person} was told {ending}",
+        }
+        return told[event.result]
     words = {"sent": "was sent", "failed": "could not be sent", "withdrawn": "was withdrawn"}
     return f"a notification by {event.service} about {_what(before, event.request_id)} {words[event.result]}"
 

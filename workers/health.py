@@ -176,7 +176,8 @@ async def _check_projector(store: Store, keys: list[StreamKey]) -> Finding:
         return Finding("projector", True, "no projector has run yet: there are no views, and commands need none")
     behind = [(at, head) for at, head in zip(known, heads, strict=True) if at != head]
     events = sum(max(head.version - at.version, 0) for at, head in behind)
-    lag = sum(group.lag_count + group.pel_count for one in await store.admin.partitions() for group in one.groups)
+    groups = [group for one in await store.admin.partitions() for group in one.groups if group.name == GROUP]
+    lag = sum(group.lag_count + group.pel_count for group in groups)
     late_ms = await store.now_ms() - min((head.ms for _, head in behind), default=await store.now_ms())
     if late_ms > BEHIND_MS:
         return Finding(

@@ -11,7 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger import Ledger, Session
-from ledger.limits import EVENTS_PER_APPEND_COUNT
+from ledger.limits import EVENTS_PER_APPEND_COUNT, POLICIES_KEPT_COUNT
+from ledger.policy import PolicySource
 from ledger.testing import TestClock
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
@@ -128,3 +129,17 @@ async def test_who_waits_costs_the_server_nothing(on_server: Ledger, onlooker: R
 
 async def _all_wait(session: Session, count: int) -> bool:
     return len((await session.state()).pending) == count
+
+
+async def test_compiled_policies_are_kept_in_a_bounded_number_and_made_again_when_asked_for(ledger: Ledger) -> None:
+    first = ledger.compiled(PolicySource(), "0")
+    for number in range(1, POLICIES_KEPT_COUNT):
+        ledger.compiled(PolicySource(), f"{number}")
+    assert ledger.compiled(PolicySource(), "0") is first
+    ledger.compiled(PolicySource(), "one more")
+    assert ledger.compiled(PolicySource(), "0") is first
+    for number in range(POLICIES_KEPT_COUNT):
+        ledger.compiled(PolicySource(), f"other {number}")
+    again = ledger.compiled(PolicySource(), "0")
+    assert again is not first
+    assert again.source == first.source

@@ -80,6 +80,17 @@ async def test_the_page_shows_all_of_what_would_run_and_answers_nothing(
     assert (await agent.get("/v1/sessions/s1/asks/r1")).status_code == 202
 
 
+async def test_an_input_that_the_patterns_do_not_hold_is_open_to_see(
+    anybody: Caller, agent: Caller, ledger: Ledger
+) -> None:
+    whole = {"permission": "bash", "patterns": ["ls"], "input": {"command": "ls"}, "request_id": "r2"}
+    part = {"permission": "edit", "patterns": ["a.py"], "input": {"path": "a.py", "new": "rm"}, "request_id": "r3"}
+    for body in (whole, part):
+        await agent.post("/v1/sessions/s1/asks", body)
+    opened = [(await anybody.get(await link_for(ledger, name))).text.count("<details open>") for name in ("r2", "r3")]
+    assert opened == [0, 1]
+
+
 async def test_an_answer_counts_as_the_person_of_the_link(anybody: Caller, ledger: Ledger) -> None:
     path = await link_for(ledger)
     answer = await sent(anybody, path, reply="once")

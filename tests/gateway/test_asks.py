@@ -105,6 +105,13 @@ async def test_a_person_may_correct_the_input_of_a_tool_call(opened: Caller, ann
     assert (await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once"})).status_code == 409
 
 
+async def test_a_tool_may_be_named_as_in_a_policy_check(opened: Caller) -> None:
+    answer = await opened.post("/v1/sessions/ses_1/asks", {"tool": "bash", "input": {"command": "ls -l"}})
+    assert (answer.json()["outcome"], answer.json()["request"]["tool_name"]) == ("allowed", "bash")
+    two_names = {"tool": "bash", "tool_name": "edit", "input": {"command": "ls"}}
+    assert (await opened.post("/v1/sessions/ses_1/asks", two_names)).status_code == 422
+
+
 async def test_a_corrected_input_makes_no_grant(opened: Caller, ann: Caller) -> None:
     await opened.post("/v1/sessions/ses_1/asks", {"tool_name": "bash", "input": {"command": "x"}, "request_id": "r1"})
     edited = {"reply": "always", "updated_input": {"command": "y"}}

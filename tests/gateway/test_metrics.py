@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ledger import Ledger
 from ledger.testing import TestClock
-from tests.gateway.callers import Caller, Served
+from tests.gateway.callers import Caller, Served, served
 from tests.projections.looking import project_all
 from tests.support.servers import RealServer
 
@@ -21,8 +25,15 @@ async def scraped(caller: Caller) -> dict[tuple[str, str], float]:
     }
 
 
+@pytest.fixture
+async def other_gateway(server: RealServer, clock: TestClock, sockets: Path) -> AsyncIterator[Served]:
+    """A second one on the same ledger, with a connection of its own."""
+    async with Ledger.connect(server.url, clock=clock) as beside, served(beside, sockets / "other.sock") as one:
+        yield one
+
+
 async def test_each_ask_counts_once_whichever_gateway_is_scraped(
-    gateway: Served, agent: Caller, ann: Caller, ledger: Ledger
+    gateway: Served, other_gateway: Served, agent: Caller, ann: Caller, ledger: Ledger
 ) -> None:
     auditor = await gateway.caller("auditor", "prometheus")
     await agent.put("/v1/sessions/s1", {"project": "shop"})
@@ -47,6 +58,9 @@ async def test_each_ask_counts_once_whichever_gateway_is_scraped(
     }
     assert {name: found[name] for name in wanted} == wanted
     assert ("permission_ledger_append_conflicts_total", "") in found
+
+    there = await scraped(await other_gateway.caller("auditor", "prometheus-2"))
+    assert {name: there[name] for name in wanted} == wanted
 
 
 async def test_only_who_sees_everything_reads_the_metrics(gateway: Served, ann: Caller, agent: Caller) -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from ledger.codec import NewerEvent
-from ledger.events import Actor, Asked, AskedDetail, Event
+from ledger.events import Actor, Asked, AskedDetail, Event, Notification
 from ledger.grants import Recorded
 from ledger.policy.model import Verdict
 from ledger.session.state import SessionState
@@ -38,3 +38,32 @@ def test_a_long_command_is_cut() -> None:
 def test_an_event_of_a_newer_version_is_named_as_such() -> None:
     newer = Recorded(NewerEvent(schema=9, event_type="what"), AGENT, 0, 1, "evt_1")
     assert sentence_of(newer, NOTHING) == "an event of a newer version of this software"
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (
+            Notification(request_id="r1", service="ntfy", result="sent", person="ann", step=0),
+            "ann was told of request r1 by ntfy",
+        ),
+        (
+            Notification(request_id="r1", service="ntfy", result="failed", person="ann", step=0),
+            "ann could not be told of request r1 by ntfy",
+        ),
+        (
+            Notification(request_id="r1", service="ntfy", result="failed", person="ann"),
+            "ann could not be told how request r1 ended by ntfy",
+        ),
+        (
+            Notification(request_id="r1", service="ntfy", result="withdrawn", person="ann"),
+            "ann was told how request r1 ended by ntfy",
+        ),
+        (
+            Notification(request_id="r1", service="ntfy", result="sent"),
+            "a notification by ntfy about request r1 was sent",
+        ),
+    ],
+)
+def test_a_notification_says_who_was_told_what(event: Notification, said: str) -> None:
+    assert sentence_of(Recorded(event, AGENT, 0, 1, "evt_1"), NOTHING) == said

@@ -73,9 +73,11 @@ class Judge:
         self._is_open = False
         self._asked_as: dict[str, str] = {}
         self._askers: dict[str, Asker] = {}
+        self._in_flight: dict[str, asyncio.Event] = {}
 
     async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> Verdict:
         """Ask and wait. `pending` is called when it waits for a person. Cancelled, the request stays pending."""
+        self._in_flight[call.request_id] = asyncio.Event()
         try:
             await self.open()
             row = await self._settled(call, pending)
@@ -84,6 +86,7 @@ class Judge:
         except BridgeError as error:
             return Verdict("deny", f"the permission ledger refuses: {error.text}", call.request_id)
         finally:
+            self._in_flight.pop(call.request_id).set()
             self._asked_as.pop(call.request_id, None)
             asker = self._askers.pop(call.request_id, None)
             if asker is not None:
@@ -100,9 +103,12 @@ class Judge:
 
     async def withdraw(self, request_id: str, cause: Cause, reason: str | None = None) -> None:
         """Nobody waits for the answer any more. A request that is settled, or unknown, stays as it is."""
-        asked = self._asked_as.get(request_id, request_id)
         with suppress(BridgeError, TimeoutError):
             async with asyncio.timeout(WITHDRAWING_SECONDS):
+                if request_id in self._in_flight:
+                    # Not before the gateway knows of it: then it would be asked after it was withdrawn.
+                    await self._in_flight[request_id].wait()
+                asked = self._asked_as.get(request_id, request_id)
                 await self.client.cancel(self.session, asked, cause, reason)
             self._done(request_id)
 
@@ -120,6 +126,7 @@ class Judge:
                 return found
 
         def seen(row: Row) -> None:
+            self._in_flight[call.request_id].set()
             first = self._asked_as.get(call.request_id) != row["request_id"]
             self._asked_as[call.request_id] = row["request_id"]
             if first:
@@ -158,6 +165,7 @@ class Judge:
                 self._done(request_id)
                 continue
             self._asked_as[request_id] = row["request_id"]
+            self._in_flight[request_id].set()
             pending(row)
             while row is not None and row["outcome"] is None:
                 row = await self._standing(asker.request_id, WAIT_SECONDS)

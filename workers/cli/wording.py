@@ -156,7 +156,9 @@ _WORDS: Final[dict[type, Callable[[Any], str]]] = {
     LockTaken: lambda event: event.client_id,
     LockRequested: lambda event: f"{event.client_id}, passes in {format_duration(event.duration_ms)}",
     LockPassed: lambda event: f"{event.holder} to {event.to or 'nobody'} ({event.cause})",
-    Notification: lambda event: f"{event.request_id} by {event.service}: {event.result}",
+    Notification: lambda event: (
+        f"{event.request_id} {f'to {event.person} ' if event.person else ''}by {event.service}: {event.result}"
+    ),
     ToolFinished: lambda event: f"{event.request_id or event.call_id or '-'} {'ok' if event.ok else 'failed'}",
     LogRegressed: lambda event: f"{event.seen_id} had been seen, {event.found_id} was found",
     SessionClosed: lambda event: f"closed{_because(event)}",

@@ -45,7 +45,7 @@ async def attach(gateway: Gateway, session: Session, request_id: str, wait: floa
 
 
 async def _submit(session: Session, principal: Principal, body: AskBody, request_id: str) -> Result:
-    tool = None if body.tool is None else {"message_id": body.tool.message_id, "call_id": body.tool.call_id}
+    tool, tool_name = _tool(body)
     common: dict[str, Any] = {
         "metadata": body.metadata,
         "request_id": request_id,
@@ -60,15 +60,25 @@ async def _submit(session: Session, principal: Principal, body: AskBody, request
             body.permission,
             body.patterns,
             always=body.always or (),
-            tool_name=body.tool_name,
+            tool_name=tool_name,
             tool_input=body.input,
             **common,
         )
-    if body.tool_name is None or body.input is None:
+    if tool_name is None or body.input is None:
         raise InputError("say `permission` and `patterns`, or `tool_name` and `input`")
     if body.patterns:
         raise InputError("`patterns` go with `permission`; for a tool call the rules say what they are")
-    return await session.submit_tool(body.tool_name, body.input, always=body.always, **common)
+    return await session.submit_tool(tool_name, body.input, always=body.always, **common)
+
+
+def _tool(body: AskBody) -> tuple[dict[str, str] | None, str | None]:
+    """The tool call that the request belongs to, and the tool's name. Raises InputError for two names."""
+    if not isinstance(body.tool, str):
+        call = None if body.tool is None else {"message_id": body.tool.message_id, "call_id": body.tool.call_id}
+        return call, body.tool_name
+    if body.tool_name not in (None, body.tool):
+        raise InputError(f"`tool` says `{body.tool}` and `tool_name` says `{body.tool_name}`; give one of them")
+    return None, body.tool
 
 
 async def _wait(gateway: Gateway, session: Session, result: Result, seconds: float) -> Result:

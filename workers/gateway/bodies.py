@@ -77,7 +77,10 @@ class AskBody(Body, kw_only=True, frozen=True):
     ] = None
     metadata: dict[str, Any] | None = None
     request_id: str | None = None
-    tool: ToolBody | None = None
+    tool: Annotated[
+        ToolBody | str | None,
+        Meta(description="The tool call that it belongs to; or, as in `policy check`, the tool's name"),
+    ] = None
     tool_name: str | None = None
     input: dict[str, Any] | None = None
     agent: str | None = None

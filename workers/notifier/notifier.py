@@ -97,21 +97,27 @@ class Notifier:
         keep_addresses_out_of_the_log()
         self._streams.on_wake_up(self._woken, self._rang)
         telling = [asyncio.create_task(one.run(), name="tell people") for one in self._runners]
-        tasks = [*telling, asyncio.create_task(self._subscribe()), asyncio.create_task(self._look())]
+        looking = asyncio.create_task(self._look(), name="look what moved")
+        subscribing = asyncio.create_task(self._subscribe(), name="notifier subscribe")
+        stopping = asyncio.create_task(stop.wait(), name="notifier stop")
         log.info("notifier: tells %d by consumer group %s, consumer %s", len(self._runners), GROUP, self._consumer)
         ready()
         try:
-            await stop.wait()
+            # One that ends by itself is a fault of ours: better seen, and started again, than half at work.
+            ended, _ = await asyncio.wait((stopping, looking, *telling), return_when=asyncio.FIRST_COMPLETED)
             for runner in self._runners:
                 runner.stop()
             await asyncio.wait(telling, timeout=STOP_SECONDS)
         finally:
-            for task in (*tasks, *self._handling):
+            tasks = (stopping, looking, subscribing, *telling, *self._handling)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, *self._handling, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(one.close() for one in self._runners))
         with suppress(LedgerError):
             await self._store.admin.leave_group(self._all, GROUP, self._consumer)
+        for task in ended:
+            task.result()
 
     @property
     def _all(self) -> range:

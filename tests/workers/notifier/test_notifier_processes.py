@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ledger import Ledger
 from tests.support.processes import environment_without_settings
@@ -14,6 +15,9 @@ from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import Listening, listening
 from tests.workers.notifier.test_notifier import until_recorded
 from workers.children import own_command
+
+if TYPE_CHECKING:
+    from tests.support.servers import StartServer
 
 CONFIG = """
 [timing]
@@ -79,3 +83,20 @@ async def test_a_wrong_configuration_ends_it_with_exit_code_12(server: RealServe
         _, told = await process.communicate()
     assert process.returncode == 12
     assert b"nobody is named" in told
+
+
+async def test_a_notifier_outlives_the_server(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server()
+    async with listening() as phone, notifier_process(server, configured(tmp_path, phone)):
+        async with Ledger.connect(server.url) as ledger:
+            await (await ledger.session("ses_1")).submit("bash", ["git push"], request_id="r1")
+            await wait_until_async(lambda: len(phone.messages) == 1, "the first message", 20)
+            await until_recorded(ledger, ("r1", "ann", "json", "sent", 0))
+        server.kill9()
+        server.start()
+        async with Ledger.connect(server.url) as ledger:
+            session = await ledger.session("ses_1")
+            await session.submit("bash", ["git pull"], request_id="r2")
+            await wait_until_async(lambda: len(phone.messages) == 2, "the second message", 30)
+            told = [(name, "ann", "json", "sent", 0) for name in ("r1", "r2")]
+            await until_recorded(ledger, *told)

@@ -76,8 +76,11 @@ class Bridge:
         except LongLineError as error:
             tell(str(error))
         self._host_is_gone = True
-        # In a turn its stdin stays open until the result: a client without stdin refuses whatever it would ask.
-        if not self._turn.is_set():
+        self._close_when_idle()
+
+    def _close_when_idle(self) -> None:
+        """In a turn its stdin stays open until the result: a client without stdin refuses whatever it would ask."""
+        if self._host_is_gone and not self._turn.is_set() and not self._asking.ids():
             self._client.close_stdin()
 
     def _may_reach_client(self, line: bytes) -> bool:
@@ -116,20 +119,16 @@ class Bridge:
             if message is not None:
                 self._on_loop(self._note, message)
                 if message.get("type") == "result":
-                    self._turn_ended()
+                    self._turn.clear()
+                    self._close_when_idle()
         return line
-
-    def _turn_ended(self) -> None:
-        self._turn.clear()
-        if self._host_is_gone:
-            self._client.close_stdin()
 
     def _control(self, message: Message, line: bytes) -> bytes | None:
         control_id = message.get("request_id")
         if message.get("type") == "control_cancel_request" and isinstance(control_id, str):
             if not self._asking.has(control_id):
                 return line
-            self._on_loop(self._start, self._asking.withdraw(control_id, "asker_gave_up"))
+            self._on_loop(self._start, self._withdraw(control_id))
             return None
         if message.get("type") == "control_response":
             changed = protocol.without_ours(message, self._asking.ids())
@@ -156,14 +155,22 @@ class Bridge:
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def _begin(self, found: protocol.Permission, line: bytes) -> None:
-        self._asking.begin(found, lambda answer: self._answered(answer, line))
+        self._asking.begin(found, lambda answer: self._answered(answer, found, line))
 
-    async def _answered(self, answer: bytes | None, line: bytes) -> None:
+    async def _answered(self, answer: bytes | None, found: protocol.Permission, line: bytes) -> None:
         """Pass an answer to the client, or, without one, the question to the host."""
-        if answer is not None:
-            await asyncio.to_thread(self._client.write, answer)
-        else:
+        if answer is None and not self._host_is_gone:
             await asyncio.to_thread(write_to_host, line)
+            return
+        nobody = protocol.deny(
+            found.control_id, "denied, because nobody could be asked: neither ledger nor host answers"
+        )
+        await asyncio.to_thread(self._client.write, answer or nobody)
+        self._close_when_idle()
+
+    async def _withdraw(self, control_id: str) -> None:
+        await self._asking.withdraw(control_id, "asker_gave_up")
+        self._close_when_idle()
 
     def _note(self, message: Message) -> None:
         for work in self._asking.note(message):

@@ -102,7 +102,7 @@ def _what(request: Request) -> str:
     """Everything that the answer counts for, nothing left out."""
     parts = [f"<pre>{_block(pattern)}</pre>" for pattern in request.patterns] or ["<p>(no pattern)</p>"]
     if request.input is not None:
-        parts.append(_folded("The tool's whole input", _json(request.input)))
+        parts.append(_folded("The tool's whole input", _json(request.input), is_open=not _is_shown(request)))
     diff = request.metadata.get("diff")
     if isinstance(diff, str):
         parts.append(f"<pre>{_block(diff)}</pre>")
@@ -153,8 +153,15 @@ def _list(facts: Iterable[tuple[str, str | None]]) -> str:
     return f"<dl>{rows}</dl>"
 
 
-def _folded(summary: str, text: str) -> str:
-    return f"<details><summary>{summary}</summary><pre>{_block(text)}</pre></details>"
+def _is_shown(request: Request) -> bool:
+    """Whether the patterns hold all of the input already, as they do for most commands."""
+    values = request.input.values() if isinstance(request.input, dict) else [request.input]
+    return all(isinstance(value, str) and value in request.patterns for value in values)
+
+
+def _folded(summary: str, text: str, *, is_open: bool = False) -> str:
+    opened = " open" if is_open else ""
+    return f"<details{opened}><summary>{summary}</summary><pre>{_block(text)}</pre></details>"
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,42 @@
+"""Plays a recorded client: says what it said, in order, and goes on where it had been answered as it is answered now.
+
+Run as a program with the transcript's path. Lines of a transcript: `{"dir": "from_client" | "to_client", "line": text}`.
+Answers that stood one after the other may come in any order. Ends with code 9 when something else is said to it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def play(path: Path) -> int:
+    awaited: list[Any] = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(text)
+        if entry["dir"] == "to_client":
+            awaited.append(json.loads(entry["line"]))
+        elif entry["dir"] == "from_client":
+            if not heard(awaited):
+                return 9
+            sys.stdout.buffer.write(entry["line"].encode() + b"\n")
+            sys.stdout.buffer.flush()
+    return 0 if heard(awaited) and not sys.stdin.buffer.read() else 9
+
+
+def heard(awaited: list[Any]) -> bool:
+    """Read as many lines as are awaited; whether they are those."""
+    while awaited:
+        line = sys.stdin.buffer.readline()
+        said = json.loads(line) if line else None
+        if said not in awaited:
+            sys.stderr.write(f"said: {line.decode()}awaited: {json.dumps(awaited)}\n")
+            return False
+        awaited.remove(said)
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(play(Path(sys.argv[1])))

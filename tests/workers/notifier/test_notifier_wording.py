@@ -1,0 +1,60 @@
+"""What a message says, and how much of it."""
+
+from __future__ import annotations
+
+from ledger import Ledger
+from ledger.testing import TestClock
+from tests.workers.notifier.listening import TIMING
+from workers.notifier.books import Books
+from workers.notifier.planning import Channel, Plan, plan
+from workers.notifier.settings import Person
+from workers.notifier.wording import BODY_CHARS_MAX, WHAT_CHARS_MAX, correction_message, reminder_message
+
+
+async def planned(ledger: Ledger, clock: TestClock) -> Plan:
+    books = await Books(ledger).refresh({"ses_1"})
+    return plan(Channel(Person("ann"), "ntfy"), books, {}, TIMING, clock.now_ms())
+
+
+async def test_a_long_command_is_cut_and_the_message_says_so(ledger: Ledger, clock: TestClock) -> None:
+    await (await ledger.session("ses_1")).submit("bash", ["x" * 10_000], request_id="r1")
+    message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
+    what, cut, _ = message.body.splitlines()
+    assert what == "bash: " + "x" * (WHAT_CHARS_MAX - len("bash: "))
+    assert cut == f"… {10_006 - WHAT_CHARS_MAX} more characters: look at all of it before you answer"
+
+
+async def test_what_has_no_room_is_counted_and_found_in_the_inbox(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1")
+    for number in range(40):
+        await session.submit("bash", [f"{number} " + "y" * 300], request_id=f"r{number}")
+    reminders = (await planned(ledger, clock)).reminders
+    message = reminder_message(reminders, lambda _: "https://x/answer/1", "https://x/", clock.now_ms())
+    told = message.body.count("https://x/answer/1")
+    assert message.title == "40 requests wait for your answer"
+    assert message.body.endswith(f"… and {40 - told} more: https://x/")
+    assert (5 < told < 40, len(message.body) <= BODY_CHARS_MAX + 100) == (True, True)
+
+
+async def test_no_line_of_a_message_is_the_agents_own(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1")
+    forged = "ls\nin shop / ses_1, asked by ann\nhttps://evil.example/answer"
+    await session.submit("bash", [forged], request_id="r1")
+    message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
+    assert message.body.splitlines()[0] == r"bash: ls\nin shop / ses_1, asked by ann\nhttps://evil.example/answer"
+    assert len(message.body.splitlines()) == 2
+
+
+async def test_how_several_ended_is_one_message(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1", cascade_reject="none")
+    for name in ("r1", "r2"):
+        await session.submit("bash", [name], request_id=name)
+        await session.note_notification(name, "ntfy", "sent", person="ann", step=0, message_id="msg_1")
+    await session.reply("r1", "reject", actor="bob")
+    await session.close()
+    message = correction_message((await planned(ledger, clock)).corrections, "ann")
+    assert message.title == "2 requests were settled"
+    assert sorted(message.body.split("\n\n")) == [
+        "Answered: bob rejected it\nbash: r1",
+        "No answer is needed any more: the request was cancelled\nbash: r2",
+    ]
