@@ -10,8 +10,6 @@ import gc
 import sys
 from pathlib import Path
 
-import uvloop
-
 from bench.waiters import resident_bytes
 from ledger import Ledger
 from workers.gateway.gateway import Gateway
@@ -45,4 +43,4 @@ async def main(url: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1], sys.argv[2]))
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

@@ -108,20 +108,14 @@ def checked(check: Callable[..., object]) -> Callable[[Run], Run]:
     return decorate
 
 
-def run_async(
-    main: Callable[[], Awaitable[int | None]],
-    *,
-    as_json: bool = False,
-    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
-) -> int | None:
-    """Run a coroutine function in a loop of its own (default: asyncio's), with what the ledger logs told on stderr."""
+def run_async(main: Callable[[], Awaitable[int | None]], *, as_json: bool = False) -> int | None:
+    """Run a coroutine function in a loop of its own, with what the ledger logs told on stderr."""
     tell_logs(as_json=as_json)
 
     async def awaited() -> int | None:
         return await main()
 
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        return runner.run(awaited())
+    return asyncio.run(awaited())
 
 
 def tell_logs(level: int = logging.WARNING, *, as_json: bool = False) -> None:

@@ -56,8 +56,6 @@ def serve(
 
     Prints the address and a link that signs one browser in, once.
     """
-    import uvloop  # noqa: PLC0415 - slow to import
-
     from workers.gateway.command import Wanted, serve_until_stopped  # noqa: PLC0415 - slow to import
 
     wanted = Wanted(
@@ -75,7 +73,7 @@ def serve(
         set_log_level(log_level)
         await serve_until_stopped(wanted, output.line)
 
-    run_async(served, loop_factory=uvloop.new_event_loop)
+    run_async(served)
 
 
 def _rules(text: str) -> tuple[str, Path]:
