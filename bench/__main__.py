@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from bench.asks import ConcurrentAppends, LoneAsk, ServerTime
+from bench.bridges import Bridges
 from bench.deadlines import Deadlines
 from bench.gateway import GatewayLoad
 from bench.place import Probe, place_at
@@ -32,6 +33,7 @@ PROBES: tuple[type[Probe], ...] = (
     Deadlines,
     PolicySpeed,
     GatewayLoad,
+    Bridges,
 )
 ROUNDS = 5
 ROUNDS_QUICK = 2

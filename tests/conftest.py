@@ -15,6 +15,7 @@ from ledger.stores.port import Store
 from ledger.stores.redis import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import BACKENDS, CLUSTER, MEMORY, SERVER, Backend, Operator, as_redis
+from tests.support.browsers import browser_left_out
 from tests.support.clusters import Cluster, shared_cluster
 from tests.support.programs import EMBEDDED, binary_named, left_out, others_to_test
 from tests.support.servers import RealServer, other_servers, shared_server, start_server
@@ -51,6 +52,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if (reason := browser_left_out()) is not None:
+        terminalreporter.section("LEFT OUT: the browser", red=True)
+        terminalreporter.write_line(f"every test of the inbox as people see it: {reason}")
+        terminalreporter.write_line("`scripts/ci-tools` brings it (Debian, as root); continuous integration has it")
     missing = left_out()
     if not missing:
         return

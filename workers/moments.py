@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -49,9 +50,10 @@ def _in_order(grants: Iterable[StandingGrant]) -> list[StandingGrant]:
     return sorted(grants, key=lambda grant: (grant.version, grant.grant_id))
 
 
-def moment_json(moment: Moment[SessionState], standing: list[Approved]) -> dict[str, Any]:
-    """CONTRACT's row of `show`, and what else is known of the session."""
+def moment_json(moment: Moment[SessionState], standing: list[Approved], *, brief: bool = False) -> dict[str, Any]:
+    """CONTRACT's row of `show`, and what else is known of the session; `brief` only counts what was settled."""
     state = moment.state
+    settled: Any = Counter(one.outcome for one in state.settled.values()) if brief else settled_rows(state)
     return {
         "session": state.session_id,
         "version": moment.version,
@@ -63,7 +65,7 @@ def moment_json(moment: Moment[SessionState], standing: list[Approved]) -> dict[
                 {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
                 for client in sorted(state.clients.values(), key=lambda client: client.version)
             ],
-            "settled": [result_of(state, request_id).as_json() for request_id in settled_ids(state)],
+            "settled": settled,
         },
         **{
             name: value
@@ -72,6 +74,10 @@ def moment_json(moment: Moment[SessionState], standing: list[Approved]) -> dict[
         },
         "lock": state.lock,
     }
+
+
+def settled_rows(state: SessionState) -> list[dict[str, Any]]:
+    return [result_of(state, request_id).as_json() for request_id in settled_ids(state)]
 
 
 def settled_ids(state: SessionState) -> list[str]:

@@ -30,6 +30,7 @@ class NpmClient(NamedTuple):
 
 CLIENTS: Final[dict[str, NpmClient]] = {
     "claude": NpmClient("@anthropic-ai/claude-code", "2.1.197", "claude"),
+    "opencode": NpmClient("opencode-ai", "1.18.33", "opencode", needs=("git",)),
 }
 
 

@@ -23,6 +23,8 @@ PEOPLE: Final = ("c1", "c2")
 """Each person has a client of the same name."""
 
 NOTIFY: Final = """
+public_url = "http://gateway"
+
 [timing]
 collapse = "0s"
 an_hour_a_session = 100
@@ -73,6 +75,10 @@ class World:
 
     def caller(self, name: str) -> Caller:
         return Caller(self.socket, self._tokens[name])
+
+    def anybody(self) -> Caller:
+        """A browser that nobody signed in."""
+        return Caller(self.socket)
 
     def logged(self, text: str) -> list[str]:
         return [line for line in self.gateway.complained if text in line]

@@ -346,3 +346,26 @@ async def test_an_open_stream_alone_is_nobody_and_a_page_that_says_so_is_somebod
         await person.delete("/v1/clients/phone")
     assert (alone["tier"], page["tier"]) == ("unattended", "attended")
     await agent.post(f"{path}/close", {})
+
+
+async def test_who_follows_the_link_of_a_message_and_answers_lets_the_agent_go_on(
+    world: World, callers: dict[str, Caller]
+) -> None:
+    agent, phone = callers["claude"], world.anybody()
+    await agent.put("/v1/sessions/link", {"project": "link"})
+    asking = asyncio.create_task(
+        agent.post("/v1/sessions/link/asks?wait=30", {"permission": "bash", "patterns": ["ls"]})
+    )
+    try:
+        (message,) = await wait_until_async(
+            lambda: [one for one in world.phone.messages if "in link / link" in one], "the message"
+        )
+        link = message.splitlines()[-1]
+        assert "Allow once" in (await phone.get(link)).text
+        assert (await phone.http.post(link, data={"reply": "once"})).status_code == 200
+        row = (await asking).json()
+    finally:
+        asking.cancel()
+        await phone.http.aclose()
+        await agent.post("/v1/sessions/link/close", {})
+    assert (row["outcome"], row["by"]) == ("allowed", "c1")

@@ -37,8 +37,12 @@ PURE: Final = (
     "ledger/chain.py",
 )
 SOURCES: Final = files(*PACKAGES)
-# What people wrote; recordings and test data say what they say.
-AUTHORED: Final = [file for file in files(*WRITTEN, suffix="") if not {"data", "corpus", "cases"} & {*file.split("/")}]
+# What people wrote; recordings, pictures and test data say what they say.
+AUTHORED: Final = [
+    file
+    for file in files(*WRITTEN, suffix="")
+    if not {"data", "corpus", "cases"} & {*file.split("/")} and not file.endswith(".png")
+]
 PURE_SOURCES: Final = [file for file in SOURCES if any(fnmatch(file, pattern) for pattern in PURE)]
 
 

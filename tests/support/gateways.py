@@ -125,6 +125,11 @@ class Person:
     async def pending(self, session: str) -> list[Row]:
         return await self._client.pending(session)
 
+    async def pending_below(self, session: str) -> list[Row]:
+        """What waits in a session and in those of its sub-agents."""
+        rows: list[Row] = (await self._client.call("GET", f"/v1/pending?tree={session}"))["pending"]
+        return rows
+
     async def reply(self, session: str, request_id: str, reply: str, **more: Any) -> Row:
         path = f"/v1/sessions/{session}/asks/{request_id}/reply"
         return await self._client.call("POST", path, {"reply": reply, **more})

@@ -44,7 +44,10 @@ class OpenCodeServer:
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        listener = socket.create_server(("127.0.0.1", self.port), reuse_port=False)
+        # asyncio sends small pieces at once (TCP_NODELAY) only on sockets that say that they are TCP.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self.port))
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(
             self._app, interface="asgi3", lifespan="off", log_level="critical", timeout_graceful_shutdown=1

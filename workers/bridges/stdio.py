@@ -13,6 +13,8 @@ from typing import IO, Final
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 
+_READ_BYTES: Final = 64 * 1024
+
 _host: Final = threading.Lock()
 
 
@@ -66,6 +68,24 @@ def lines_of(source: IO[bytes]) -> Iterator[bytes]:
         if len(line) > LINE_BYTES_MAX:
             raise LongLineError(f"a line takes more than {LINE_BYTES_MAX} bytes")
         yield line
+
+
+def host_lines() -> Iterator[bytes]:
+    """As `lines_of`, from our stdin. Raises LongLineError.
+
+    Unbuffered: a thread that still reads `sys.stdin` when the program ends makes the interpreter abort.
+    """
+    pieces: list[bytes] = []
+    while piece := os.read(0, _READ_BYTES):
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            yield b"".join((*pieces, end, b"\n"))
+            pieces.clear()
+        pieces += [rest] if rest else []
+        if len(pieces) > LINE_BYTES_MAX // _READ_BYTES and sum(map(len, pieces)) > LINE_BYTES_MAX:
+            raise LongLineError(f"a line takes more than {LINE_BYTES_MAX} bytes")
+    if pieces:
+        yield b"".join(pieces)
 
 
 def write_to_host(line: bytes) -> None:

@@ -12,6 +12,7 @@ from ledger.errors import UnknownSessionError
 from ledger.ids import check_id
 from ledger.session.state import SessionState
 from ledger.tokens import Tokens
+from ledger.trails import Trails
 from workers.gateway.events.service import EventStreams
 from workers.gateway.limiting import Limiter
 from workers.gateway.metrics import Metrics
@@ -28,6 +29,7 @@ class Gateway:
         self.ledger = ledger
         self.settings = settings
         self.tokens: Tokens = ledger.tokens
+        self.trails = Trails(ledger.store, ledger.streams.session_fold)
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
         self.metrics = Metrics(ledger, lambda: self.events.count)

@@ -14,7 +14,7 @@ import pytest
 from ledger import Ledger
 from ledger.testing import TestClock
 from tests.support.servers import RealServer
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import TIMEOUT_S, wait_until_async
 from tests.workers.notifier.listening import TIMING, Listening, listening, settings_for
 from workers.gateway.answers.links import AnswerLinks
 from workers.notifier.notifier import run
@@ -57,11 +57,13 @@ async def recorded(ledger: Ledger, session: str = "ses_1") -> list[tuple[Any, ..
     ]
 
 
-async def until_recorded(ledger: Ledger, *wanted: tuple[Any, ...], session: str = "ses_1") -> None:
+async def until_recorded(
+    ledger: Ledger, *wanted: tuple[Any, ...], session: str = "ses_1", timeout_s: float = TIMEOUT_S
+) -> None:
     async def as_wanted() -> bool:
         return sorted(await recorded(ledger, session), key=repr) == sorted(wanted, key=repr)
 
-    await wait_until_async(as_wanted, f"the log to hold {wanted}")
+    await wait_until_async(as_wanted, f"the log to hold {wanted}", timeout_s)
 
 
 async def test_a_message_says_what_would_run_and_carries_a_link_for_that_person(

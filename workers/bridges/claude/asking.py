@@ -79,7 +79,9 @@ class Asking:
         """What a message of the client says about sessions, agents and what ran; the work that follows from it."""
         kind = message.get("type")
         if kind == "system" and message.get("subtype") == "init":
-            yield self._open(message)
+            # At once, since the first question may stand in the next line already.
+            self._set_session(message)
+            yield self._open()
         elif kind == "system" and message.get("subtype") == "task_started":
             self._lineage.hear_task(message)
         elif kind == "assistant":
@@ -136,13 +138,15 @@ class Asking:
             self._judge = Judge(self._client, self._options, session, agent=protocol.AGENT, cwd=self._cwd)
         return self._judge
 
-    async def _open(self, init: Message) -> None:
-        """Open the session before the first question, so that rules answer that in one exchange."""
+    def _set_session(self, init: Message) -> None:
         session, cwd = init.get("session_id"), init.get("cwd")
         if self._options.session is None and isinstance(session, str) and session:
             self._session = id_of(session)
         if isinstance(cwd, str) and cwd.startswith("/"):
             self._cwd = cwd
+
+    async def _open(self) -> None:
+        """Open the session before the first question, so that rules answer that in one exchange."""
         try:
             await self._current().open()
         except BridgeError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from workers.bridges.claude.asking import Asking
 from workers.bridges.claude.protocol import Message
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.options import Options
-from workers.bridges.stdio import ClientProcess, LongLineError, lines_of, tell, write_to_host
+from workers.bridges.stdio import ClientProcess, LongLineError, host_lines, tell, write_to_host
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LAST_WORDS_SECONDS: Final = 5.0
@@ -68,7 +67,7 @@ class Bridge:
 
     def _carry_to_client(self) -> None:
         try:
-            for line in lines_of(sys.stdin.buffer):
+            for line in host_lines():
                 if not line.strip() or self._may_reach_client(line):
                     if _USER in line:
                         self._turn.set()

@@ -80,7 +80,8 @@ def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> Answ
     except BridgeError as error:
         return Answer("deny", f"the permission ledger refuses: {error.text}")
     if row["outcome"] == "allowed":
-        return Answer("allow", row.get("message") or f"allowed by {row['by']}", row.get("updated_input"))
+        who = row["by"] if row.get("reply") else "the rules, or by a grant"
+        return Answer("allow", row.get("message") or f"allowed by {who}", row.get("updated_input"))
     if row["outcome"] is None:
         return Answer("deny", f"still pending, ask again: a person has not answered yet (request {row['request_id']})")
     return Answer("deny", row.get("message") or f"the request was {row['outcome']}")

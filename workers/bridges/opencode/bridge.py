@@ -132,7 +132,10 @@ class Bridge:
             self._tell("opencode cannot list what it has pending; only what it asks from now on is judged")
             return False
         at_work = await self._opencode.at_work(directory)
-        self._do(self._desk.listed(directory, self._read(listed, directory), at_work, known))
+        requests = self._read(listed, directory)
+        # A session that was aborted may be at work again, with its ghosts beside what it waits for now.
+        ended = {one.request_id for one in requests if await self._opencode.has_ended(one)}
+        self._do(self._desk.listed(directory, requests, at_work, known, ended))
         return True
 
     def _read(self, listed: Iterable[Any], directory: str | None) -> list[Asked]:
@@ -197,7 +200,13 @@ class Bridge:
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._guarded(work))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """A fault of ours allows nothing, and is not kept silent either: the request waits in OpenCode's own prompt."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._tell(f"a fault of the bridge: {fault!r}; a request may be left to opencode's own prompt")
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         """A lost connection is made good by the next list; anything else is told, and ends nothing else."""

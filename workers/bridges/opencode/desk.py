@@ -182,11 +182,17 @@ class Desk:
         return [Withdraw(held.asked.session, held.asked.request_id, "asker_gave_up", reason)]
 
     def listed(
-        self, directory: str | None, requests: Iterable[Asked], at_work: Collection[str] | None, known: Collection[str]
+        self,
+        directory: str | None,
+        requests: Iterable[Asked],
+        at_work: Collection[str] | None,
+        known: Collection[str],
+        ended: Collection[str] = (),
     ) -> list[Action]:
         """What a directory's instance has pending, asked for when we knew of `known`; after each (re)connection.
 
-        `at_work` are the sessions that do something, None where OpenCode could not say.
+        `at_work` are the sessions that do something, None where OpenCode could not say; `ended` the requests whose
+        tool calls are over.
         """
         actions: list[Action] = []
         there = {one.request_id: one for one in requests}
@@ -196,7 +202,7 @@ class Desk:
                 actions += self._gone(held)
         for asked in there.values():
             held = self._held.get(asked.request_id)
-            if at_work is not None and asked.session not in at_work:
+            if asked.request_id in ended or (at_work is not None and asked.session not in at_work):
                 actions += self._ghost(held or self._remember(asked, "over"))
             elif held is None:
                 actions += self._asked(asked)
@@ -235,6 +241,10 @@ class Desk:
     def judged(self, request_id: str, verdict: Verdict) -> list[Action]:
         held = self._held.get(request_id)
         if held is None or held.stage != "judging":
+            return []
+        if verdict.nobody_waits:
+            # Refusing a ghost would make OpenCode refuse what the session asks by now.
+            held.stage = "over"
             return []
         if verdict.reply == "reject" and verdict.because_of is not None and self._is_open(verdict.because_of, held):
             # Answered first, this one would take the feedback of the other with it.

@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from workers.bridges.errors import BridgeError
+from workers.bridges.opencode.shapes import ENDED, Asked
 from workers.bridges.opencode.sse import messages
 from workers.bridges.place import Place, parse_place
 from workers.bridges.wire import Connection, Head
@@ -101,6 +102,16 @@ class OpenCode:
         status, found = await self.call("GET", _path(f"/session/{quote(session, safe='')}", directory))
         return found if status == _OK and isinstance(found, dict) else {}
 
+    async def has_ended(self, asked: Asked) -> bool:
+        """Whether the tool call of a request has come to its end; it is then listed by mistake."""
+        if asked.message_id is None:
+            return False
+        path = f"/session/{quote(asked.session, safe='')}/message/{quote(asked.message_id, safe='')}"
+        status, found = await self.call("GET", _path(path, asked.directory))
+        parts = found.get("parts") if status == _OK and isinstance(found, dict) else None
+        states = [one.get("state") for one in parts or () if _is_call(one, asked.call_id)]
+        return any(isinstance(state, Mapping) and state.get("status") in ENDED for state in states)
+
     async def own_directory(self) -> str | None:
         """The directory it was started in."""
         _, found = await self.call("GET", "/path")
@@ -157,6 +168,10 @@ def place_of(url: str) -> Place:
 
 def _path(path: str, directory: str | None) -> str:
     return path if directory is None else f"{path}?{urlencode({'directory': directory})}"
+
+
+def _is_call(part: object, call_id: str | None) -> bool:
+    return isinstance(part, Mapping) and part.get("callID") == call_id
 
 
 def _is_idle(state: object) -> bool:

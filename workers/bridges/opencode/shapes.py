@@ -108,7 +108,7 @@ def read_request(value: object, directory: str | None) -> Asked:
             permission=_text(fields.get("permission"), "permission"),
             patterns=_texts(fields.get("patterns"), "patterns"),
             always=_texts(fields.get("always"), "always"),
-            metadata=dict(_object(fields.get("metadata") or {}, "its metadata")),
+            metadata=_metadata(fields.get("metadata")),
             directory=directory,
             message_id=message_id,
             call_id=call_id,
@@ -149,6 +149,10 @@ def _id(fields: Mapping[str, Any], *names: str) -> str:
 def _tool(value: object) -> tuple[str, str]:
     fields = _object(value, "`tool`")
     return _id(fields, "messageID"), _id(fields, "callID")
+
+
+def _metadata(value: object) -> dict[str, Any]:
+    return {} if value is None else dict(_object(value, "its metadata"))
 
 
 def _text(value: object, what: str) -> str:

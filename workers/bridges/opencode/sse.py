@@ -29,7 +29,7 @@ async def messages(connection: Connection, head: Head, silence: float) -> AsyncG
 def _object(content: bytes) -> Mapping[str, Any] | None:
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -13,12 +13,13 @@ class Verdict(NamedTuple):
     """`reply` is `once` or `reject`, never `always`: what OpenCode remembers by itself it would not ask us again.
 
     With a message the agent's turn goes on, without one it ends. `because_of` is the request whose reply settled this
-    one as well.
+    one as well. `nobody_waits`: it was withdrawn because the call that asked is over.
     """
 
     reply: ReplyWord
     message: str | None = None
     because_of: str | None = None
+    nobody_waits: bool = False
 
 
 def verdict_of(row: Mapping[str, Any]) -> Verdict:
@@ -32,6 +33,8 @@ def verdict_of(row: Mapping[str, Any]) -> Verdict:
         # OpenCode has no way to run something else than it asked for.
         wanted = json.dumps(changed, ensure_ascii=False)
         return Verdict("reject", f"a person allowed this with another input; call the tool again with {wanted}")
+    if row.get("cancel_cause") in ("asker_gave_up", "asker_died"):
+        return Verdict("reject", row.get("message"), nobody_waits=True)
     if row.get("outcome") == "corrected" and isinstance(row.get("feedback"), str):
         return Verdict("reject", row["feedback"], because_of)
     if row.get("agent") == "stop":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated, Any
 
 from litestar import Response, get, post, put
@@ -20,6 +19,8 @@ from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGatewa
 from workers.gateway.rows import Row, session_row
 from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.moments import approved_at, moment_json, project_grants
+
+VERSION_DIGITS_MAX = 18
 
 
 @put("/v1/sessions/{session:str}", status_code=200, operation_id="open_session")
@@ -83,13 +84,11 @@ async def read_state(
 ) -> Row:
     """What was pending, approved, connected and settled: now, as of a version, or at an RFC 3339 time."""
     await gateway.session(session, principal)
-    moment = await gateway.ledger.state_at(session, _version_or_time(at))
-    as_of_ms = gateway.now_ms if at is None else moment.ms if at.isdecimal() else parse_time(at)
+    version, time_ms = _moment(at)
+    moment = await gateway.trails.state_at(StreamKey("session", session), version=version, ms=time_ms)
+    as_of_ms = gateway.now_ms if at is None else moment.ms if time_ms is None else time_ms
     standing = approved_at(moment.state, await project_grants(gateway.ledger, moment.state), as_of_ms)
-    row = moment_json(moment, standing)
-    if brief:
-        row["state"]["settled"] = Counter(one["outcome"] for one in row["state"]["settled"])
-    return row
+    return moment_json(moment, standing, brief=brief)
 
 
 @get("/v1/sessions/{session:str}/timeline", operation_id="read_timeline")
@@ -110,11 +109,7 @@ async def read_log(
 ) -> Row:
     """The session's events as they stand in the log."""
     found = await gateway.session(session, principal, fresh=True)
-    rows: list[Row] = []
-    async for event in found.events(after, follow_on=False):
-        rows.append(event.as_json())
-        if len(rows) == limit:
-            break
+    rows = [event.as_json() for event in await gateway.trails.page(StreamKey("session", session), after, limit)]
     last = rows[-1]["version"] if rows else after
     return {"events": rows, "cursor": last if last < found.stream.state.version else None}
 
@@ -133,12 +128,13 @@ async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincip
     }
 
 
-def _version_or_time(at: str | None) -> int | str | None:
+def _moment(at: str | None) -> tuple[int | None, int | None]:
+    """A version or a time; neither is now."""
     if at is None or not at.isdecimal():
-        return at
-    if len(at) > 18:
+        return None, None if at is None else parse_time(at)
+    if len(at) > VERSION_DIGITS_MAX:
         raise InputError(f"`{at[:20]}` is no version")
-    return int(at)
+    return int(at), None
 
 
 HANDLERS: list[Any] = [

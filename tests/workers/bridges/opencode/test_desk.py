@@ -174,6 +174,18 @@ def test_a_listed_request_of_a_session_at_rest_is_a_ghost(desk: Desk) -> None:
     assert desk.waiting == frozenset()
 
 
+def test_a_ghost_of_a_session_that_is_at_work_again_is_left_alone(desk: Desk) -> None:
+    ghost, live = request("per_1"), request("per_2")
+    found = desk.listed(DIRECTORY, [ghost, live], {"ses_1"}, desk.waiting, {"per_1"})
+    assert found == [Judge(live)]
+
+
+def test_what_the_ledger_knows_to_be_over_is_not_answered(desk: Desk) -> None:
+    asked(desk, request())
+    assert desk.judged("per_1", Verdict("reject", "the agent gave up", nobody_waits=True)) == []
+    assert desk.waiting == frozenset()
+
+
 def test_a_deleted_session_ends_its_requests_and_is_closed(desk: Desk) -> None:
     asked(desk, request())
     assert desk.happened(SessionDeleted("ses_1")) == [

@@ -8,6 +8,7 @@ import { whatRuns } from "./what.js";
 import { where, why } from "./why.js";
 
 const SOON_MS = 15_000;
+const CHOOSING = new Set(["waiting", "failed"]);
 
 /** The card as an element with `tick()` for the time left, `refoot()` after the answer moved on, and its `key`. */
 export function card(row, page) {
@@ -28,6 +29,8 @@ export function card(row, page) {
   element.refoot = () => {
     const local = page.localOf(element.key);
     element.dataset.phase = local?.phase ?? "waiting";
+    // An answered card keeps its height, so that nothing moves under the pointer that goes to the next.
+    bottom.style.minHeight = CHOOSING.has(element.dataset.phase) ? "" : `${bottom.offsetHeight}px`;
     bottom.replaceChildren(...foot(row, local, page, element));
     element.tick();
   };

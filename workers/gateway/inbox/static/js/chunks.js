@@ -3,6 +3,7 @@
 import { NoConnection, Problem, get, path } from "./api.js";
 
 export const CHUNK = 200;
+const REST_MS = 60; // a list that is scrolled fast passes what nobody looks at
 const STRIP_CHUNKS = 15; // so many are fetched without being looked at, for the drawing over the slider
 
 export class Chunks extends EventTarget {
@@ -27,10 +28,26 @@ export class Chunks extends EventTarget {
     if (known && known.rows.length < CHUNK) this.#fetch(last);
   }
 
+  /** These versions are in view. What was wanted before and is out of view by now is not fetched. */
   want(from, to) {
-    for (let index = this.#of(Math.max(1, from)); index <= this.#of(Math.max(1, to)); index += 1) {
-      if (!this.chunks.has(index)) this.#fetch(index);
+    this.wanted = [this.#of(from), this.#of(to)];
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.#fetchWanted(), REST_MS);
+  }
+
+  async #fetchWanted() {
+    if (this.fetching) return;
+    this.fetching = true;
+    for (let missing = this.#missing(); missing !== undefined; missing = this.#missing()) {
+      if (!(await this.#fetch(missing))) break;
     }
+    this.fetching = false;
+  }
+
+  #missing() {
+    const [from, to] = this.wanted;
+    for (let index = from; index <= to; index += 1) if (!this.chunks.has(index)) return index;
+    return undefined;
   }
 
   async wantForDrawing() {
@@ -43,6 +60,13 @@ export class Chunks extends EventTarget {
   *entries() {
     for (const index of [...this.chunks.keys()].sort((a, b) => a - b)) {
       for (const row of this.chunks.get(index).rows) if (row.entry) yield row.entry;
+    }
+  }
+
+  /** The loaded events of a chunk and of those beside it. */
+  *entriesNear(index) {
+    for (const near of [index - 1, index, index + 1]) {
+      for (const row of this.chunks.get(near)?.rows ?? []) if (row.entry) yield row.entry;
     }
   }
 
@@ -66,5 +90,6 @@ export class Chunks extends EventTarget {
       if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
     }
     this.dispatchEvent(new CustomEvent("loaded", { detail: index }));
+    return this.chunks.has(index);
   }
 }

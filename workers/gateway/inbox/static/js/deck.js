@@ -57,11 +57,12 @@ export class Deck {
     return [...this.requests.rows.values()];
   }
 
-  /** Answer what is shown under this key, unless the list just moved under the pointer. */
-  answer(key, answer) {
-    if (performance.now() - this.list.movedAt < MOVED_GUARD_MS) {
+  /** Answer what is shown under this key, unless it just moved under the pointer: the click was meant for another. */
+  answer(key, answer, event) {
+    const element = this.list.element(key);
+    if (event?.detail > 0 && performance.now() - (element?.movedAt ?? -Infinity) < MOVED_GUARD_MS) {
       announce("The list had just moved. Look again, then answer.");
-      this.list.element(key)?.classList.add("moved");
+      element.classList.add("moved");
       return;
     }
     const row = this.rowOf(key);
@@ -83,6 +84,7 @@ export class Deck {
 
   #went(key, row, answer, phase, detail) {
     if (phase === "sending" || phase === "unsure") this.requests.setLocal(key, { phase, answer, row });
+    if (phase === "unsure") this.requests.dispatchEvent(new Event("doubt"));
     if (phase === "failed") {
       this.requests.setLocal(key, { phase, problem: detail, row });
       announce(`Not sent: ${detail.message}`);

@@ -39,7 +39,7 @@ function answering(row, local, page, element) {
   if (draft.mode === "edit") return [problem, editing(row, draft, page, element)].filter(Boolean);
   const { patterns, reach } = whatIsGranted(row);
   const isOffered = patterns.length > 0;
-  const say = (reply) => () => page.answer(key, { reply, exact: reply !== "once" && draft.exact });
+  const say = (reply) => (event) => page.answer(key, { reply, exact: reply !== "once" && draft.exact }, event);
   const mode = (name) => () => {
     draft.mode = name;
     element.refoot();
@@ -78,7 +78,7 @@ function listed(patterns) {
 
 function rejecting(row, draft, page, element) {
   const others = rejectionTakesAlong(row, page.waiting());
-  const submit = button("", () => page.answer(element.key, { reply: "reject", message: draft.text.trim() || null }), { kind: "reject", data: { answer: "send-reject" } });
+  const submit = button("", (event) => page.answer(element.key, { reply: "reject", message: draft.text.trim() || null }, event), { kind: "reject", data: { answer: "send-reject" } });
   const effect = h("p", { class: "granting" });
   const text = h("textarea", { rows: "2", maxlength: "4000", "aria-label": "What the agent should do instead (optional)", placeholder: "What should the agent do instead? (optional)", value: draft.text });
   const show = () => {
@@ -97,10 +97,10 @@ function editing(row, draft, page, element) {
   const wrong = h("p", { class: "status bad", role: "alert" });
   const text = h("textarea", { rows: Math.min(12, draft.edited.split("\n").length + 1), spellcheck: "false", class: "code-edit", "aria-label": command ? "The command to run instead" : "The input to run with instead, as JSON", value: draft.edited });
   text.addEventListener("input", () => { draft.edited = text.value; });
-  const submit = button("Run this instead, once", () => {
+  const submit = button("Run this instead, once", (event) => {
     const input = command ? { ...row.input, command: text.value } : parsed(text.value);
     if (input === null) { wrong.textContent = "This is no JSON object; nothing was sent."; return; }
-    page.answer(element.key, { reply: "once", updated_input: input });
+    page.answer(element.key, { reply: "once", updated_input: input }, event);
   }, { kind: "once", data: { answer: "send-edit" } });
   return h("div", { class: "form" }, text, wrong, h("p", { class: "granting" }, "It runs as you write it, this once. No rule judges it again."), h("div", { class: "buttons" }, submit, back(draft, element)));
 }

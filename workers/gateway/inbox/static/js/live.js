@@ -7,8 +7,12 @@ const POLL_MS = 2000;
 const HIDDEN_POLL_MS = 30_000;
 const HIDDEN_CLOSE_MS = 60_000;
 const STREAM_RETRY_MS = [1000, 2000, 5000, 10_000];
+const CHECK_MS = 20_000;
 const LOOKED_UP_MAX = 25;
 const SETTLING = ["permission.replied", "permission.timeout", "permission.cancelled"];
+
+/** The request that an event is about, with what the event knows of where it is. */
+const rowOf = (data) => ({ ...data.request, project: data.project, lineage: data.lineage });
 
 export class Live extends EventTarget {
   constructor(requests) {
@@ -19,7 +23,21 @@ export class Live extends EventTarget {
     this.asOf = null;
     document.addEventListener("visibilitychange", () => this.#visible());
     addEventListener("online", () => this.start());
-    addEventListener("offline", () => this.#become("offline"));
+    requests.addEventListener("doubt", () => this.doubt());
+    addEventListener("offline", () => this.doubt());
+    setInterval(() => { if (this.state === "live" && !document.hidden) this.doubt(); }, CHECK_MS);
+  }
+
+  /** Look whether the gateway is still there: a connection that was cut without a word keeps its stream open. */
+  async doubt() {
+    try {
+      await get("/healthz");
+    } catch (error) {
+      if (!(error instanceof NoConnection) || this.ended) return;
+      this.#close();
+      this.#become("offline");
+      this.#again(STREAM_RETRY_MS[0]);
+    }
   }
 
   start() {
@@ -90,8 +108,8 @@ export class Live extends EventTarget {
     });
     on("resync", () => { snapshot = []; });
     on("stream.overrun", () => this.start());
-    for (const type of SETTLING) on(type, (data) => this.requests.settle(data.request, data));
-    on("permission.decided", (data) => this.requests.line(data.request, { ...data, isByRule: true }));
+    for (const type of SETTLING) on(type, (data) => this.requests.settle(rowOf(data), data));
+    on("permission.decided", (data) => this.requests.line(rowOf(data), { ...data, isByRule: true }));
     on("permission.deadline_moved", (data) => this.requests.patch(keyOf(data), { deadline: data.deadline, tier: data.tier }));
     for (const type of ["grant.created", "grant.revoked"]) on(type, (data) => this.dispatchEvent(new CustomEvent("grant", { detail: data })));
   }
@@ -99,6 +117,7 @@ export class Live extends EventTarget {
   #streamFailed(source) {
     if (this.source !== source) return;
     const wasOpen = this.isOpen;
+    if (this.state === "live") this.asOf = Date.now();
     this.#close();
     // A gateway that has no event stream refuses at once; then asking again and again must do.
     if (!wasOpen && source.readyState === EventSource.CLOSED) this.noStream = true;

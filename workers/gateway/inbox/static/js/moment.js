@@ -5,7 +5,7 @@ import { at, serverNow, spell } from "./clock.js";
 import { inOneLine } from "./what.js";
 import { reveal } from "./reveal.js";
 
-/** Nodes for the row of `GET …/state`; `isNow` counts deadlines by the clock, otherwise by that moment. */
+/** Nodes for the brief row of `GET …/state`; `isNow` counts deadlines by the clock, otherwise by that moment. */
 export function moment(row, isNow) {
   const nowMs = isNow ? serverNow() : Date.parse(row.at);
   const { pending, approved, clients, settled } = row.state;
@@ -40,7 +40,10 @@ function approval(one) {
     h("small", {}, ` ${one.scope}, by ${one.by}${one.expires_at ? `, until ${at(one.expires_at)}` : ""}`));
 }
 
-function settledText(settled) {
-  const counts = Array.isArray(settled) ? Object.entries(settled.reduce((all, one) => ({ ...all, [one.outcome]: (all[one.outcome] ?? 0) + 1 }), {})) : Object.entries(settled);
-  return counts.length ? `Settled by then: ${counts.map(([outcome, count]) => `${count} ${outcome}`).join(", ")}.` : "Nothing was settled by then.";
+const OUTCOMES = ["allowed", "denied", "rejected", "corrected", "expired", "cancelled"];
+
+/** `counts` has how many ended in each way. */
+function settledText(counts) {
+  const said = OUTCOMES.filter((outcome) => counts[outcome]).map((outcome) => `${counts[outcome]} ${outcome}`);
+  return said.length ? `Settled by then: ${said.join(", ")}.` : "Nothing was settled by then.";
 }

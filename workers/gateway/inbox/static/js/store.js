@@ -18,7 +18,11 @@ export class Requests extends EventTarget {
 
   /** The whole truth as of now: what is not in it does not wait any more. Gives back the rows that have gone. */
   replace(rows) {
-    const now = new Map(rows.map((row) => [keyOf(row), row]));
+    // A row that is known already stays the same object; when all do, nothing is drawn anew.
+    const now = new Map(rows.map((row) => [keyOf(row), this.#known(row)]));
+    const isSame = now.size === this.rows.size && [...now].every(([key, row]) => this.rows.get(key) === row);
+    if (isSame && this.isFilled) return [];
+    this.isFilled = true;
     const gone = [...this.rows].filter(([key]) => !now.has(key)).map(([, row]) => row);
     for (const row of gone) this.#leave(row);
     this.rows = now;
@@ -66,6 +70,11 @@ export class Requests extends EventTarget {
   drop(key) {
     this.local.delete(key);
     this.#tell();
+  }
+
+  #known(row) {
+    const known = this.rows.get(keyOf(row));
+    return known && known.digest === row.digest && known.deadline === row.deadline && known.tier === row.tier ? known : row;
   }
 
   #leave(row) {

@@ -17,7 +17,7 @@ export function whatRuns(row) {
     shown.push(block.label ? h("p", { class: "what-label" }, ...reveal(block.label)) : null, folded(block));
   }
   const odd = warning([...texts, ...row.patterns]);
-  return [odd ? h("p", { class: "warning odd-note" }, h("strong", {}, "Look closely. "), odd) : null, ...shown, h("div", { class: "more" }, parts(row), everything(row))];
+  return [odd ? h("p", { class: "warning odd-note" }, h("strong", {}, "Look closely. "), odd) : null, ...shown, h("div", { class: "folds" }, parts(row), everything(row))];
 }
 
 /** One line for lists and announcements. */
@@ -65,14 +65,21 @@ function paint(command, found) {
   const places = [];
   let cursor = 0;
   for (const part of found) {
-    const start = command.indexOf(part.text, part.inside ? 0 : cursor);
-    if (start < 0 || !part.text) continue;
+    const start = placeOf(part.text, command, part.inside ? 0 : cursor);
+    if (start < 0) continue;
     if (!part.inside) cursor = start + part.text.length;
     places.push([start, start + part.text.length, part.verdict]);
   }
   places.sort((a, b) => b[1] - b[0] - (a[1] - a[0]) || STRICTNESS[a[2]] - STRICTNESS[b[2]]);
   for (const [start, end, verdict] of places) classes.fill(`part ${verdict}`, start, end);
   return classes;
+}
+
+/** Where a part begins: not in the middle of a word, such as `sh` in `install.sh`. */
+function placeOf(text, command, from) {
+  let start = text ? command.indexOf(text, from) : -1;
+  while (start > 0 && /[\w./-]/.test(command[start - 1])) start = command.indexOf(text, start + 1);
+  return start;
 }
 
 function parts(row) {

@@ -79,7 +79,7 @@ function tellUndelivered(app) {
   const tell = () => {
     for (const [key, { reply }] of left) {
       if (app.requests.rows.has(key) && !app.requests.local.get(key)) {
-        app.requests.setLocal(key, { phase: "waiting", note: `Your answer “${reply}” did not arrive before the page was loaded anew. Nothing was sent again.` });
+        app.requests.setLocal(key, { phase: "waiting", note: `Your answer “${reply}” had not arrived when the page was loaded anew. It is not sent again: if the request still waits in a moment, answer once more.` });
       }
     }
     forgetUndelivered();

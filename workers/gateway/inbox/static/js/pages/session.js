@@ -15,6 +15,7 @@ import { reveal } from "../reveal.js";
 const ROW_PX = 58;
 const LOOK_MS = 3000;
 const SETTLE_MS = 120;
+const DRAW_MS = 200;
 
 export function show(main, app, id) {
   const page = new SessionPage(main, app, id);
@@ -181,10 +182,10 @@ class SessionPage {
   }
 
   #loaded(index) {
-    this.lanes = intervals(this.chunks.entries(), CHUNK);
-    for (const key of [...this.list.shown.keys()]) if (Math.floor((Number(key) - 1) / CHUNK) >= index) this.list.refresh(key);
-    cancelAnimationFrame(this.drawing);
-    this.drawing = requestAnimationFrame(() => this.slider.draw(this.chunks.entries()));
+    this.lanes = new Map([...this.lanes, ...intervals(this.chunks.entriesNear(index), CHUNK)]);
+    for (const key of [...this.list.shown.keys()]) if (Math.abs(Math.floor((Number(key) - 1) / CHUNK) - index) <= 1) this.list.refresh(key);
+    clearTimeout(this.drawing);
+    this.drawing = setTimeout(() => this.slider.draw(this.chunks.entries()), DRAW_MS);
     this.#say();
     if (this.version !== null && this.detail.hidden) this.#drawDetail();
   }

@@ -1,0 +1,179 @@
+"""In whose session a guarded tool asks, and as which call: what the code around the tool knows, and the tool does not."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, Final
+
+from ledger.errors import InputError, LedgerError, StoreError
+from ledger.events import ToolRef
+from ledger.ids import check_id, new_request_id
+from ledger.results import Result
+from ledger.session_handle import Session
+from ledger.sync import SyncSession
+
+WITHDRAWING_SECONDS: Final = 3.0
+"""How long telling the ledger that nobody waits any more may take."""
+
+LOOKING_SECONDS: Final = 1.0
+"""How often a thread that waits looks whether the loop that would answer still runs."""
+
+_ask: Final[Any] = SyncSession.ask_tool  # its type is that of a protocol, which a blocking session does not have
+
+_current: ContextVar[Asking | None] = ContextVar("permission_ledger_asking", default=None)
+
+
+class Asking:
+    """A session to ask in, and what every ask says besides tool and input.
+
+    `request_id`, or `tool`, is one call's: it is handed to the first tool that asks, so that no answer to it serves a
+    second one. Without a request id each call has a new one, and is withdrawn when its task is cancelled: nobody could
+    ask for it again.
+    """
+
+    def __init__(
+        self,
+        session: Session | SyncSession,
+        *,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+    ) -> None:
+        """Raises InputError for a malformed request id."""
+        self.session = session
+        self._one_call = [] if request_id is None else [check_id(request_id, "request id")]
+        self._tool = tool
+        self._said = {"metadata": metadata, "agent": agent, "parent": parent, "cwd": cwd}
+        self._loop = _running_loop()
+
+    def _named(self) -> tuple[str | None, dict[str, Any]]:
+        """The request id of the one call, for whoever comes first, and what the ask says."""
+        tool, self._tool = self._tool, None
+        # One step, so that of two threads only one gets it.
+        with suppress(IndexError):
+            return self._one_call.pop(), {**self._said, "tool": tool}
+        return None, {**self._said, "tool": tool}
+
+    async def ask(self, tool_name: str, tool_input: Mapping[str, Any], **more: Any) -> Result:
+        """As `Session.ask_tool`. Raises what that raises, and InputError for a session that blocks."""
+        session = self.session
+        if isinstance(session, SyncSession):
+            raise InputError(f"the tool `{tool_name}` is asynchronous and needs a session of `Ledger.connect`")
+        named, said = self._named()
+        request_id = named or new_request_id()
+        try:
+            return await session.ask_tool(tool_name, tool_input, request_id=request_id, **_joined(said, more))
+        except asyncio.CancelledError:
+            if named is None:
+                await _withdraw(session, request_id)
+            raise
+
+    def ask_blocking(self, tool_name: str, tool_input: Mapping[str, Any], **more: Any) -> Result:
+        """The same for a tool that is no coroutine: through a SyncSession, or from a thread beside the session's loop."""
+        session = self.session
+        if not isinstance(session, SyncSession):
+            return self._in_loop(tool_name, self.ask(tool_name, tool_input, **more))
+        named, said = self._named()
+        request_id = named or new_request_id()
+        try:
+            result: Result = _ask(session, tool_name, tool_input, request_id=request_id, **_joined(said, more))
+            return result
+        except KeyboardInterrupt:
+            if named is None:
+                _withdraw_blocking(session, request_id)
+            raise
+
+    def _in_loop(self, tool_name: str, asked: Coroutine[Any, Any, Result]) -> Result:
+        loop = self._loop
+        if loop is None or not loop.is_running() or loop is _running_loop():
+            asked.close()
+            raise InputError(
+                f"the tool `{tool_name}` would block the event loop that its answer comes through; make it `async def`, "
+                "run it in a thread, or give it a session of `SyncLedger`"
+            )
+        future = asyncio.run_coroutine_threadsafe(asked, loop)
+        try:
+            while not concurrent.futures.wait([future], LOOKING_SECONDS).done and loop.is_running():
+                pass
+        except BaseException:
+            # Interrupted: without this the ask would wait on, with nobody to hear of it.
+            future.cancel()
+            raise
+        if not future.done() or future.cancelled():
+            raise StoreError(f"the event loop ended while the tool `{tool_name}` waited for its answer")
+        return future.result()
+
+
+@contextmanager
+def asking(
+    session: Session | SyncSession,
+    *,
+    request_id: str | None = None,
+    tool: ToolRef | Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    agent: str | None = None,
+    parent: str | None = None,
+    cwd: str | None = None,
+) -> Iterator[Asking]:
+    """The guarded tools that are called in the block, or in tasks and threads started from it, ask in this session.
+
+    `request_id` is the id of one call of a tool: asked again with it after a crash, the call attaches to its request.
+    The other arguments are those of `Session.ask_tool`. Raises InputError.
+    """
+    made = Asking(session, request_id=request_id, tool=tool, metadata=metadata, agent=agent, parent=parent, cwd=cwd)
+    token = _current.set(made)
+    try:
+        yield made
+    finally:
+        _current.reset(token)
+
+
+def current_asking(tool_name: str) -> Asking:
+    """Whom a tool asks here. Raises InputError where nobody said so: then nothing may run."""
+    found = _current.get()
+    if found is None:
+        raise InputError(
+            f"the tool `{tool_name}` has no session to ask in; call it inside `with asking(session):`, or give "
+            "`session` to its decorator"
+        )
+    return found
+
+
+def _joined(said: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """What the tool says of itself, and what is known around it; in metadata the latter comes first."""
+    both = {**more.get("metadata", {}), **(said["metadata"] or {})}
+    return {**said, **more, "metadata": both or None}
+
+
+async def _withdraw(session: Session, request_id: str) -> None:
+    """Cancel the request, or the one that is asked before it. Settled or out of reach, it stays as it is."""
+    with suppress(LedgerError, TimeoutError):
+        async with asyncio.timeout(WITHDRAWING_SECONDS):
+            for one in await session.pending():
+                if _is_of(one.request.request_id, request_id):
+                    await session.cancel(one.request.request_id, cause="asker_gave_up")
+
+
+def _withdraw_blocking(session: SyncSession, request_id: str) -> None:
+    with suppress(LedgerError):
+        for one in session.pending():
+            if _is_of(one.request.request_id, request_id):
+                session.cancel(one.request.request_id, cause="asker_gave_up")
+
+
+def _is_of(found: str, request_id: str) -> bool:
+    return found == request_id or found.startswith(f"{request_id}.")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,74 @@
+"""`@guarded`: a function that runs only when the ledger allows this very call."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from ledger.errors import InputError
+from ledger.guarding.arguments import Arguments
+from ledger.guarding.asking import Asking, current_asking
+from ledger.requests import check_name
+from ledger.session_handle import Session
+from ledger.sync import SyncSession
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def guarded(
+    tool_name: str,
+    *,
+    session: Session | SyncSession | None = None,
+    names: Mapping[str, str] | None = None,
+    leave_out: Iterable[str] = (),
+    always: Iterable[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Ask about a call of the tool before the function runs, and wait as long as it takes.
+
+    The tool's input is the function's arguments by name; `names` gives a parameter the member's name that the
+    dialect's rules know (`{"cmd": "command"}`), `leave_out` names parameters that are no input. The session is the
+    one given, else that of `with asking(session)`. A person who changed the input has the function called with that.
+    `always` is what to offer as grants instead of what the dialect would.
+
+    A call raises what `Session.ask_tool` raises, and then the function has not run; InputError also where no session
+    is known, where an argument has no JSON form, and where a changed input does not fit. Decorating raises InputError
+    for a function that is a generator.
+    """
+    check_name(tool_name, "tool name")
+    fixed = None if session is None else Asking(session)
+    more: dict[str, Any] = {"metadata": dict(metadata or {})}
+    if always is not None:
+        more["always"] = tuple(always)
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InputError(f"`{function.__name__}` is a generator and would run in parts; guard a function")
+        arguments = Arguments(function, names or {}, leave_out)
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def guarded_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
+                bound = arguments.bind(args, kwargs)
+                asked = arguments.input_of(bound)
+                result = await (fixed or current_asking(tool_name)).ask(tool_name, asked, **more)
+                run = arguments.to_run(bound, asked, result.updated_input)
+                return await function(*run.args, **run.kwargs)
+
+            return guarded_coroutine  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def guarded_function(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = arguments.bind(args, kwargs)
+            asked = arguments.input_of(bound)
+            result = (fixed or current_asking(tool_name)).ask_blocking(tool_name, asked, **more)
+            run = arguments.to_run(bound, asked, result.updated_input)
+            return function(*run.args, **run.kwargs)
+
+        return guarded_function
+
+    return decorate

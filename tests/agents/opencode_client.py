@@ -1,0 +1,186 @@
+"""The real `opencode serve` as a test holds it, and the bridge beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from tests.agents.openai_model import Model
+from tests.support.gateways import RunningGateway
+from tests.support.processes import ROOT
+from tests.support.waiting import wait_until, wait_until_async
+
+Row = dict[str, Any]
+
+LONG_S: Final = 60.0
+OFFLINE: Final = (
+    "MODELS_FETCH", "AUTOUPDATE", "SHARE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "PRUNE", "CLAUDE_CODE",
+    "EXTERNAL_SKILLS", "EMBEDDED_WEB_UI", "TERMINAL_TITLE",
+)  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class OpenCodeClient:
+    """One data folder and one project; the server may be killed and started again on them."""
+
+    def __init__(self, folder: Path, program: Path, model: Model, *, wrapper: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        self.project = folder / "project"
+        self.model = model
+        self.port = free_port()
+        self._program = program
+        self._wrapper = wrapper
+        self._process: subprocess.Popen[bytes] | None = None
+        for name in ("project", "home/.config/opencode", "data", "state", "cache", "tmp"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "init", "-q", "-b", "main"], cwd=self.project, check=True)
+        (folder / "home/.config/opencode/opencode.json").write_text(json.dumps(self._config()))
+        query = {"directory": str(self.project)}
+        self.http = httpx.AsyncClient(base_url=self.url, params=query, timeout=30, trust_env=False)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _config(self) -> Row:
+        model = {"name": "Scripted", "tool_call": True, "limit": {"context": 200_000, "output": 8192}}
+        provider = {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "Scripted",
+            "options": {"baseURL": self.model.url, "apiKey": "none"},
+            "models": {"scripted": model},
+        }
+        return {
+            "autoupdate": False,
+            "share": "disabled",
+            "snapshot": False,
+            "model": "test/scripted",
+            "small_model": "test/scripted",
+            "enabled_providers": ["test"],
+            "provider": {"test": provider},
+            "permission": {"bash": "ask", "edit": "ask"},
+        }
+
+    def environment(self) -> dict[str, str]:
+        places = {"CONFIG": "home/.config", "DATA": "data", "STATE": "state", "CACHE": "cache"}
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder / "home"),
+            "TMPDIR": str(self.folder / "tmp"),
+            "NO_PROXY": "127.0.0.1,localhost",
+            "NO_COLOR": "1",
+            **{f"XDG_{name}_HOME": str(self.folder / place) for name, place in places.items()},
+            **{f"OPENCODE_DISABLE_{name}": "1" for name in OFFLINE},
+        }
+
+    def start(self, more: dict[str, str] | None = None) -> None:
+        """Returns when it says that it listens: before that, what it is asked is never answered."""
+        log = self.folder / "log"
+        log.write_bytes(b"")
+        words = [*self._wrapper, str(self._program), "serve", "--hostname", "127.0.0.1", "--port", str(self.port)]
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                words,
+                cwd=self.project,
+                env={**self.environment(), **(more or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+        wait_until(lambda: "server listening" in log.read_text(errors="replace"), f"opencode: {log}", LONG_S)
+
+    def kill(self) -> None:
+        assert self._process
+        self._process.kill()
+        self._process.wait(timeout=LONG_S)
+
+    def end(self) -> int:
+        assert self._process
+        self._process.terminate()
+        return self._process.wait(timeout=LONG_S)
+
+    async def close(self) -> None:
+        await self.http.aclose()
+        if self._process and self._process.poll() is None:
+            self.kill()
+
+    # --- what a user of it does
+
+    async def open(self) -> str:
+        """A new session; its id."""
+        session: str = (await self.http.post("/session", json={"title": "a journey"})).json()["id"]
+        return session
+
+    async def say(self, session: str) -> None:
+        model = {"providerID": "test", "modelID": "scripted"}
+        body = {"parts": [{"type": "text", "text": "do the work"}], "model": model}
+        assert (await self.http.post(f"/session/{session}/prompt_async", json=body)).status_code == 204
+
+    async def begin(self) -> str:
+        """A new session with work to do; its id."""
+        session = await self.open()
+        await self.say(session)
+        return session
+
+    async def abort(self, session: str) -> None:
+        await self.http.post(f"/session/{session}/abort")
+
+    async def reply(self, request_id: str, reply: str) -> int:
+        return (await self.http.post(f"/permission/{request_id}/reply", json={"reply": reply})).status_code
+
+    async def pending(self) -> list[str]:
+        """The ids of the requests that it waits for, ghosts included."""
+        return [one["id"] for one in (await self.http.get("/permission")).json()]
+
+    async def tool(self, session: str, call_id: str) -> Row:
+        """How a tool call ended, once it has: its state."""
+
+        async def ended() -> Row | None:
+            messages = (await self.http.get(f"/session/{session}/message")).json()
+            parts = [part for message in messages for part in message["parts"] if part.get("callID") == call_id]
+            done = [part["state"] for part in parts if part["state"]["status"] in ("completed", "error")]
+            return done[0] if done else None
+
+        state = await wait_until_async(ended, f"{call_id} to end", LONG_S)
+        assert state is not None
+        return state
+
+
+class BridgeProcess:
+    """`permission-ledger bridge opencode` as a process."""
+
+    def __init__(self, gateway: RunningGateway, folder: Path, *words: str) -> None:
+        self._log = folder / "bridge.log"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "workers.cli", "bridge", "opencode", *words],
+                cwd=ROOT,
+                env=gateway.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait(timeout=LONG_S)

@@ -1,0 +1,146 @@
+"""Journeys of the real Claude Code that asks by our installed hooks, or our MCP tool, with nobody in between."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.agents.anthropic_model import Model, bash
+from tests.agents.claude_client import LONG_S, Room
+from tests.support.gateways import RunningGateway
+from tests.support.processes import ROOT
+from tests.support.waiting import wait_until_async
+
+pytestmark = [pytest.mark.agents("claude"), pytest.mark.timeout(180)]
+
+COMMAND = (sys.executable, "-m", "workers.cli", "bridge", "claude")
+
+
+class Plain:
+    """`claude -p …`, without a host that could be asked."""
+
+    def __init__(self, room: Room, gateway: RunningGateway, rules: Path) -> None:
+        self.room = room
+        # A client does not wait for long until a server of tools has started, and a busy machine is slow at that.
+        patience = {"MCP_TIMEOUT": "30000", "MCP_CONNECT_TIMEOUT_MS": "30000", "MCP_CONNECTION_NONBLOCKING": "0"}
+        self.environment = room.environment({"PERMISSION_LEDGER_HOME": str(gateway.home), **patience})
+        self.rules = rules
+        self.proof = room.work / "proof"
+
+    def start(self, *words: str, wrapper: Sequence[str] = ()) -> subprocess.Popen[str]:
+        command = [*wrapper, str(self.room.program), "-p", "do the work", *words]
+        return subprocess.Popen(
+            command,
+            cwd=self.room.work,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str, wrapper: Sequence[str] = ()) -> str:
+        out, complaint = self.start(*words, wrapper=wrapper).communicate(timeout=LONG_S)
+        assert out, complaint
+        return out
+
+    def install(self, *words: str) -> None:
+        command = [*COMMAND, "--install", "--yes", "--rules", str(self.rules), *words]
+        subprocess.run(command, cwd=ROOT, env=self.environment, check=True, capture_output=True)
+
+
+@pytest.fixture
+def plain(tmp_path: Path, program: Path, gateway: RunningGateway) -> Iterator[Plain]:
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"permissions": {"allow": ["Bash(touch *)"], "deny": ["Bash(rm *)"]}}))
+    model = Model([])
+    yield Plain(Room(tmp_path, program, model), gateway, rules)
+    model.close()
+
+
+async def test_installed_hooks_let_run_what_our_rules_allow_and_record_what_ran(
+    plain: Plain, gateway: RunningGateway
+) -> None:
+    plain.install()
+    plain.room.model.turns = [[bash(f"touch {plain.proof}", "toolu_1")]]
+    assert "Done." in plain.run()
+    assert plain.proof.exists()
+    found = json.loads(plain.run("--output-format", "json"))
+    ann = gateway.person()
+    rows = await ann.events(found["session_id"])
+    assert [row["type"] for row in rows] == ["session_opened", "asked", "tool_finished"]
+    await ann.close()
+
+
+def test_installed_hooks_deny_what_our_rules_deny(plain: Plain) -> None:
+    plain.install()
+    plain.proof.touch()
+    plain.room.model.turns = [[bash(f"rm {plain.proof}", "toolu_1")]]
+    plain.run("--allowedTools", "Bash")
+    failed, text = plain.room.model.results["toolu_1"]
+    assert (failed, "rm" in text, plain.proof.exists()) == (True, True, True)
+
+
+async def test_a_person_answers_what_a_hook_asks(plain: Plain, gateway: RunningGateway) -> None:
+    plain.install("--session", "ses_hooks")
+    plain.room.model.turns = [[bash(f"mkdir {plain.proof}", "toolu_1")]]
+    process = plain.start()
+    ann = gateway.person()
+    await ann.answer_next("ses_hooks", "once")
+    process.communicate(timeout=LONG_S)
+    assert plain.proof.is_dir()
+    await ann.close()
+
+
+async def test_a_client_that_is_killed_while_its_hook_asks_withdraws_the_request(
+    plain: Plain, gateway: RunningGateway
+) -> None:
+    plain.install("--session", "ses_hooks")
+    plain.room.model.turns = [[bash(f"mkdir {plain.proof}", "toolu_1")]]
+    process = plain.start()
+    ann = gateway.person()
+    await ann.waiting("ses_hooks")
+    process.kill()
+    process.communicate(timeout=LONG_S)
+
+    async def gone() -> bool:
+        return await ann.pending("ses_hooks") == []
+
+    await wait_until_async(gone, "the request to be withdrawn", 20)
+    assert [row["type"] for row in await ann.events("ses_hooks")][-1] == "cancelled"
+    await ann.close()
+
+
+def test_without_a_gateway_installed_hooks_let_nothing_run(plain: Plain, gateway: RunningGateway) -> None:
+    plain.install("--grace", "0")
+    gateway.kill9()
+    plain.room.model.turns = [[bash(f"touch {plain.proof}", "toolu_1")]]
+    plain.run("--allowedTools", "Bash")
+    failed, text = plain.room.model.results["toolu_1"]
+    assert (failed, "nobody could be asked" in text, plain.proof.exists()) == (True, True, False)
+
+
+def test_a_wrapped_command_without_stream_json_has_our_hooks_for_that_run(plain: Plain) -> None:
+    plain.room.model.turns = [[bash(f"touch {plain.proof}", "toolu_1")]]
+    assert "Done." in plain.run(wrapper=(*COMMAND, "--rules", str(plain.rules), "--"))
+    assert plain.proof.exists()
+    assert not (plain.room.config / "settings.json").exists()
+
+
+def test_the_prompt_tool_decides_for_a_client_without_a_host(plain: Plain, gateway: RunningGateway) -> None:
+    arguments = [*COMMAND[1:], "--prompt-tool", "--rules", str(plain.rules)]
+    environment = {"PYTHONPATH": str(ROOT), "PERMISSION_LEDGER_HOME": str(gateway.home)}
+    server = {"command": COMMAND[0], "args": arguments, "env": environment}
+    config = plain.room.folder / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"ledger": server}}))
+    other = plain.room.work / "other"
+    plain.room.model.turns = [[bash(f"touch {plain.proof}", "toolu_1")], [bash(f"rm {other}", "toolu_2")]]
+    other.touch()
+    plain.run("--mcp-config", str(config), "--permission-prompt-tool", "mcp__ledger__approve")
+    assert (plain.proof.exists(), other.exists()) == (True, True)
+    assert plain.room.model.results["toolu_2"][0] is True

@@ -1,0 +1,208 @@
+"""Answers given on a page: they count once, and every page says truthfully what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from playwright.async_api import Route, expect
+
+from ledger import Timeouts
+from ledger.events import Actor
+from tests.gateway.inbox.visitors import Inbox
+from tests.support.waiting import wait_until_async
+
+PERSON = Actor("person", "ann", "gateway")
+
+
+async def test_an_answer_on_one_page_is_told_on_every_other(inbox: Inbox) -> None:
+    session = await inbox.session()
+    asking = asyncio.create_task(session.ask("bash", ["git push origin main"], always=["git push *"]))
+    ann, bob = await inbox.visit("ann"), await inbox.visit("bob")
+    await expect(bob.card("git push origin main")).to_be_visible()
+    await ann.press("git push origin main", "Once")
+    await expect(ann.card("git push origin main")).to_contain_text("Allowed by you (once)")
+    await expect(bob.card("git push origin main")).to_contain_text("Allowed by ann (once)")
+    result = await asking
+    assert (result.outcome, result.by) == ("allowed", Actor("person", "ann", "inbox"))
+    await expect(bob.page.get_by_text("Nothing is waiting.")).to_be_visible()
+    await expect(bob.page.locator(".lines")).to_contain_text("allowed by ann (once)")
+
+
+async def test_whoever_is_second_is_told_who_was_first(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    bob = await inbox.visit("bob", None)
+    await bob.page.route("**/v1/events*", lambda route: route.abort())
+    await bob.go()
+    await expect(bob.card("git push")).to_be_visible()
+    await bob.page.route("**/v1/pending*", lambda route: route.abort())
+    await session.reply("r1", "once", actor=PERSON)
+    await bob.press("git push", "Reject…")
+    await bob.press("git push", "Reject")
+    await expect(bob.card("git push")).to_contain_text("ann answered first. Allowed by ann (once)")
+
+
+async def test_an_answer_after_the_deadline_says_that_it_expired(inbox: Inbox) -> None:
+    session = await inbox.session(timeouts=Timeouts(attended=1, unattended=1, cap=1))
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann", None)
+    await ann.page.route("**/clients/*", lambda route: route.abort())
+    await ann.go()
+    await expect(ann.card("git push")).to_contain_text("time is up")
+    await ann.press("git push", "Once")
+    await expect(ann.card("git push")).to_contain_text("Expired: nobody answered in time")
+    result = await session.result("r1")
+    assert result.outcome != "allowed"
+
+
+async def test_an_answer_whose_confirmation_is_lost_counts_once_and_is_confirmed_later(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann")
+    sent = 0
+
+    async def cut(route: Route) -> None:
+        nonlocal sent
+        sent += 1
+        if sent == 1:
+            await route.fetch()  # the gateway hears it …
+            await route.abort()  # … and the page does not hear the gateway
+        else:
+            await route.continue_()
+
+    await ann.page.route("**/reply", cut)
+    await ann.press("git push", "Once")
+    await expect(ann.card("git push")).to_contain_text("it is not known whether “allow once” arrived")
+    await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
+    replies = [event async for event in session.events(follow_on=False) if event.type == "replied"]
+    assert (sent, len(replies)) == (2, 1)
+
+
+async def test_an_answer_given_without_a_network_arrives_when_there_is_one(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann")
+    await expect(ann.card("git push")).to_be_visible()
+    await ann.context.set_offline(True)
+    await ann.press("git push", "Once")
+    await expect(ann.card("git push")).to_contain_text("No connection")
+    await expect(ann.page.locator("#connection")).to_contain_text("Reconnecting … what you see is as of")
+    assert (await session.result("r1")).outcome is None
+    await ann.context.set_offline(False)
+    await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
+    assert (await session.result("r1")).outcome == "allowed"
+
+
+async def test_a_reload_in_the_middle_of_an_answer_says_that_it_did_not_arrive_and_sends_nothing(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann")
+    held: list[Route] = []
+
+    async def hold(route: Route) -> None:
+        held.append(route)  # it is on its way for ever
+
+    await ann.page.route("**/reply", hold)
+    await ann.press("git push", "Once")
+    await expect(ann.card("git push")).to_contain_text("Sending: allow once")
+    await ann.page.reload()
+    await expect(ann.card("git push")).to_contain_text("Your answer “once” had not arrived")
+    assert (await session.result("r1")).outcome is None
+    await held[0].abort()
+    await ann.page.unroute("**/reply")
+    await ann.press("git push", "Once")
+    await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
+
+
+async def test_feedback_reaches_the_agent_and_the_effect_on_others_is_said_before(inbox: Inbox) -> None:
+    session = await inbox.session()
+    for request_id, command in (("r1", "git rebase main"), ("r2", "npm test")):
+        await session.submit("bash", [command], request_id=request_id)
+    ann = await inbox.visit("ann")
+    await expect(ann.page.locator("article.card")).to_have_count(2)
+    card = ann.card("git rebase main")
+    await ann.press("git rebase main", "Reject…")
+    await expect(card).to_contain_text("Without words the agent stops. It also rejects 1 other waiting request")
+    await card.get_by_role("textbox").fill("merge main instead")
+    await ann.press("git rebase main", "Reject with feedback")
+    await expect(card).to_contain_text("Rejected with feedback by you")
+    await expect(ann.card("npm test")).to_contain_text("Rejected by you")
+    result = await session.result("r1")
+    assert result.outcome == "corrected"
+    assert result.settled
+    assert result.settled.message == "merge main instead"
+
+
+async def test_always_grants_what_it_says_and_exactly_grants_only_what_was_asked(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push origin main"], always=["git push *"], request_id="r1")
+    await session.submit("bash", ["npm test"], always=["npm *"], request_id="r2")
+    ann = await inbox.visit("ann")
+    wide, exact = ann.card("git push origin main"), ann.card("npm test")
+    await expect(wide.locator(".granting p")).to_contain_text("let through git push *")
+    await ann.press("git push origin main", "Always")
+    await expect(wide).to_contain_text("Allowed by you (always)")
+    await exact.get_by_label("exactly this").check()
+    await expect(exact.locator(".granting p")).to_contain_text("let through npm test, bash only")
+    await ann.press("npm test", "Always")
+    await expect(exact).to_contain_text("Remembered exactly as asked.")
+    grants = await inbox.ledger.approved_in_project("shop")
+    assert sorted(one.grant.pattern for one in grants) == ["git push *", "npm test"]
+
+
+async def test_a_corrected_command_is_what_may_run(inbox: Inbox) -> None:
+    session = await inbox.session(dialect="claude", rules={"permissions": {}})
+    await session.submit_tool("Bash", {"command": "git push --force", "description": "push"}, request_id="r1")
+    ann = await inbox.visit("ann")
+    await ann.press("git push --force", "Edit…")
+    await ann.card("push").get_by_role("textbox").fill("git push --force-with-lease")
+    await ann.press("push", "Run this instead, once")
+    await expect(ann.card("git push --force")).to_contain_text("Allowed by you (once)")
+    result = await session.result("r1")
+    assert result.updated_input == {"command": "git push --force-with-lease", "description": "push"}
+
+
+async def test_everything_can_be_answered_by_the_keyboard_alone(inbox: Inbox) -> None:
+    session = await inbox.session()
+    for index, command in enumerate(("git push", "git pull", "git fetch")):
+        await session.submit("bash", [command], always=[f"{command}*"], request_id=f"r{index}")
+    ann = await inbox.visit("ann")
+    keyboard = ann.page.keyboard
+    await expect(ann.page.locator("article.card")).to_have_count(3)
+    await keyboard.press("?")
+    await expect(ann.page.get_by_role("dialog")).to_contain_text("next, previous request")
+    await keyboard.press("Escape")
+    await keyboard.press("j")
+    await keyboard.press("o")
+    await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
+    await keyboard.press("j")
+    await keyboard.press("a")
+    await expect(ann.card("git pull")).to_contain_text("Allowed by you (always)")
+    await keyboard.press("j")
+    await keyboard.press("r")
+    await keyboard.type("not today")
+    await keyboard.press("Control+Enter")
+    await expect(ann.card("git fetch")).to_contain_text("Rejected with feedback by you")
+    outcomes = [(await session.result(f"r{index}")).outcome for index in range(3)]
+    assert outcomes == ["allowed", "allowed", "corrected"]
+
+
+async def test_an_auditor_looks_on_and_has_no_buttons(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    eve = await inbox.visit("eve", role="auditor")
+    await expect(eve.card("git push")).to_contain_text("You may look on")
+    assert await eve.card("git push").get_by_role("button").count() == 0
+
+
+async def test_a_request_that_its_agent_withdraws_says_so(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann")
+    await expect(ann.card("git push")).to_be_visible()
+    await session.cancel("r1", cause="withdrawn")
+
+    async def said() -> bool:
+        return "Withdrawn" in await ann.page.locator("main").inner_text()
+
+    await wait_until_async(said, "the page to say that it was withdrawn")

@@ -1,0 +1,131 @@
+"""The pages for everybody: with a screen reader, in the dark, on a narrow phone; and presence only while it is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, expect
+
+from tests.gateway.inbox.visitors import Inbox
+from tests.support.waiting import wait_until_async
+
+SERIOUS = ("serious", "critical")
+PHONE: dict[str, Any] = {"viewport": {"width": 320, "height": 640}, "has_touch": True, "is_mobile": True}
+PLACES = ("/", "/sessions", "/sessions/ses_1#2", "/grants", "/account")
+
+
+async def seed(inbox: Inbox) -> None:
+    session = await inbox.session(cwd="/srv/shop")
+    command = "git status && git push origin main --force-with-lease " + "x" * 90
+    await session.submit("bash", [command], always=["git push *"], request_id="r1")
+    await session.submit("bash", ["curl p\u0430ypal.example\u202e"], request_id="r2")
+    await session.submit("edit", ["a.py"], metadata={"filepath": "a.py", "diff": "--- a\n+++ b\n-old\n+new"})
+    await session.submit("bash", ["ls"])
+    await inbox.ledger.grant_in_project("shop", "bash", "npm *", reason="tests", actor="ann")
+    await inbox.project()
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+async def test_no_page_has_a_serious_barrier(inbox: Inbox, colours: Any) -> None:
+    await seed(inbox)
+    ann = await inbox.visit("ann", role="admin", color_scheme=colours)
+    found: list[str] = []
+    for place in PLACES:
+        await ann.go(place)
+        await settled(ann.page)
+        found += [f"{place}: {one}" for one in await barriers(ann.page)]
+    await ann.go()
+    for name in ("Reject…", "?"):
+        await ann.page.get_by_role("button", name=name if name != "?" else "Keys").first.click()
+        found += [f"after {name}: {one}" for one in await barriers(ann.page)]
+    stranger = await inbox.stranger()
+    await stranger.go()
+    await expect(stranger.page.get_by_label("Your token")).to_be_visible()
+    found += [f"signing in: {one}" for one in await barriers(stranger.page)]
+    assert found == []
+
+
+async def settled(page: Page) -> None:
+    await expect(page.locator("article.card, .session-row, .event-body, .grant").first).to_be_visible()
+
+
+async def barriers(page: Page) -> list[str]:
+    results = await Axe().run(page)
+    return [
+        f"{one['id']}: {node['html'][:120]} {node['failureSummary'][:200]}"
+        for one in results.response["violations"]
+        if one["impact"] in SERIOUS
+        for node in one["nodes"]
+    ]
+
+
+async def test_on_a_narrow_phone_nothing_is_cut_off_and_answering_takes_one_tap(inbox: Inbox) -> None:
+    await seed(inbox)
+    ann = await inbox.visit("ann", role="admin", **PHONE)
+    for place in PLACES:
+        await ann.go(place)
+        await settled(ann.page)
+        assert await ann.page.evaluate("document.documentElement.scrollWidth") <= 320, place
+    await ann.go()
+    once = ann.card("git status").get_by_role("button", name="Once")
+    box = await once.bounding_box()
+    assert box
+    assert box["height"] >= 44
+    await once.tap()
+    await expect(ann.card("git status")).to_contain_text("Allowed by you (once)")
+
+
+async def test_without_motion_where_people_want_none(inbox: Inbox) -> None:
+    await seed(inbox)
+    ann = await inbox.visit("ann", reduced_motion="reduce")
+    await expect(ann.card("git status")).to_be_visible()
+    assert await ann.page.locator(".bar").first.evaluate("node => getComputedStyle(node).transitionDuration") == "0s"
+
+
+async def test_somebody_is_present_only_while_the_page_is_visible_and_in_use(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+
+    async def present() -> list[str]:
+        return [client.name for client in (await session.state()).clients.values()]
+
+    async def somebody() -> bool:
+        return await present() == ["ann"]
+
+    async def nobody() -> bool:
+        return await present() == []
+
+    ann = await inbox.visit("ann", None)
+    await ann.page.clock.install()
+    await ann.go()
+    await wait_until_async(somebody, "ann to be there")
+    await hide(ann.page, "true")
+    await ann.page.clock.run_for(4000)
+    await wait_until_async(nobody, "ann to be gone with the page hidden")
+    await hide(ann.page, "false")
+    await wait_until_async(somebody, "ann to be back")
+    await ann.page.clock.fast_forward(6 * 60_000)
+    await ann.page.clock.run_for(11_000)
+    await wait_until_async(nobody, "ann to be gone after minutes without a touch")
+    await ann.page.mouse.move(100, 100)
+    await wait_until_async(somebody, "ann to be back at the first movement")
+    await ann.page.goto("about:blank")
+    await wait_until_async(nobody, "ann to be gone with the page")
+
+
+async def hide(page: Page, hidden: str) -> None:
+    """As when another tab is chosen; a browser without a screen has none."""
+    await page.evaluate(
+        f"Object.defineProperty(document, 'hidden', {{configurable: true, get: () => {hidden}}});"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+
+
+async def test_an_auditor_is_never_present(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    eve = await inbox.visit("eve", "/sessions/ses_1", role="auditor")
+    await expect(eve.card("git push")).to_be_visible()
+    assert dict((await session.state()).clients) == {}

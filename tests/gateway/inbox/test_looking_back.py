@@ -1,0 +1,129 @@
+"""Sessions looked back at: their events, their state at any moment, and grants that end."""
+
+from __future__ import annotations
+
+from playwright.async_api import expect
+
+from tests.gateway.inbox.visitors import Inbox
+from tests.support.waiting import wait_until_async
+
+
+async def story(inbox: Inbox) -> None:
+    """Eight events: opened, two asked, one allowed for always with the other following, one asked and rejected."""
+    session = await inbox.session("ses_story")
+    for request_id, command in (("r1", "npm install"), ("r2", "npm test")):
+        await session.submit("bash", [command], always=["npm *"], request_id=request_id)
+    await session.reply("r1", "session", actor="ann")
+    await session.submit("bash", ["git push"], request_id="r3")
+    await session.reply("r3", "reject", actor="ann")
+    await inbox.project()
+
+
+async def test_the_slider_shows_the_state_at_each_moment(inbox: Inbox) -> None:
+    await story(inbox)
+    ann = await inbox.visit("eve", "/sessions/ses_story", role="auditor")
+    page = ann.page
+    slider, state = page.get_by_role("slider"), page.locator(".moment")
+    await expect(state.get_by_role("heading", level=2)).to_have_text("Now")
+    await expect(state).to_contain_text("Settled by then: 2 allowed, 1 rejected.")
+    await slider.fill("3")
+    await expect(state.get_by_role("heading", level=2)).to_have_text("After event 3")
+    await expect(state).to_contain_text("Waiting 2")
+    await expect(state).to_contain_text("Nothing was approved.")
+    assert page.url.endswith("/sessions/ses_story#3")
+    await slider.press("ArrowRight")
+    await slider.press("ArrowRight")
+    await expect(state).to_contain_text("npm * session, by ann")
+    await page.get_by_role("button", name="Now", exact=True).click()
+    await expect(state.get_by_role("heading", level=2)).to_have_text("Now")
+    assert page.url.endswith("/sessions/ses_story")
+
+
+async def test_every_event_says_who_and_why_and_a_link_leads_to_it(inbox: Inbox) -> None:
+    await story(inbox)
+    ann = await inbox.visit("eve", "/sessions/ses_story#4", role="auditor")
+    page = ann.page
+    await expect(page.locator(".event .sentence")).to_have_count(8)
+    chosen = page.locator(".event-body[aria-pressed=true]")
+    await expect(chosen).to_contain_text("ann allowed bash `npm install` (session), remembered for the session")
+    await expect(page.locator(".event-detail")).to_contain_text("Event 4")
+    followed = page.locator(".event", has_text="followed from the answer to r1")
+    await expect(followed).to_have_count(1)
+    assert await followed.locator("path.branch").count() >= 1
+    await page.locator(".event-body").first.click()
+    assert page.url.endswith("#1")
+
+
+async def test_the_chain_of_a_session_is_verified_where_it_is_shown(inbox: Inbox) -> None:
+    await story(inbox)
+    ann = await inbox.visit("eve", "/sessions/ses_story", role="auditor")
+    await expect(ann.page.locator(".mark-verified")).to_have_text("✓ chain of 8 verified")
+
+
+async def test_what_waits_in_a_session_can_be_answered_on_its_page_and_the_page_goes_on(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann", "/sessions/ses_1")
+    await ann.press("git push", "Once")
+    await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
+    await expect(ann.page.locator(".event.good")).to_have_count(1)
+    await session.submit("bash", ["ls"], request_id="r2")
+    await expect(
+        ann.page.locator(".event", has_text="r2").or_(ann.page.locator(".event", has_text="`ls`"))
+    ).to_have_count(1)
+
+
+async def test_past_sessions_are_found_by_project_agent_person_outcome_and_date(inbox: Inbox) -> None:
+    await story(inbox)
+    other = await inbox.session("ses_other", project="bank", agent="audit")
+    await other.submit("bash", ["rm x"], request_id="r1")
+    await inbox.project()
+    ann = await inbox.visit("ann", "/sessions", role="auditor")
+    names = ann.page.locator(".session-row .session-name a")
+    await expect(names).to_have_text(["ses_other", "ses_story"])
+    for label, value, found in (
+        ("Project", "bank", "ses_other"),
+        ("Agent", "build", "ses_story"),
+        ("Answered by", "ann", "ses_story"),
+        ("Since", "2020-01-01", None),
+        ("Until", "2020-01-01", ""),
+    ):
+        await ann.page.get_by_label(label).fill(value)
+        wanted = ["ses_other", "ses_story"] if found is None else [found] if found else []
+        await expect(names).to_have_text(wanted)
+        await ann.page.get_by_label(label).fill("")
+    await ann.page.get_by_label("Ended as").select_option("denied")
+    await expect(names).to_have_text(["ses_other"])
+    assert ann.page.url.endswith("/sessions?outcome=denied")
+    await names.first.click()
+    await expect(ann.page.get_by_role("heading", name="ses_other")).to_be_visible()
+
+
+async def test_a_revoked_grant_is_gone_at_once(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await inbox.ledger.grant_in_project("shop", "bash", "git push *", reason="release week", actor="ann")
+    ann = await inbox.visit("ann", "/grants")
+    row = ann.page.locator(".grant", has_text="git push *")
+    await expect(row).to_contain_text("in project shop · by ann")
+    await expect(row).to_contain_text("release week")
+    await row.get_by_role("button", name="Revoke bash git push *").click()
+    await row.get_by_role("textbox").fill("release is out")
+    await row.get_by_role("button", name="Revoke", exact=True).click()
+    await expect(row).to_have_count(0)
+    assert (await session.submit("bash", ["git push x"])).outcome is None
+
+
+async def test_an_administrator_makes_and_revokes_tokens(inbox: Inbox) -> None:
+    root = await inbox.visit("root", "/account", role="admin")
+    page = root.page
+    await page.get_by_label("Name").fill("ci")
+    await page.get_by_label("Role").select_option("agent")
+    await page.get_by_role("button", name="Make a token").click()
+    text = await page.locator(".status.warn code").inner_text()
+    assert (await inbox.ledger.tokens.find(text)).role == "agent"
+    await page.locator(".grant", has_text="ci").get_by_role("button").click()
+
+    async def ended() -> bool:
+        return not [one for one in await inbox.ledger.tokens.all() if one.name == "ci" and one.revoked_ms is None]
+
+    await wait_until_async(ended, "the token of ci to be revoked")

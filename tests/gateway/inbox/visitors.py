@@ -1,0 +1,90 @@
+"""People with a browser, and the agent whose requests they see."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, Locator, Page, Request
+
+from ledger import Ledger, Session
+from ledger.events import Role
+from workers.projector import CatchingUp
+
+RULES = [
+    {"permission": "bash", "pattern": "ls*", "action": "allow"},
+    {"permission": "bash", "pattern": "rm *", "action": "deny"},
+]
+
+
+class Visitor:
+    """Somebody signed in, with the page that they look at."""
+
+    def __init__(self, inbox: Inbox, context: BrowserContext, page: Page) -> None:
+        self.inbox = inbox
+        self.context = context
+        self.page = page
+        self.faults: list[str] = []
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+
+    async def go(self, path: str = "/") -> None:
+        await self.page.goto(f"{self.inbox.url}{path}")
+
+    def card(self, text: str) -> Locator:
+        """The request that shows this text."""
+        return self.page.locator("article.card", has_text=text)
+
+    async def press(self, text: str, button: str) -> None:
+        await self.card(text).get_by_role("button", name=button, exact=True).click()
+
+
+class Inbox:
+    """A gateway, its ledger and its address."""
+
+    def __init__(self, ledger: Ledger, browser: Browser, url: str, stack: AsyncExitStack) -> None:
+        self.ledger = ledger
+        self.url = url
+        self._browser = browser
+        self._stack = stack
+        self._visitors: list[Visitor] = []
+
+    async def close(self) -> None:
+        faults = [fault for one in self._visitors for fault in one.faults]
+        for one in self._visitors:
+            await one.context.close()
+        assert faults == [], "a script of the page failed"
+
+    async def visit(self, name: str, path: str | None = "/", *, role: Role = "approver", **options: Any) -> Visitor:
+        """A browser of their own, signed in; `path` None opens nothing yet."""
+        options = {"viewport": {"width": 1200, "height": 900}, **options}
+        context = await self._browser.new_context(**options)
+        context.set_default_timeout(15_000)
+        token = (await self.ledger.tokens.create(name, role)).text
+        signed_in = await context.request.post(
+            f"{self.url}/v1/sign-in", data={"token": token}, headers={"Origin": self.url}
+        )
+        assert signed_in.ok
+        visitor = Visitor(self, context, await context.new_page())
+        self._visitors.append(visitor)
+        if path is not None:
+            await visitor.go(path)
+        return visitor
+
+    async def stranger(self) -> Visitor:
+        """A browser that nobody signed in."""
+        context = await self._browser.new_context()
+        context.set_default_timeout(15_000)
+        visitor = Visitor(self, context, await context.new_page())
+        self._visitors.append(visitor)
+        return visitor
+
+    async def session(self, session_id: str = "ses_1", **more: Any) -> Session:
+        return await self.ledger.session(session_id, **{"project": "shop", "rules": RULES, "agent": "build", **more})
+
+    async def project(self) -> None:
+        """Bring the views up, as a projector does."""
+        await CatchingUp(self.ledger).catch_up_all([key async for key in self.ledger.store.streams()])
+
+
+def is_reply(request: Request) -> bool:
+    return request.method == "POST" and request.url.endswith("/reply")

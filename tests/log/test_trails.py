@@ -1,0 +1,78 @@
+"""Looking back by marks gives what reading from the beginning gives, also when the history turns out to be another."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ledger import Ledger
+from ledger.errors import InputError, UnknownSessionError
+from ledger.stores.port import StreamKey
+from ledger.testing import TestClock
+from ledger.trails import MARK_VERSIONS, TRAILS_COUNT, Trails
+
+KEY = StreamKey("session", "ses_1")
+ASKS = 3 * MARK_VERSIONS
+
+
+@pytest.fixture
+async def ledger(clock: TestClock) -> AsyncIterator[Ledger]:
+    async with Ledger.connect("memory://", clock=clock) as ledger:
+        yield ledger
+
+
+async def fill(ledger: Ledger, clock: TestClock) -> Trails:
+    session = await ledger.session("ses_1", rules=[{"permission": "bash", "pattern": "*", "action": "allow"}])
+    for index in range(ASKS):
+        clock.advance("1s")
+        await session.submit("bash", [f"ls {index}"])
+    return Trails(ledger.store, ledger.streams.session_fold)
+
+
+async def test_the_state_at_any_version_is_that_of_a_fold_from_the_beginning(ledger: Ledger, clock: TestClock) -> None:
+    trails = await fill(ledger, clock)
+    for version in (ASKS, 1, MARK_VERSIONS, MARK_VERSIONS + 1, 2 * MARK_VERSIONS - 1, 7):
+        assert await trails.state_at(KEY, version=version) == await ledger.state_at("ses_1", version)
+    assert await trails.state_at(KEY) == await ledger.state_at("ses_1")
+
+
+async def test_the_state_at_a_time_is_after_the_last_event_until_then(ledger: Ledger, clock: TestClock) -> None:
+    trails = await fill(ledger, clock)
+    await trails.state_at(KEY)
+    wanted = await ledger.state_at("ses_1", 2 * MARK_VERSIONS + 5)
+    assert await trails.state_at(KEY, ms=wanted.ms) == wanted
+    assert await trails.state_at(KEY, ms=wanted.ms + 999) == wanted
+    with pytest.raises(UnknownSessionError):
+        await trails.state_at(KEY, ms=1)
+
+
+async def test_a_version_that_is_not_there_is_refused(ledger: Ledger, clock: TestClock) -> None:
+    trails = await fill(ledger, clock)
+    with pytest.raises(InputError, match=f"session `ses_1` has {ASKS + 1} versions, not {ASKS + 2}"):
+        await trails.state_at(KEY, version=ASKS + 2)
+
+
+async def test_pages_are_the_events_after_a_version(ledger: Ledger, clock: TestClock) -> None:
+    trails = await fill(ledger, clock)
+    session = await ledger.session("ses_1")
+    everything = [event async for event in session.events(follow_on=False)]
+    for after in (0, MARK_VERSIONS - 1, MARK_VERSIONS, 2 * MARK_VERSIONS + 3, ASKS):
+        assert await trails.page(KEY, after, 10) == everything[after : after + 10]
+
+
+async def test_marks_of_another_history_are_thrown_away(ledger: Ledger, clock: TestClock) -> None:
+    trails = await fill(ledger, clock)
+    await trails.state_at(KEY)
+    async with Ledger.connect("memory://", clock=clock) as other:
+        replaced = await fill(other, clock)
+        replaced._marks[KEY] = list(trails._marks[KEY])
+        assert await replaced.state_at(KEY) == await other.state_at("ses_1")
+
+
+async def test_only_the_streams_of_lately_are_remembered(ledger: Ledger, clock: TestClock) -> None:
+    trails = await fill(ledger, clock)
+    for index in range(TRAILS_COUNT + 1):
+        await ledger.session(f"other_{index}")
+        await trails.state_at(StreamKey("session", f"other_{index}"))
+    assert (len(trails._marks), KEY in trails._marks) == (TRAILS_COUNT, False)

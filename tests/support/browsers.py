@@ -1,0 +1,32 @@
+"""The browser that tests drive: Chromium on the PATH, which only continuous integration always has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+
+CI_VARIABLE: Final = "CI"
+"""Set to true, a browser that is not there fails its tests; otherwise they are left out, and that is said at the end."""
+
+
+def chromium() -> Path:
+    """Fails when there is none."""
+    found = _found()
+    assert found, "no Chromium on this machine; `scripts/ci-tools` brings it"
+    return found
+
+
+def browser_left_out() -> str | None:
+    """Why the tests do without a browser; None when they have one, or must."""
+    if _found() or os.environ.get(CI_VARIABLE) == "true":
+        return None
+    return "there is no `chromium` on the PATH"
+
+
+def _found() -> Path | None:
+    paths = [shutil.which(name) for name in NAMES]
+    return next((Path(path) for path in paths if path), None)

@@ -1,0 +1,28 @@
+"""A browser that is not on a machine is never passed over in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.browsers import CI_VARIABLE, browser_left_out, chromium
+
+
+@pytest.fixture
+def without_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(CI_VARIABLE, raising=False)
+
+
+@pytest.mark.usefixtures("without_browser")
+def test_a_browser_that_is_not_there_is_left_out_with_the_reason() -> None:
+    assert browser_left_out() == "there is no `chromium` on the PATH"
+
+
+@pytest.mark.usefixtures("without_browser")
+def test_continuous_integration_never_does_without_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CI_VARIABLE, "true")
+    assert browser_left_out() is None
+    with pytest.raises(AssertionError, match="no Chromium on this machine"):
+        chromium()

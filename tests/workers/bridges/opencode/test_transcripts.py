@@ -1,0 +1,76 @@
+"""What the real OpenCode 1.18.33 said, recorded with a scripted model, read by the bridge as it was meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.processes import ROOT
+from workers.bridges.opencode.actions import Action, CloseSession, Judge, LookAtSession, Record, Withdraw
+from workers.bridges.opencode.desk import Desk
+from workers.bridges.opencode.shapes import read_event, read_request
+
+FOLDER: Final = ROOT / "tests/data/agents/opencode"
+DIRECTORY: Final = "/home/me/shop"
+
+Brief = tuple[str, ...]
+
+GHOSTS: Final[list[Brief]] = [("withdraw", "per_1", "asker_gave_up"), ("withdraw", "per_2", "asker_gave_up")]
+
+EXPECTED: Final[dict[str, list[Brief]]] = {
+    "abort": [("judge", "per_1"), ("judge", "per_2"), ("look", "ses_1"), *GHOSTS],
+    "delete": [("judge", "per_1"), ("judge", "per_2"), *GHOSTS, ("close", "ses_1")],
+    "dispose": [("judge", "per_1"), ("judge", "per_2"), ("look", "ses_1"), *GHOSTS],
+    "reject": [
+        ("judge", "per_1"),
+        ("judge", "per_2"),
+        ("record", "per_1", "reject"),
+        ("record", "per_2", "reject"),
+    ],
+    "sub": [("judge", "per_1"), ("look", "ses_2"), ("withdraw", "per_1", "asker_gave_up")],
+}
+
+
+def test_every_recording_is_replayed() -> None:
+    assert sorted(EXPECTED) == sorted(path.stem for path in FOLDER.glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_recorded_conversation_is_read_as_it_went(name: str) -> None:
+    assert [brief(one) for one in replayed(FOLDER / f"{name}.jsonl")] == EXPECTED[name]
+
+
+def replayed(path: Path) -> list[Action]:
+    """What the desk wants done, with nobody having answered yet."""
+    desk, actions = Desk(), list[Action]()
+    at_work: set[str] = set()
+    for line in path.read_text().splitlines():
+        row: dict[str, Any] = json.loads(line)
+        if "event" in row:
+            event = read_event(row["event"], DIRECTORY)
+            actions += [] if event is None else desk.happened(event)
+        elif row.get("list") == "/session/status":
+            at_work = set(row["body"])
+        elif row.get("list") == "/permission":
+            listed = [read_request(one, DIRECTORY) for one in row["body"]]
+            actions += desk.listed(DIRECTORY, listed, at_work, desk.waiting)
+    return actions
+
+
+def brief(action: Action) -> Brief:
+    match action:
+        case Judge(asked):
+            return ("judge", asked.request_id)
+        case LookAtSession(session):
+            return ("look", session)
+        case CloseSession(session):
+            return ("close", session)
+        case Record(_, request_id, reply):
+            return ("record", request_id, reply)
+        case Withdraw(_, request_id, cause):
+            return ("withdraw", request_id, cause)
+        case _:
+            raise AssertionError(action)
