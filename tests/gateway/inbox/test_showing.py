@@ -115,10 +115,11 @@ async def test_a_token_signs_in_and_leads_back_to_where_one_wanted_to_go(inbox: 
     await inbox.session()
     token = (await inbox.ledger.tokens.create("ann", "approver")).text
     stranger = await inbox.stranger()
-    await stranger.go("/sessions/ses_1")
+    await stranger.go("/sessions/ses_1#1")
     await stranger.page.get_by_label("Your token").fill(token)
     await stranger.page.get_by_role("button", name="Sign in").click()
     await expect(stranger.page.get_by_role("heading", name="ses_1")).to_be_visible()
+    assert stranger.page.url.endswith("/sessions/ses_1#1")
     await stranger.go("/account")
     await stranger.page.get_by_role("button", name="Sign out").click()
     await expect(stranger.page.get_by_label("Your token")).to_be_visible()

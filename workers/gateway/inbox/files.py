@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 MEDIA_TYPES: Final = {
-    "css": "text/css; charset=utf-8",
-    "html": "text/html; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
+    "css": "text/css",
+    "html": "text/html",
+    "js": "text/javascript",
     "svg": "image/svg+xml",
     "webmanifest": "application/manifest+json",
 }

@@ -69,7 +69,7 @@ function connectionOr(ms) {
 export function grantExactly(row, patterns) {
   const reach = row.always_scope === "project" ? { project: row.project } : { session: row.session };
   const body = { ...reach, permission: row.permission, patterns, reason: `exactly as answered in request ${row.request_id}` };
-  return call("POST", "/v1/grants", { body, key: `exact-${row.session}-${row.request_id}`.slice(0, 200) });
+  return call("POST", "/v1/grants", { body, key: encodeURIComponent(`exact-${row.request_id}-${row.session}`).slice(0, 250) });
 }
 
 // A reload in the middle of an answer: what was not confirmed is told afterwards, and not sent again unasked.

@@ -11,7 +11,9 @@ export function show(main, { next = "/", text = null }) {
     status.textContent = "";
     try {
       await call("POST", "/v1/sign-in", { body });
-      location.replace(next.startsWith("/") && !next.startsWith("//") && !next.startsWith("/sign-in") ? next : "/");
+      const place = next.startsWith("/") && !next.startsWith("//") && !next.startsWith("/sign-in") ? next : "/";
+      history.replaceState(null, "", place); // a replaced address that differs by its # alone would not load anew
+      location.reload();
     } catch (error) {
       status.textContent = said(error, Boolean(body.code));
     }

@@ -1,0 +1,83 @@
+"""The files of the inbox: served to everybody, with headers that let nothing else run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.gateway.callers import Caller, Served
+from workers.gateway.inbox.files import static_files
+
+
+@pytest.fixture
+async def stranger(gateway: Served) -> Caller:
+    return await gateway.caller(None)
+
+
+@pytest.mark.parametrize("path", ["/", "/sign-in?code=x", "/sessions", "/sessions/ses%2F1", "/grants", "/account"])
+async def test_every_page_is_the_same_file_and_runs_only_our_own(stranger: Caller, path: str) -> None:
+    page = await stranger.get(path)
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert page.content == static_files()["inbox.html"].content
+    policy = page.headers["content-security-policy"]
+    assert policy == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+    for name, value in (
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("x-frame-options", "DENY"),
+        ("cache-control", "no-cache"),
+    ):
+        assert page.headers[name] == value
+
+
+async def test_a_browser_that_has_a_file_is_not_sent_it_again(stranger: Caller) -> None:
+    first = await stranger.get("/inbox/js/main.js")
+    assert first.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert first.headers["content-encoding"] == "gzip"
+    again = await stranger.get("/inbox/js/main.js", If_None_Match=first.headers["etag"])
+    assert (again.status_code, again.content) == (304, b"")
+    plain = await stranger.get("/inbox/js/main.js", Accept_Encoding="identity")
+    assert plain.content == first.content == static_files()["js/main.js"].content
+
+
+@pytest.mark.parametrize("path", ["/inbox/none.js", "/inbox/../app.py", "/inbox/..%2f..%2fapp.py", "/inbox/js"])
+async def test_nothing_else_is_served(stranger: Caller, path: str) -> None:
+    refused = await stranger.get(path)
+    assert (refused.status_code, refused.json()["code"]) == (404, "NOT_FOUND")
+
+
+def test_every_file_that_a_page_names_is_there_and_none_is_of_another_host() -> None:
+    files = static_files()
+    texts = {path: file.content.decode() for path, file in files.items()}
+    named = set(re.findall(r'(?:href|src)="/inbox/([^"]+)"', texts["inbox.html"]))
+    imported = {
+        "/".join(_resolved(path, name))
+        for path, text in texts.items()
+        if path.endswith(".js")
+        for name in re.findall(r'from "(\.[^"]+)"', text)
+    }
+    assert (named | imported) - set(files) == set()
+    assert set(files) - named - imported == {"inbox.html"}
+    elsewhere = [path for path, text in texts.items() if re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)]
+    assert elsewhere == []
+
+
+def _resolved(path: str, name: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    for part in name.split("/"):
+        if part == "..":
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return parts
+
+
+def test_no_script_makes_markup_of_text() -> None:
+    unsafe = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function")
+    scripts = {path: file.content.decode() for path, file in static_files().items() if path.endswith(".js")}
+    code = {path: re.sub(r"//.*", "", text) for path, text in scripts.items()}
+    assert [path for path, text in code.items() if unsafe.search(text)] == []
