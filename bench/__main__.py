@@ -14,6 +14,7 @@ import click
 from bench.asks import ConcurrentAppends, LoneAsk, ServerTime
 from bench.bridges import Bridges
 from bench.deadlines import Deadlines
+from bench.gateway import GatewayLoad
 from bench.place import Probe, place_at
 from bench.policy import PolicySpeed
 from bench.rebuild import Rebuild
@@ -31,6 +32,7 @@ PROBES: tuple[type[Probe], ...] = (
     Waiting,
     Deadlines,
     PolicySpeed,
+    GatewayLoad,
     Bridges,
 )
 ROUNDS = 5

@@ -23,6 +23,9 @@ BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 3
 """How long open requests may take to end once the gateway is told to."""
 
+KEEP_ALIVE_SECONDS: Final = 75
+"""How long a connection may be idle: an agent may well think for a minute between two asks."""
+
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -133,6 +136,7 @@ async def run(
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             backlog=BACKLOG,
         )
     )

@@ -1,0 +1,170 @@
+"""A gateway under load: very many open event streams while requests are asked and answered over HTTP.
+
+And one ask that a rule allows, over HTTP on a kept-alive unix socket, beside the same ask in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from bench.http_client import Connection
+from bench.place import ALLOW, ASK, Place, child
+from bench.report import Fsync, Rounds, Row, percentile
+
+ASKS_PER_SECOND = 200
+ASKERS_COUNT = 100
+ANSWERERS_COUNT = 10
+SESSIONS_COUNT = 20
+WARM_COUNT = 50
+
+ASKED = re.compile(rb'event: permission\.asked\ndata: \{"session":"([^"]+)"[^\n]*?"request_id":"([^"]+)"')
+
+
+class GatewayLoad:
+    """One gateway, one process with all the readers, and this one, which asks and answers."""
+
+    name = "gateway"
+    fsyncs: tuple[Fsync, ...] = ("everysec", "always")
+
+    def __init__(self) -> None:
+        self._rounds = Rounds(self.name)
+        self._asked = 0
+        self._replied: dict[str, int] = {}
+        self._resumed: dict[str, int] = {}
+
+    async def start(self, place: Place) -> None:
+        self._place = place
+        self._streams = place.size(1000, 100)
+        folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-")))
+        self._socket = str(folder / "s")
+        gateway = await place.stack.enter_async_context(child("bench.gateway_child", place.url, self._socket))
+        self._token = await gateway.line()
+        self._own = await place.ledger.session("own", rules=ALLOW)
+        self._askers = [await self._connect() for _ in range(ASKERS_COUNT)]
+        self._answerers = [await self._connect() for _ in range(ANSWERERS_COUNT)]
+        for number in range(SESSIONS_COUNT):
+            await self._askers[0].send("PUT", f"/v1/sessions/ses-{number}", {"rules": list(ASK)})
+        await self._askers[0].send("PUT", "/v1/sessions/http", {"rules": list(ALLOW)})
+        self._answering = asyncio.create_task(self._answer_what_is_asked())
+        place.stack.push_async_callback(self._end)
+        await self._ask_and_be_answered(1)
+        await gateway.tell("memory")
+        before = int(await gateway.line())
+        words = ("bench.gateway_readers", self._socket, self._token, self._streams)
+        self._readers = await place.stack.enter_async_context(child(*words))
+        assert await self._readers.line() == "open"
+        await gateway.tell("memory")
+        self._rounds.add("everysec", "memory", (int(await gateway.line()) - before) / self._streams / 1000)
+        self._unread = self._asked
+
+    async def _connect(self) -> Connection:
+        connection = await Connection.open(self._socket, self._token)
+        self._place.stack.callback(connection.close)
+        return connection
+
+    async def _end(self) -> None:
+        self._answering.cancel()
+        await asyncio.gather(self._answering, return_exceptions=True)
+
+    async def round(self, fsync: Fsync) -> None:
+        await (self._under_load(fsync) if fsync == "everysec" else self._lone(fsync))
+
+    # --- one ask at a time ------------------------------------------------------------------------------------------
+
+    async def _lone(self, fsync: Fsync) -> None:
+        connection = self._askers[0]
+        seconds: dict[str, list[float]] = {"in process": [], "http": []}
+        for turn in range(WARM_COUNT + self._place.size(300, 100)):
+            began = time.perf_counter()
+            await self._own.ask("bash", ["git status"])
+            between = time.perf_counter()
+            status, row = await connection.send(
+                "POST", "/v1/sessions/http/asks", {"permission": "bash", "patterns": ["git status"]}
+            )
+            ended = time.perf_counter()
+            assert (status, row["outcome"]) == (200, "allowed"), row
+            if turn >= WARM_COUNT:
+                seconds["in process"].append(between - began)
+                seconds["http"].append(ended - between)
+        own, over_http = (median(taken) * 1e6 for taken in seconds.values())
+        self._rounds.add(fsync, "more", over_http - own)
+
+    # --- very many readers ------------------------------------------------------------------------------------------
+
+    async def _under_load(self, fsync: Fsync) -> None:
+        before = set(self._resumed)
+        await self._ask_and_be_answered(self._place.size(5, 2) * ASKS_PER_SECOND)
+        await self._readers.tell(str(self._asked - self._unread))
+        told: dict[str, int] = {}
+        while (line := await self._readers.line()) != "done":
+            request, at = line.split()
+            told[request] = int(at)
+        fresh = [request for request in self._resumed if request not in before]
+        resumed = [(self._resumed[one] - self._replied[one]) / 1e6 for one in fresh]
+        all_told = [(told[one] - self._replied[one]) / 1e6 for one in fresh if one in told]
+        self._rounds.add(fsync, "resumed", percentile(resumed, 99))
+        self._rounds.add(fsync, "told", percentile(all_told, 99))
+        self._rounds.add(fsync, "lost", len(fresh) - len(all_told))
+
+    async def _ask_and_be_answered(self, count: int) -> None:
+        """So many requests, evenly in time; each asker waits for its answer on a connection of its own."""
+        idle: asyncio.Queue[Connection] = asyncio.Queue()
+        for connection in self._askers:
+            idle.put_nowait(connection)
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for number in range(count):
+                await asyncio.sleep(max(0.0, began + number / ASKS_PER_SECOND - time.monotonic()))
+                group.create_task(self._ask(await idle.get(), idle))
+
+    async def _ask(self, connection: Connection, idle: asyncio.Queue[Connection]) -> None:
+        self._asked += 1
+        request_id = f"r{self._asked}"
+        path = f"/v1/sessions/ses-{self._asked % SESSIONS_COUNT}/asks?wait=60"
+        status, row = await connection.send(
+            "POST", path, {"permission": "bash", "patterns": ["git push"], "request_id": request_id}
+        )
+        self._resumed[request_id] = time.monotonic_ns()
+        assert (status, row["outcome"]) == (200, "allowed"), row
+        idle.put_nowait(connection)
+
+    async def _answer_what_is_asked(self) -> None:
+        """A person with quick fingers, who reads the same events as all the others."""
+        listener = await self._connect()
+        lines = await listener.listen("/v1/events")
+        idle: asyncio.Queue[Connection] = asyncio.Queue()
+        for connection in self._answerers:
+            idle.put_nowait(connection)
+        rest = b""
+        async with asyncio.TaskGroup() as group:
+            while data := await lines.read(2**20):
+                whole, _, rest = (rest + data).rpartition(b"\n\n")
+                for session, request in ASKED.findall(whole):
+                    group.create_task(self._answer(await idle.get(), idle, session.decode(), request.decode()))
+
+    async def _answer(
+        self, connection: Connection, idle: asyncio.Queue[Connection], session: str, request_id: str
+    ) -> None:
+        self._replied[request_id] = time.monotonic_ns()
+        status, row = await connection.send(
+            "POST", f"/v1/sessions/{session}/asks/{request_id}/reply", {"reply": "once"}
+        )
+        assert status == 200, row
+        idle.put_nowait(connection)
+
+    def rows(self) -> list[Row]:
+        many = f"{self._streams:,} event streams, {ASKS_PER_SECOND} asks/s with replies"
+        return [
+            self._rounds.plain(
+                "ask allowed by rule over HTTP: more than in process, p50", "always", "more", "us", at_most=800
+            ),
+            self._rounds.plain(f"{many}: reply to asker resumed, p99", "everysec", "resumed", "ms", at_most=100),
+            self._rounds.plain(f"{many}: reply to all streams told, p99", "everysec", "told", "ms", at_most=500),
+            self._rounds.plain(f"{many}: events lost", "everysec", "lost", "", at_most=0),
+            self._rounds.plain("memory of an open stream", "everysec", "memory", "kB", at_most=50),
+        ]

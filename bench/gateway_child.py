@@ -1,0 +1,46 @@
+"""A gateway as a process of its own: `python -m bench.gateway_child URL SOCKET`.
+
+Says a token when it takes requests, and its memory whenever it is told anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from pathlib import Path
+
+from bench.waiters import resident_bytes
+from ledger import Ledger
+from workers.gateway.gateway import Gateway
+from workers.gateway.serving import Address, listen, run
+from workers.gateway.settings import GatewaySettings
+
+UNLIMITED = GatewaySettings(requests_per_second=1e9, requests_burst=1e9)
+
+
+def say(text: object) -> None:
+    print(text, flush=True)
+
+
+async def main(url: str, path: str) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def told() -> None:
+        if sys.stdin.readline():
+            gc.collect()
+            say(resident_bytes())
+
+    async with Ledger.connect(url, entry_points=False) as ledger:
+        token = (await ledger.tokens.create("bench", "admin")).text
+        loop.add_reader(sys.stdin.fileno(), told)
+
+        def ready(_: Gateway) -> None:
+            say(token)
+
+        await run(ledger, UNLIMITED, [listen(Address(path=Path(path)))], stop, ready)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2]))
