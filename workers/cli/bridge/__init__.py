@@ -8,6 +8,7 @@ _AGENTS = "Agents"
 
 COMMANDS = {
     "claude": Listed("workers.cli.bridge.claude:claude", "Claude Code: wrapped, or by hooks in its settings.", _AGENTS),
+    "codelia": Listed("workers.cli.bridge.codelia:codelia", "Codelia: between its interface and its runtime.", _AGENTS),
     "opencode": Listed("workers.cli.bridge.opencode:opencode", "OpenCode: beside its server, or in front.", _AGENTS),
 }
 
