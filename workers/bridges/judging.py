@@ -73,6 +73,7 @@ class Judge:
         self._is_open = False
         self._asked_as: dict[str, str] = {}
         self._askers: dict[str, Asker] = {}
+        self._taken_over: set[str] = set()
         self._in_flight: dict[str, asyncio.Event] = {}
 
     async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> Verdict:
@@ -88,6 +89,7 @@ class Judge:
         finally:
             self._in_flight.pop(call.request_id).set()
             self._asked_as.pop(call.request_id, None)
+            self._taken_over.discard(call.request_id)
             asker = self._askers.pop(call.request_id, None)
             if asker is not None:
                 asker.leave()
@@ -111,6 +113,25 @@ class Judge:
                 asked = self._asked_as.get(request_id, request_id)
                 await self.client.cancel(self.session, asked, cause, reason)
             self._done(request_id)
+
+    async def record(self, request_id: str, reply: str, via: str, note: str | None = None) -> Row:
+        """Say what a person answered at the agent's own prompt. Raises RefusedError, UnreachableError."""
+        asked = self._asked_as.get(request_id, request_id)
+        row = await self.client.record(self.session, asked, reply, via, note)
+        self._done(request_id)
+        return row
+
+    async def rest_of(self, call: ToolCall) -> Row | None:
+        """What the ledger asks about a call after what was allowed first; None when that was the call itself.
+
+        Not waited for: the row may be pending, and is then what `record` and `withdraw` are about.
+        """
+        asked = self._asked_as.get(call.request_id, call.request_id)
+        if asked == call.request_id or call.request_id in self._taken_over:
+            return None
+        row = await self.client.submit(self.session, ask_body(call))
+        self._asked_as[call.request_id] = row["request_id"]
+        return row
 
     async def ran(self, request_id: str, **what: Any) -> None:
         """Note what really ran. It is a note only: that it fails changes nothing."""
@@ -165,6 +186,7 @@ class Judge:
                 self._done(request_id)
                 continue
             self._asked_as[request_id] = row["request_id"]
+            self._taken_over.add(request_id)
             self._in_flight[request_id].set()
             pending(row)
             while row is not None and row["outcome"] is None:

@@ -12,7 +12,8 @@ import os
 import sys
 from time import monotonic
 
-from workers.bridges.errors import BridgeError, UnreachableError
+from workers.bridges.errors import BridgeError
+from workers.bridges.hooks.answering import Answer, answer_of, read_event, text_of
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
 from workers.bridges.hooks.settings import HookSettings
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-INPUT_BYTES_MAX = 16 * 1024 * 1024
 AGENT = "claude-code"
 DIALOGS = ("AskUserQuestion", "ExitPlanMode")
 """Questions to the user, no tools that run: the client shows them, and a hook cannot answer them."""
@@ -36,12 +36,7 @@ def main(words: Sequence[str]) -> int:
 
 def run(settings: HookSettings) -> int:
     until = monotonic() + settings.patience
-    text = sys.stdin.buffer.read(INPUT_BYTES_MAX + 1)
-    if len(text) > INPUT_BYTES_MAX:
-        raise BridgeError(f"the hook's input takes more than {INPUT_BYTES_MAX} bytes")
-    event = json.loads(text)
-    if not isinstance(event, dict):
-        raise BridgeError("the hook's input is no JSON object")
+    event = read_event()
     name = event.get("hook_event_name")
     if name == "PostToolUse":
         _note(event, settings)
@@ -50,7 +45,7 @@ def run(settings: HookSettings) -> int:
         raise BridgeError(f"`{name}` is no event of this hook; it answers PreToolUse, PermissionRequest, PostToolUse")
     if event.get("tool_name") in DIALOGS:
         return 0
-    answer = _answer(event, settings, until)
+    answer = answer_of(_hooked(event, settings), settings, until)
     if answer is not None:
         said = _permission_answer(answer) if name == "PermissionRequest" else _tool_answer(answer)
         if said is not None:
@@ -58,44 +53,15 @@ def run(settings: HookSettings) -> int:
     return 0
 
 
-class Answer:
-    """`behaviour`: allow, deny, or agent where the client's own prompt is to decide."""
-
-    def __init__(self, behaviour: str, message: str, updated_input: dict[str, Any] | None = None) -> None:
-        self.behaviour = behaviour
-        self.message = message
-        self.updated_input = updated_input
-
-
-def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> Answer | None:
-    hooked = _hooked(event, settings)
-    try:
-        row = hooked.answer(until)
-    except ReaderGoneError:
-        return None
-    except UnreachableError as error:
-        if settings.on_unreachable == "agent":
-            return Answer("agent", error.text)
-        return Answer("deny", f"denied, because nobody could be asked: {error.text}")
-    except BridgeError as error:
-        return Answer("deny", f"the permission ledger refuses: {error.text}")
-    if row["outcome"] == "allowed":
-        who = row["by"] if row.get("reply") else "the rules, or by a grant"
-        return Answer("allow", row.get("message") or f"allowed by {who}", row.get("updated_input"))
-    if row["outcome"] is None:
-        return Answer("deny", f"still pending, ask again: a person has not answered yet (request {row['request_id']})")
-    return Answer("deny", row.get("message") or f"the request was {row['outcome']}")
-
-
 def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
-    session = settings.session or id_of(_text(event, "session_id"))
+    session = settings.session or id_of(text_of(event, "session_id"))
     tool_input = event.get("tool_input")
     if not isinstance(tool_input, dict):
         raise BridgeError("the hook's input has no `tool_input`")
     call_id = event.get("tool_use_id")
     body: dict[str, Any] = {
         "request_id": id_of(call_id) if isinstance(call_id, str) and call_id else new_id("hook"),
-        "tool_name": _text(event, "tool_name"),
+        "tool_name": text_of(event, "tool_name"),
         "input": tool_input,
         "metadata": {name: event[name] for name in ("hook_event_name", "permission_mode") if name in event},
         "agent": event.get("agent_type") or event.get("agent_id") or AGENT,
@@ -107,13 +73,6 @@ def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
         body["parent"] = AGENT
     opening = {"agent": AGENT, "cwd": os.environ.get("CLAUDE_PROJECT_DIR") or event.get("cwd")}
     return HookedCall(session, {key: value for key, value in body.items() if value is not None}, opening, settings)
-
-
-def _text(event: dict[str, Any], name: str) -> str:
-    value = event.get(name)
-    if not isinstance(value, str) or not value:
-        raise BridgeError(f"the hook's input has no `{name}`")
-    return value
 
 
 def _tool_answer(answer: Answer) -> dict[str, Any]:
@@ -136,9 +95,9 @@ def _permission_answer(answer: Answer) -> dict[str, Any] | None:
 
 def _note(event: dict[str, Any], settings: HookSettings) -> None:
     """Record what really ran, and withdraw a request for it that the client's own user was quicker to answer."""
-    session = settings.session or id_of(_text(event, "session_id"))
+    session = settings.session or id_of(text_of(event, "session_id"))
     path = f"/v1/sessions/{quoted(session)}"
-    call_id = id_of(_text(event, "tool_use_id"))
+    call_id = id_of(text_of(event, "tool_use_id"))
     try:
         if settings.left_behind(session):
             _withdraw_answered(event, session, path)
@@ -152,6 +111,6 @@ def _note(event: dict[str, Any], settings: HookSettings) -> None:
 def _withdraw_answered(event: dict[str, Any], session: str, path: str) -> None:
     from workers.bridges.askers import call_digest, waiting_for  # noqa: PLC0415 - rarely needed
 
-    for request_id in waiting_for(session, call_digest(_text(event, "tool_name"), event.get("tool_input"))):
+    for request_id in waiting_for(session, call_digest(text_of(event, "tool_name"), event.get("tool_input"))):
         reason = "answered at the agent's own prompt"
         call("POST", f"{path}/asks/{quoted(request_id)}/cancel", {"cause": "withdrawn", "reason": reason}, 0)

@@ -1,0 +1,33 @@
+"""Conversations of real agents with a plain host, recorded: a line a message, with who said it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from workers.bridges.rpc import Question, Wire
+
+FOLDER: Final = Path(__file__).parents[2] / "data" / "agents"
+
+
+def conversation(name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Who, `agent` or `host`, and what."""
+    rows = [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()]
+    return [(row["from"], row["message"]) for row in rows]
+
+
+def questions_in(name: str, wire: Wire) -> list[Question]:
+    """What the agent asks in a conversation that the wire hears as a bridge would."""
+    found = []
+    for origin, message in conversation(name):
+        if origin == "host":
+            wire.heard_from_host(message)
+            continue
+        asked = wire.question_of(message)
+        assert not isinstance(asked, str), asked
+        if asked is None:
+            wire.heard_from_agent(message)
+        else:
+            found.append(asked)
+    return found

@@ -1,0 +1,188 @@
+"""What the Codex bridge makes of messages, without any process: recorded conversations, and what a server may send."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.workers.bridges.codex_talk import THREAD, asks_command, asks_patch, decided, resolved, started
+from tests.workers.bridges.recorded import conversation, questions_in
+from workers.bridges.calls import script_of
+from workers.bridges.codex.protocol import CodexWire
+from workers.bridges.judging import Verdict
+from workers.bridges.rpc import Ending, HostAnswer, Question, line_of
+
+ROOT = "/home/user/project"
+
+
+def wire(*, interrupts: bool = False) -> CodexWire:
+    return CodexWire("run_1", interrupts=interrupts)
+
+
+def question(message: Any, speaking: CodexWire | None = None) -> Question:
+    found = (speaking or wire()).question_of(message)
+    assert isinstance(found, Question)
+    return found
+
+
+def test_recorded_commands_are_judged_by_what_the_shell_is_told_to_run() -> None:
+    asked = questions_in("codex/parallel", wire())
+    commands = {one.call.call_id: (one.call.tool_name, one.call.input["command"], one.call.always) for one in asked}
+    assert commands == {
+        "call_a": ("bash", f"touch {ROOT}/proof-a.txt", (f"touch {ROOT}/proof-a.txt *",)),
+        "call_b": ("bash", f"touch {ROOT}/proof-b.txt && echo b", (f"touch {ROOT}/proof-b.txt *",)),
+    }
+    assert {one.cwd for one in asked} == {ROOT}
+
+
+def test_recorded_patches_are_judged_by_the_files_of_the_item_before() -> None:
+    [asked] = questions_in("codex/patch", wire())
+    assert (asked.call.tool_name, asked.call.input["patchText"].split("\n")[1:-1]) == (
+        "apply_patch",
+        [f"*** Update File: {ROOT}/hello.txt", f"*** Update File: {ROOT}/new.txt"],
+    )
+    assert asked.call.metadata == {
+        "diff": f"update {ROOT}/hello.txt\n@@ -1 +1 @@\n-hello world\n+hello moon\n\nadd {ROOT}/new.txt\nnew file\n"
+    }
+
+
+def test_every_request_in_a_recorded_conversation_ends_with_the_servers_word() -> None:
+    speaking = wire()
+    endings = [
+        speaking.heard_from_agent(message) for origin, message in conversation("codex/parallel") if origin == "agent"
+    ]
+    assert [one for one in endings if one] == [Ending(key="0"), Ending(key="1")]
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("/bin/bash -lc 'git push'", "git push"),
+        ("bash -c 'a && b'", "a && b"),
+        ("bash -lc 'a' extra", "bash -lc 'a' extra"),
+        ("python -c 'x'", "python -c 'x'"),
+        ("bash -lc 'unfinished", "bash -lc 'unfinished"),
+    ],
+)
+def test_only_a_plain_shell_is_taken_off_a_command(command: str, script: str) -> None:
+    assert script_of(command) == script
+
+
+def test_a_file_that_is_moved_is_judged_at_both_places() -> None:
+    speaking = wire()
+    moved = {"path": f"{ROOT}/a", "kind": {"type": "update", "move_path": "/etc/a"}, "diff": ""}
+    speaking.heard_from_agent(started("item_1", "fileChange", changes=[moved]))
+    patch = question(asks_patch(0), speaking).call.input["patchText"]
+    assert patch.split("\n")[1:-1] == [f"*** Update File: {ROOT}/a", "*** Move to: /etc/a"]
+
+
+@pytest.mark.parametrize(
+    "changes", [None, [], [{"path": 1}], [{"path": "a\n*** Update File: b"}], [{"path": "a"}, {"kind": "add"}]]
+)
+def test_a_patch_whose_files_are_not_all_known_is_an_edit_of_anything(changes: Any) -> None:
+    speaking = wire()
+    if changes is not None:
+        speaking.heard_from_agent(started("item_1", "fileChange", changes=changes))
+    call = question(asks_patch(0), speaking).call
+    assert call.said == {"permission": "edit", "patterns": ["*"], "always": []}
+    assert call.metadata
+    assert call.metadata["note"] == "the agent did not say which files it would change"
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        (
+            {"networkApprovalContext": {"host": "example.com", "protocol": "https"}},
+            {"permission": "network", "patterns": ["example.com"], "always": ["example.com"]},
+        ),
+        ({"command": None}, {"permission": "network", "patterns": ["*"], "always": []}),
+        ({"kind": "writeStdin"}, {"permission": "writeStdin", "patterns": ["git push"], "always": ["git push"]}),
+    ],
+)
+def test_what_is_no_plain_command_is_never_judged_as_one(params: dict[str, Any], said: dict[str, Any]) -> None:
+    assert question(asks_command(0, **params)).call.said == said
+
+
+def test_write_access_to_a_folder_is_more_than_an_edit() -> None:
+    speaking = wire()
+    speaking.heard_from_agent(started("item_1", "fileChange", changes=[{"path": "/srv/a"}]))
+    call = question(asks_patch(0, grantRoot="/srv/"), speaking).call
+    assert call.said == {"permission": "external_directory", "patterns": ["/srv/*"], "always": ["/srv/*"]}
+
+
+@pytest.mark.parametrize("words", [None, [], ["rm", "*"], ["a", 1]])
+def test_a_prefix_that_would_match_more_is_not_offered(words: Any) -> None:
+    assert question(asks_command(0, proposedExecpolicyAmendment=words)).call.always is None
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        ("accept", ("once", "accept", None)),
+        ("acceptForSession", ("once", "acceptForSession", "the agent itself remembers this answer")),
+        ("decline", ("reject", "decline", None)),
+        ("cancel", ("reject", "cancel", None)),
+        ({"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["git", "push"]}}, ("always", "accept", None)),
+    ],
+)
+def test_what_the_client_decides_is_recorded_and_never_widened(
+    decision: Any, expected: tuple[str, str, str | None]
+) -> None:
+    asked = question(asks_command(0, proposedExecpolicyAmendment=["git", "push"]))
+    message = decided(0, decision)
+    found = wire().answer_of(asked, message, line_of(message))
+    assert isinstance(found, HostAnswer)
+    assert (found.reply, json.loads(found.line)["result"]["decision"], found.note) == expected
+
+
+def test_a_prefix_other_than_the_proposed_one_is_codexs_own_to_remember() -> None:
+    asked = question(asks_command(0, proposedExecpolicyAmendment=["git", "push"]))
+    message = decided(0, {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["git"]}})
+    assert wire().answer_of(asked, message, b"as it is") == HostAnswer(
+        "once", b"as it is", "the agent itself remembers this answer"
+    )
+
+
+@pytest.mark.parametrize("result", [None, {}, {"decision": "yes"}, {"decision": {"applyNetworkPolicyAmendment": 1}}])
+def test_a_decision_that_cannot_be_read_is_none(result: Any) -> None:
+    assert wire().answer_of(question(asks_command(0)), {"id": 0, "result": result}, b"") is None
+
+
+@pytest.mark.parametrize(
+    ("interrupts", "row", "decision"),
+    [
+        (False, {"agent": "stop"}, "decline"),
+        (True, {"agent": "stop"}, "cancel"),
+        (True, {"agent": "continue"}, "decline"),
+    ],
+)
+def test_a_rejection_interrupts_only_when_asked_for(interrupts: bool, row: Any, decision: str) -> None:
+    verdict = Verdict("deny", "no", "r", row)
+    answer = wire(interrupts=interrupts).answer(question(asks_command(0)), verdict)
+    assert json.loads(answer) == decided(0, decision)
+
+
+def test_nothing_but_a_plain_allow_accepts() -> None:
+    asked = question(asks_command(0))
+    verdicts = [Verdict("allow", "", "r"), Verdict("allow", "", "r", None, {"command": "x"}), Verdict("agent", "", "r")]
+    assert [json.loads(wire().answer(asked, one))["result"]["decision"] for one in verdicts] == [
+        "accept",
+        "decline",
+        "decline",
+    ]
+
+
+@pytest.mark.parametrize("params", [None, {}, {"threadId": "", "itemId": "i"}, {"threadId": "t", "itemId": 3}])
+def test_a_request_that_cannot_be_read_is_declined(params: Any) -> None:
+    message = {"id": 0, "method": "item/fileChange/requestApproval", "params": params}
+    assert isinstance(wire().question_of(message), str)
+    assert json.loads(wire().refuse(message)) == decided(0, "decline")
+
+
+def test_requests_of_other_kinds_are_the_clients() -> None:
+    other = {"id": 0, "method": "item/permissions/requestApproval", "params": {"threadId": THREAD, "itemId": "i"}}
+    assert wire().question_of(other) is None
+    assert wire().heard_from_agent(resolved(5)) == Ending(key="5")

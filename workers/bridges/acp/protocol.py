@@ -1,0 +1,168 @@
+"""ACP v1, as far as permissions go: `session/request_permission` read, and answered by the kinds of its options. No I/O.
+
+An option's kind is what it means, its id is what is sent; kinds may repeat, and any may be missing. An allow takes the
+first `allow_once` and nothing wider: what a person allowed for longer stands in the ledger, where it can be revoked.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from workers.bridges.acp.tools import call_of
+from workers.bridges.judging import Verdict
+from workers.bridges.naming import id_of
+from workers.bridges.rpc import Ending, HostAnswer, Message, Question, key_of, line_of
+
+ASK: Final = "session/request_permission"
+CANCEL: Final = "session/cancel"
+WITHDRAWN: Final = "$/cancel_request"
+_NEW: Final = frozenset({"session/new", "session/fork"})
+_AGAIN: Final = frozenset({"session/load", "session/resume"})
+_KEPT: Final = ("kind", "title", "rawInput", "content", "locations")
+_ENDED: Final = ("completed", "failed")
+CALLS_KEPT_COUNT: Final = 128
+
+
+class AcpWire:
+    """One connection: where its sessions work, and what was said of tool calls before they are asked about.
+
+    `run` is in no other connection's requests: agents count from 0 again, and a model's ids of calls may repeat.
+    """
+
+    host = "editor"
+
+    def __init__(self, agent: str, run: str) -> None:
+        self.agent = agent
+        self._run = run
+        self._opening: dict[str, str] = {}
+        self._cwd: dict[str, str] = {}
+        self._calls: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def question_of(self, message: Message) -> Question | str | None:
+        if message.get("method") != ASK:
+            return None
+        params = message.get("params")
+        if "id" not in message or not isinstance(params, dict):
+            return "it has no `id` or no `params`"
+        session, tool_call = params.get("sessionId"), params.get("toolCall")
+        if not isinstance(session, str) or not session:
+            return "it has no `sessionId`"
+        if not isinstance(tool_call, dict) or not _is_text(tool_call.get("toolCallId")):
+            return "it has no `toolCall` with a `toolCallId`"
+        if not options_of(message):
+            return "it offers no option that can be read"
+        known = self._calls.get((session, tool_call["toolCallId"]), {})
+        said = {**known, **{name: value for name, value in tool_call.items() if value is not None}}
+        key, cwd = key_of(message["id"]), self._cwd.get(session)
+        request_id = id_of(f"{tool_call['toolCallId']}.{self._run}.{key.strip(chr(34))}")
+        return Question(key, message["id"], id_of(session), cwd, call_of(said, request_id, cwd), message)
+
+    def refuse(self, message: Message) -> bytes:
+        return _result(message.get("id"), {"outcome": "cancelled"})
+
+    def answer(self, question: Question, verdict: Verdict) -> bytes:
+        """The option of the right kind; without one the request counts as cancelled, never as something wider."""
+        # There is no way to hand a corrected input over, and the one that was asked about was not allowed.
+        allowed = verdict.behaviour == "allow" and verdict.updated_input is None
+        option = option_of(question.message, "allow_once" if allowed else "reject_once")
+        if option is None:
+            return self.cancelled(question)
+        told = verdict.message if verdict.message and not allowed else None
+        return _result(question.rpc_id, {"outcome": "selected", "optionId": option}, told)
+
+    def cancelled(self, question: Question) -> bytes:
+        return _result(question.rpc_id, {"outcome": "cancelled"})
+
+    def answer_of(self, question: Question, message: Message, line: bytes) -> HostAnswer | None:
+        """An `allow_always` becomes a grant of the session, and the agent is told `allow_once`.
+
+        What the agent remembered itself it would not ask about again; nothing would be recorded, nor revocable.
+        """
+        result = message.get("result")
+        outcome = result.get("outcome") if isinstance(result, dict) else None
+        if not isinstance(outcome, dict):
+            return None
+        if outcome.get("outcome") == "cancelled":
+            return HostAnswer("cancelled", line)
+        chosen = outcome.get("optionId")
+        kind = next((kind for option, kind in options_of(question.message) if option == chosen), None)
+        if kind == "allow_once":
+            return HostAnswer("once", line)
+        if kind in ("reject_once", "reject_always"):
+            return HostAnswer("reject", line)
+        if kind == "allow_always":
+            once = option_of(question.message, "allow_once")
+            passed = line if once is None else _result(question.rpc_id, {"outcome": "selected", "optionId": once})
+            return HostAnswer("session", passed)
+        return None
+
+    def withdrawal(self, question: Question) -> bytes | None:
+        """Version 2's notification; an editor that does not know it keeps a prompt whose answer changes nothing."""
+        return line_of({"jsonrpc": "2.0", "method": WITHDRAWN, "params": {"requestId": question.rpc_id}})
+
+    def heard_from_host(self, message: Message) -> Ending | None:
+        method, params = message.get("method"), message.get("params")
+        if not isinstance(params, dict):
+            return None
+        session, cwd = params.get("sessionId"), params.get("cwd")
+        if method == CANCEL and isinstance(session, str):
+            # The editor must answer what it was asked with `cancelled`; it was not asked everything, so we answer.
+            return Ending(session=id_of(session), answers_agent=True)
+        if method in _NEW and isinstance(cwd, str):
+            self._opening[key_of(message.get("id"))] = cwd
+        if method in _AGAIN and isinstance(cwd, str) and isinstance(session, str):
+            self._cwd[session] = cwd
+        return None
+
+    def heard_from_agent(self, message: Message) -> Ending | None:
+        method, params = message.get("method"), message.get("params")
+        if method is None:
+            self._hear_answer(message)
+        elif method == WITHDRAWN and isinstance(params, dict) and "requestId" in params:
+            return Ending(key=key_of(params["requestId"]), answers_agent=True)
+        elif isinstance(params, dict) and isinstance(params.get("update"), dict):
+            self._hear_update(params.get("sessionId"), params["update"])
+        return None
+
+    def _hear_answer(self, message: Message) -> None:
+        cwd = self._opening.pop(key_of(message.get("id")), None)
+        result = message.get("result")
+        if cwd is not None and isinstance(result, dict) and isinstance(result.get("sessionId"), str):
+            self._cwd[result["sessionId"]] = cwd
+
+    def _hear_update(self, session: object, update: dict[str, Any]) -> None:
+        call_id = update.get("toolCallId")
+        if not isinstance(session, str) or not isinstance(call_id, str):
+            return
+        if update.get("status") in _ENDED:
+            self._calls.pop((session, call_id), None)
+            return
+        known = self._calls.setdefault((session, call_id), {})
+        known.update({name: update[name] for name in _KEPT if update.get(name) is not None})
+        if len(self._calls) > CALLS_KEPT_COUNT:
+            self._calls.pop(next(iter(self._calls)))
+
+
+def options_of(message: Message) -> list[tuple[str, str]]:
+    """Id and kind of each option that has both."""
+    options = message["params"].get("options")
+    objects = [one for one in options if isinstance(one, dict)] if isinstance(options, list) else []
+    pairs = [(one.get("optionId"), one.get("kind")) for one in objects]
+    return [(option, kind) for option, kind in pairs if isinstance(option, str) and isinstance(kind, str)]
+
+
+def option_of(message: Message, kind: str) -> str | None:
+    """The first option of a kind."""
+    return next((option for option, its_kind in options_of(message) if its_kind == kind), None)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _result(rpc_id: Any, outcome: dict[str, Any], told: str | None = None) -> bytes:
+    result: dict[str, Any] = {"outcome": outcome}
+    if told:
+        # ACP has no field for a reason; an agent that knows ours can pass it on to its model.
+        result["_meta"] = {"permission-ledger": {"message": told}}
+    return line_of({"jsonrpc": "2.0", "id": rpc_id, "result": result})

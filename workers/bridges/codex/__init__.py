@@ -1,0 +1,1 @@
+"""Codex: `codex app-server` on stdio."""

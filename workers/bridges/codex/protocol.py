@@ -1,0 +1,142 @@
+"""Codex's app-server, as far as approvals go: requests of the server read, decisions made. No I/O.
+
+Commands and file changes are judged; what a file change would change stands in the `item/started` before the request.
+Other requests (network policies of their own, elicitations, questions to the user) pass to the client untouched.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+from workers.bridges.codex.tools import command_call, file_change_call
+from workers.bridges.judging import Verdict
+from workers.bridges.naming import id_of
+from workers.bridges.rpc import Ending, HostAnswer, HostReply, Message, Question, key_of, line_of
+
+COMMAND: Final = "item/commandExecution/requestApproval"
+FILE_CHANGE: Final = "item/fileChange/requestApproval"
+RESOLVED: Final = "serverRequest/resolved"
+_STARTED: Final = "item/started"
+_COMPLETED: Final = "item/completed"
+_REPLY: Final[dict[str, HostReply]] = {
+    "accept": "once",
+    "acceptForSession": "once",
+    "decline": "reject",
+    "cancel": "reject",
+}
+_ASKING_ITEMS: Final = ("commandExecution", "fileChange")
+_AMENDED: Final = "acceptWithExecpolicyAmendment"
+_NETWORK: Final = "applyNetworkPolicyAmendment"
+_REMEMBERED: Final = "the agent itself remembers this answer"
+ITEMS_KEPT_COUNT: Final = 256
+
+
+class CodexWire:
+    """One connection: where its threads work, and which items were started.
+
+    `run` is in no other connection's requests: Codex counts from 0 again, and a model's ids of calls may repeat.
+    """
+
+    agent = "codex"
+    host = "codex"
+
+    def __init__(self, run: str, *, interrupts: bool = False) -> None:
+        self._run = run
+        self._interrupts = interrupts
+        self._cwd: dict[str, str] = {}
+        self._items: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
+
+    def question_of(self, message: Message) -> Question | str | None:
+        method = message.get("method")
+        if method not in (COMMAND, FILE_CHANGE):
+            return None
+        params = message.get("params")
+        if "id" not in message or not isinstance(params, dict):
+            return "it has no `id` or no `params`"
+        thread, item_id = params.get("threadId"), params.get("itemId")
+        if not isinstance(thread, str) or not isinstance(item_id, str) or not thread or not item_id:
+            return "it has no `threadId` or no `itemId`"
+        cwd = params.get("cwd") if isinstance(params.get("cwd"), str) else self._cwd.get(thread)
+        item = self._items.get((thread, item_id), {})
+        key = key_of(message["id"])
+        approval = params.get("approvalId")
+        asked = approval if isinstance(approval, str) and approval else item_id
+        request_id = id_of(f"{asked}.{self._run}.{key.strip(chr(34))}")
+        call_of = command_call if method == COMMAND else file_change_call
+        return Question(key, message["id"], id_of(thread), cwd, call_of(params, item, request_id, cwd), message)
+
+    def refuse(self, message: Message) -> bytes:
+        return _decision(message.get("id"), "decline")
+
+    def answer(self, question: Question, verdict: Verdict) -> bytes:
+        """`decline` lets the turn go on, `cancel` interrupts it. There is no way to hand a corrected command over."""
+        if verdict.behaviour == "allow" and verdict.updated_input is None:
+            return _decision(question.rpc_id, "accept")
+        stops = self._interrupts and verdict.stops_agent
+        return _decision(question.rpc_id, "cancel" if stops else "decline")
+
+    def cancelled(self, question: Question) -> bytes:
+        return _decision(question.rpc_id, "cancel")
+
+    def answer_of(self, question: Question, message: Message, line: bytes) -> HostAnswer | None:
+        """A prefix to remember becomes a grant, and Codex is told `accept`; else it would ask no more, nor be recorded.
+
+        `acceptForSession` is for this very call, for which there is no grant so narrow: Codex remembers it itself.
+        """
+        result = message.get("result")
+        decision = result.get("decision") if isinstance(result, dict) else None
+        if isinstance(decision, str) and decision in _REPLY:
+            return HostAnswer(_REPLY[decision], line, _REMEMBERED if decision == "acceptForSession" else None)
+        if not isinstance(decision, dict):
+            return None
+        if _AMENDED in decision:
+            amendment = decision[_AMENDED]
+            words = amendment.get("execpolicy_amendment") if isinstance(amendment, dict) else None
+            if question.call.always and words == question.message["params"].get("proposedExecpolicyAmendment"):
+                return HostAnswer("always", _decision(question.rpc_id, "accept"))
+            return HostAnswer("once", line, _REMEMBERED)
+        amendment = decision.get(_NETWORK)
+        network = amendment.get("network_policy_amendment") if isinstance(amendment, dict) else None
+        action = network.get("action") if isinstance(network, dict) else None
+        if action in ("allow", "deny"):
+            return HostAnswer("once" if action == "allow" else "reject", line, _REMEMBERED)
+        return None
+
+    def withdrawal(self, question: Question) -> bytes | None:
+        """Nothing: the server itself says `serverRequest/resolved` when it has its answer."""
+        return None
+
+    def heard_from_host(self, message: Message) -> Ending | None:
+        return None
+
+    def heard_from_agent(self, message: Message) -> Ending | None:
+        method, params = message.get("method"), message.get("params")
+        if not isinstance(params, dict):
+            return None
+        if method == RESOLVED and "requestId" in params:
+            # Also sent when a turn ends or is interrupted: then the request was dropped without an answer.
+            return Ending(key=key_of(params["requestId"]))
+        thread = params.get("thread")
+        if isinstance(thread, dict) and isinstance(thread.get("id"), str) and isinstance(thread.get("cwd"), str):
+            self._cwd[thread["id"]] = thread["cwd"]
+        if method in (_STARTED, _COMPLETED):
+            self._hear_item(params.get("threadId"), params.get("item"), started=method == _STARTED)
+        return None
+
+    def _hear_item(self, thread: object, item: object, *, started: bool) -> None:
+        if not isinstance(item, dict) or not isinstance(thread, str) or not isinstance(item.get("id"), str):
+            return
+        if item.get("type") not in _ASKING_ITEMS:
+            return
+        key = (thread, item["id"])
+        if not started:
+            self._items.pop(key, None)
+            return
+        self._items[key] = item
+        if len(self._items) > ITEMS_KEPT_COUNT:
+            self._items.popitem(last=False)
+
+
+def _decision(rpc_id: Any, decision: str) -> bytes:
+    return line_of({"id": rpc_id, "result": {"decision": decision}})

@@ -1,0 +1,74 @@
+"""What every hook does: read one event, ask, and know what the answer means for the tool."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from workers.bridges.errors import BridgeError, UnreachableError
+from workers.bridges.hooks.exchange import ReaderGoneError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from workers.bridges.hooks.asking import HookedCall
+    from workers.bridges.hooks.settings import HookSettings
+
+INPUT_BYTES_MAX = 16 * 1024 * 1024
+
+
+class Answer:
+    """`behaviour`: allow, deny, or agent where the client's own prompt is to decide."""
+
+    def __init__(self, behaviour: str, message: str, updated_input: dict[str, Any] | None = None) -> None:
+        self.behaviour = behaviour
+        self.message = message
+        self.updated_input = updated_input
+
+
+def read_event() -> dict[str, Any]:
+    """The event on stdin. Raises BridgeError, ValueError."""
+    text = sys.stdin.buffer.read(INPUT_BYTES_MAX + 1)
+    if len(text) > INPUT_BYTES_MAX:
+        raise BridgeError(f"the hook's input takes more than {INPUT_BYTES_MAX} bytes")
+    event = json.loads(text)
+    if not isinstance(event, dict):
+        raise BridgeError("the hook's input is no JSON object")
+    return event
+
+
+def text_of(event: dict[str, Any], name: str) -> str:
+    """A member that must be there. Raises BridgeError."""
+    value = event.get(name)
+    if not isinstance(value, str) or not value:
+        raise BridgeError(f"the hook's input has no `{name}`")
+    return value
+
+
+def input_of(event: dict[str, Any]) -> dict[str, Any]:
+    """The call's input. Raises BridgeError."""
+    tool_input = event.get("tool_input")
+    if not isinstance(tool_input, dict):
+        raise BridgeError("the hook's input has no `tool_input`")
+    return tool_input
+
+
+def answer_of(hooked: HookedCall, settings: HookSettings, until: float) -> Answer | None:
+    """Ask and wait; None when nobody wants the answer any more. Nothing but the outcome `allowed` allows."""
+    try:
+        row = hooked.answer(until)
+    except ReaderGoneError:
+        return None
+    except UnreachableError as error:
+        if settings.on_unreachable == "agent":
+            return Answer("agent", error.text)
+        return Answer("deny", f"denied, because nobody could be asked: {error.text}")
+    except BridgeError as error:
+        return Answer("deny", f"the permission ledger refuses: {error.text}")
+    if row["outcome"] == "allowed":
+        who = row["by"] if row.get("reply") else "the rules, or by a grant"
+        return Answer("allow", row.get("message") or f"allowed by {who}", row.get("updated_input"))
+    if row["outcome"] is None:
+        return Answer("deny", f"still pending, ask again: a person has not answered yet (request {row['request_id']})")
+    return Answer("deny", row.get("message") or f"the request was {row['outcome']}")

@@ -1,0 +1,325 @@
+"""Between a host and an agent that ask each other by JSON lines: the ledger and the host are both asked, one answers.
+
+Rules decide before the host sees anything. What waits for a person is shown at the host too; whoever is first counts,
+is recorded, and the other is told that it is over. Everything else passes byte for byte; what is no message, not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
+from workers.bridges.gateway_client import GatewayClient, Row
+from workers.bridges.judging import Cause, Judge, Verdict, verdict_of
+from workers.bridges.options import Options
+from workers.bridges.rpc import Ending, HostAnswer, Message, Question, Wire, key_of, parse
+from workers.bridges.stdio import ClientProcess, LongLineError, lines_of, tell, write_to_host
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_LAST_WORDS_SECONDS: Final = 5.0
+_SHOWN_CHARS_MAX: Final = 120
+_LATE: Final = ("ALREADY_ANSWERED", "PERMISSION_STALE")
+
+
+class _Asked:
+    """A question on its way."""
+
+    def __init__(self, question: Question, line: bytes) -> None:
+        self.question = question
+        self.line = line
+        self.shown = False
+        self.from_host: asyncio.Future[tuple[Message, bytes]] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[None] | None = None
+
+
+class RacingBridge:
+    """One agent process, from its start to its end."""
+
+    def __init__(self, client: GatewayClient, options: Options, wire: Wire) -> None:
+        self._client = client
+        self._options = options
+        self._wire = wire
+        self._judges: dict[str, Judge] = {}
+        self._asked: dict[str, _Asked] = {}
+        """Questions without an answer. Whoever takes one out of here gives the agent its answer, the only one."""
+        self._ours: set[str] = set()
+        """Keys that the host's answers must not pass for; also read by the thread that carries the host's lines."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._to_host = asyncio.Lock()
+
+    async def run(self, command: Sequence[str]) -> int:
+        """Run the agent's command to its end; its exit code. Raises OSError when it cannot be started."""
+        self._loop = asyncio.get_running_loop()
+        self._agent = ClientProcess(command)
+        ended = asyncio.Event()
+        for number in _SIGNALS:
+            self._loop.add_signal_handler(number, self._agent.send, number)
+        threading.Thread(target=self._carry_to_agent, daemon=True).start()
+        threading.Thread(target=self._carry_to_host, args=(ended,), daemon=True).start()
+        await ended.wait()
+        # It can neither ask nor be answered any more.
+        for asked in list(self._asked.values()):
+            self._withdraw(asked, "asker_died")
+        code = await asyncio.to_thread(self._agent.wait)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_LAST_WORDS_SECONDS)
+        return code
+
+    # --- lines, in threads --------------------------------------------------------------------------------------------
+
+    def _carry_to_agent(self) -> None:
+        # Not `sys.stdin`: at its exit the interpreter wants the lock that this thread then still holds, and aborts.
+        source = open(0, "rb", closefd=False)  # noqa: SIM115 - it is never closed, it has no path
+        try:
+            for line in lines_of(source):
+                if self._passes(line, self._passes_to_agent, self._wire.host):
+                    self._agent.write(line)
+        except LongLineError as error:
+            tell(str(error))
+        self._agent.close_stdin()
+
+    def _carry_to_host(self, ended: asyncio.Event) -> None:
+        try:
+            for line in self._agent.lines():
+                if self._passes(line, self._passes_to_host, self._wire.agent):
+                    write_to_host(line)
+        except (BrokenPipeError, LongLineError) as error:
+            if isinstance(error, LongLineError):
+                tell(str(error))
+            self._agent.close_stdout()
+        self._on_loop(ended.set)
+
+    def _passes(self, line: bytes, passes: Callable[[Message, bytes], bool], origin: str) -> bool:
+        if not line.strip():
+            return True
+        message = parse(line)
+        if message is None:
+            tell(f"a line of {origin} is left out, it is no JSON object: {line[:_SHOWN_CHARS_MAX]!r}")
+            return False
+        return passes(message, line)
+
+    def _passes_to_agent(self, message: Message, line: bytes) -> bool:
+        key = None if "method" in message or "id" not in message else key_of(message["id"])
+        if key in self._ours:
+            self._on_loop(self._host_answered, key, message, line)
+            return False
+        self._ended(self._wire.heard_from_host(message))
+        return True
+
+    def _passes_to_host(self, message: Message, line: bytes) -> bool:
+        found = self._wire.question_of(message)
+        if isinstance(found, str):
+            tell(f"a permission request cannot be read and is refused: {found}")
+            self._agent.write(self._wire.refuse(message))
+            return False
+        if found is not None:
+            self._ours.add(found.key)
+            self._on_loop(self._begin, found, line)
+            return False
+        if "method" in message and "id" in message:
+            # An id that is used again is another question's, which the host answers itself.
+            self._ours.discard(key_of(message["id"]))
+        # Here and not on the loop: the very next line may be a question that it is about.
+        self._ended(self._wire.heard_from_agent(message))
+        return True
+
+    # --- on the loop --------------------------------------------------------------------------------------------------
+
+    def _on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it the bridge
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._keep(self._loop.create_task(work))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _begin(self, question: Question, line: bytes) -> None:
+        before = self._asked.get(question.key)
+        if before is not None:
+            # Two questions under one id: an answer to either would be taken for both.
+            tell("a permission request has the id of one that waits; both are refused")
+            self._withdraw(before, "withdrawn")
+            self._start(self._to_agent(self._wire.refuse(question.message)))
+            return
+        asked = self._asked[question.key] = _Asked(question, line)
+        asked.task = self._loop.create_task(self._settle(asked))
+        self._keep(asked.task)
+
+    def _host_answered(self, key: str, message: Message, line: bytes) -> None:
+        """An answer to a prompt that is over already is dropped: the agent has another."""
+        asked = self._asked.get(key)
+        if asked is not None and asked.shown and not asked.from_host.done():
+            asked.from_host.set_result((message, line))
+
+    def _ended(self, ending: Ending | None) -> None:
+        if ending is not None:
+            self._on_loop(self._end_questions, ending)
+
+    def _end_questions(self, ending: Ending) -> None:
+        for asked in list(self._asked.values()):
+            question = asked.question
+            if ending.key == question.key or (ending.session is not None and ending.session == question.session):
+                if ending.answers_agent:
+                    self._start(self._to_agent(self._wire.cancelled(question)))
+                self._withdraw(asked, "asker_gave_up")
+
+    def _withdraw(self, asked: _Asked, cause: Cause) -> None:
+        if self._take(asked):
+            self._start(self._withdrawn(asked, cause))
+
+    async def _withdrawn(self, asked: _Asked, cause: Cause) -> None:
+        await self._judge(asked.question).withdraw(asked.question.call.request_id, cause)
+        if asked.task is not None:
+            asked.task.cancel()
+
+    def _is_open(self, asked: _Asked) -> bool:
+        return self._asked.get(asked.question.key) is asked
+
+    def _take(self, asked: _Asked) -> bool:
+        """Whether the caller is the one to answer."""
+        if not self._is_open(asked):
+            return False
+        del self._asked[asked.question.key]
+        return True
+
+    def _judge(self, question: Question) -> Judge:
+        session = self._options.session or question.session
+        judge = self._judges.get(session)
+        if judge is None:
+            judge = Judge(self._client, self._options, session, agent=self._wire.agent, cwd=question.cwd)
+            self._judges[session] = judge
+        return judge
+
+    async def _settle(self, asked: _Asked) -> None:
+        """Ask the ledger, and the host as soon as it waits for a person; give the agent the first answer."""
+        question = asked.question
+        judge = self._judge(question)
+
+        def waits(_: Row) -> None:
+            self._show(asked)
+
+        judging = asyncio.ensure_future(judge.judge(question.call, pending=waits))
+        try:
+            answer = await self._race(asked, judge, judging)
+        except Exception as error:  # noqa: BLE001 - whatever fails must not leave the agent waiting, or allowed
+            failed = Verdict("deny", f"denied, because the bridge failed: {error}", question.call.request_id)
+            answer = self._wire.answer(question, failed)
+        finally:
+            judging.cancel()
+        if self._take(asked):
+            await self._to_agent(answer)
+
+    async def _race(self, asked: _Asked, judge: Judge, judging: asyncio.Future[Verdict]) -> bytes:
+        while True:
+            await asyncio.wait((judging, asked.from_host), return_when=asyncio.FIRST_COMPLETED)
+            if asked.from_host.done():
+                answer = await self._by_host(asked, judge, judging)
+                if answer is not None:
+                    return answer
+                asked.from_host = self._loop.create_future()
+            elif judging.result().behaviour == "agent":
+                return await self._by_host_alone(asked)
+            else:
+                return self._by_ledger(asked, judging.result())
+
+    def _show(self, asked: _Asked) -> None:
+        if not asked.shown and self._is_open(asked):
+            asked.shown = True
+            self._start(self._tell_host(asked.line))
+
+    def _by_ledger(self, asked: _Asked, verdict: Verdict) -> bytes:
+        question = asked.question
+        over = self._wire.withdrawal(question) if asked.shown and self._is_open(asked) else None
+        if over is not None:
+            self._start(self._tell_host(over))
+        if verdict.behaviour == "deny" and self._is_open(asked):
+            tell(f"{question.call.tool_name}: {verdict.message}")
+        elif verdict.updated_input is not None:
+            tell(f"{question.call.tool_name}: denied, because this agent takes no corrected call; it was not run")
+        return self._wire.answer(question, verdict)
+
+    async def _by_host_alone(self, asked: _Asked) -> bytes:
+        """Nobody else can be asked, and the host was chosen for that: its own word counts, and is not recorded."""
+        self._show(asked)
+        message, line = await asked.from_host
+        found = self._wire.answer_of(asked.question, message, line)
+        return self._wire.cancelled(asked.question) if found is None else found.line
+
+    async def _by_host(self, asked: _Asked, judge: Judge, judging: asyncio.Future[Verdict]) -> bytes | None:
+        """The host's answer counts once the ledger has it; where somebody else was first, theirs does.
+
+        None where it does not count, and the ledger is waited for.
+        """
+        question = asked.question
+        found = self._wire.answer_of(question, *asked.from_host.result())
+        if found is None:
+            tell(f"{question.call.tool_name}: the {self._wire.host} could not ask anybody; the ledger is waited for")
+            return None
+        request_id = question.call.request_id
+        if found.reply == "cancelled":
+            await judge.withdraw(request_id, "asker_gave_up")
+            return found.line
+        try:
+            return await self._recorded(asked, judge, judging, found)
+        except RefusedError as error:
+            return await self._unrecorded(asked, judge, found, error)
+        except UnreachableError as error:
+            if self._options.on_unreachable != "agent":
+                text = f"denied, because the answer could not be recorded: {error.text}"
+                return self._wire.answer(question, Verdict("deny", text, request_id))
+        return found.line
+
+    async def _recorded(
+        self, asked: _Asked, judge: Judge, judging: asyncio.Future[Verdict], found: HostAnswer
+    ) -> bytes:
+        """What the agent gets once the ledger has the answer to all that it asks about this call."""
+        question = asked.question
+        call = question.call
+        while True:
+            try:
+                await judge.record(call.request_id, found.reply, self._wire.host, found.note)
+            except RefusedError as error:
+                if error.code not in _LATE:
+                    raise
+                row = await judge.rest_of(call)
+                if row is None:
+                    return self._wire.answer(question, await judging)
+            else:
+                if found.reply == "reject":
+                    return found.line
+                row = None if judging.done() else await judge.rest_of(call)
+                if row is None:
+                    allowed = not judging.done() or judging.result().behaviour == "allow"
+                    return found.line if allowed else self._wire.answer(question, judging.result())
+            if row["outcome"] is not None:
+                verdict = verdict_of(call, row)
+                passes = verdict.behaviour == "allow" and found.reply != "reject"
+                return found.line if passes else self._wire.answer(question, verdict)
+
+    async def _unrecorded(self, asked: _Asked, judge: Judge, found: HostAnswer, error: BridgeError) -> bytes | None:
+        question = asked.question
+        request_id = question.call.request_id
+        if found.reply == "reject":
+            await judge.withdraw(request_id, "withdrawn", f"rejected at the {self._wire.host}")
+            return found.line
+        # Who may not record what was allowed elsewhere may not allow there either.
+        tell(f"{question.call.tool_name}: allowed at the {self._wire.host}, which does not count: {error.text}")
+        return None
+
+    # --- writing: pipes block, so not on the loop ---------------------------------------------------------------------
+
+    async def _to_agent(self, line: bytes) -> None:
+        await asyncio.to_thread(self._agent.write, line)
+
+    async def _tell_host(self, line: bytes) -> None:
+        async with self._to_host:  # in the order in which they were started
+            with suppress(BrokenPipeError):
+                await asyncio.to_thread(write_to_host, line)

@@ -1,0 +1,94 @@
+"""Agents that ask by JSON-RPC lines: what a bridge must know of such a protocol. No I/O."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, NamedTuple, Protocol
+
+from workers.bridges.judging import ToolCall, Verdict
+
+Message = dict[str, Any]
+
+HostReply = Literal["once", "session", "always", "reject", "cancelled"]
+
+
+class Question(NamedTuple):
+    """A permission request of the agent. `key` is its JSON-RPC id as text; ids count from 0, and may be strings."""
+
+    key: str
+    rpc_id: Any
+    session: str
+    cwd: str | None
+    call: ToolCall
+    message: Message
+
+
+class Ending(NamedTuple):
+    """Questions that nobody needs an answer to: of one session, or the one of `key`."""
+
+    session: str | None = None
+    key: str | None = None
+    answers_agent: bool = False
+    """Whether the agent still waits for the word that they are cancelled."""
+
+
+class HostAnswer(NamedTuple):
+    """What a person answered at the host: as the ledger records it, with a `note`, and the `line` the agent gets."""
+
+    reply: HostReply
+    line: bytes
+    note: str | None = None
+
+
+class Wire(Protocol):
+    """One protocol: messages read, answers made."""
+
+    agent: str
+    """What the agent is called in the ledger."""
+    host: str
+    """Where its own prompt is, in a word."""
+
+    def question_of(self, message: Message) -> Question | str | None:
+        """The permission that is asked for, what is wrong with it, or None for any other message."""
+        ...
+
+    def refuse(self, message: Message) -> bytes:
+        """The answer to a request that cannot be read."""
+        ...
+
+    def answer(self, question: Question, verdict: Verdict) -> bytes:
+        """What the agent gets for a verdict. Nothing but a plain allow allows."""
+        ...
+
+    def cancelled(self, question: Question) -> bytes: ...
+
+    def answer_of(self, question: Question, message: Message, line: bytes) -> HostAnswer | None:
+        """What the host has answered; None is that nobody there could be asked, or that it cannot be read."""
+        ...
+
+    def withdrawal(self, question: Question) -> bytes | None:
+        """What tells the host that its prompt is over."""
+        ...
+
+    def heard_from_agent(self, message: Message) -> Ending | None: ...
+
+    def heard_from_host(self, message: Message) -> Ending | None: ...
+
+
+def parse(line: bytes) -> Message | None:
+    """A line as an object; None for what is none."""
+    try:
+        found = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def key_of(rpc_id: Any) -> str:
+    """An id as text: 0, "0" and null are three ids; 0 and 0.0 are one, as they are to the agents."""
+    whole = isinstance(rpc_id, float) and rpc_id.is_integer()
+    return json.dumps(int(rpc_id) if whole else rpc_id)
+
+
+def line_of(message: Message) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

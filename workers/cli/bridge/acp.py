@@ -1,0 +1,49 @@
+"""`bridge acp`: between an editor and an agent that speaks the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import PurePath
+
+import click
+
+from workers.bridges.acp.protocol import AcpWire
+from workers.bridges.errors import BridgeError
+from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.naming import new_id
+from workers.bridges.options import Options
+from workers.bridges.racing import RacingBridge
+from workers.bridges.rpc import Wire
+from workers.cli.bridge.base import bridge_command
+
+
+@bridge_command(
+    "acp",
+    dialect="opencode",
+    examples=(
+        "permission-ledger bridge acp -- gemini --acp",
+        "permission-ledger bridge acp --rules opencode.json -- opencode acp",
+    ),
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+def acp(*, options: Options, command: Sequence[str]) -> int:
+    """Put the ledger between an editor and an ACP agent: name this command where the editor names the agent's.
+
+    Rules decide at once. What waits for a person is shown by the editor too; whoever answers first, there or in the
+    inbox, counts. Tools are judged under OpenCode's names: bash, edit, read, webfetch.
+    """
+    return run_racing(options, command, AcpWire(PurePath(command[0]).name or "acp", new_id("run")))
+
+
+def run_racing(options: Options, command: Sequence[str], wire: Wire) -> int:
+    """Run the agent's command behind a bridge; its exit code. Raises BridgeError when it cannot be started."""
+
+    async def bridged() -> int:
+        async with GatewayClient(grace=options.grace) as client:
+            return await RacingBridge(client, options, wire).run(command)
+
+    try:
+        return asyncio.run(bridged())
+    except OSError as error:
+        raise BridgeError(f"`{command[0]}` cannot be started: {(error.strerror or str(error)).lower()}") from error
