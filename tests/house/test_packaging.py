@@ -26,6 +26,7 @@ LOCKS: Final = ("requirements/build.txt", "requirements/ci.txt", "requirements/d
 # Names to import that differ from the distribution's.
 IMPORTED_AS: Final = {
     "claude-agent-sdk": "claude_agent_sdk",
+    "langchain-core": "langchain_core",
     "prometheus-client": "prometheus_client",
     "rpds-py": "rpds",
     "tree-sitter": "tree_sitter",
