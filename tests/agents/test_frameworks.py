@@ -11,11 +11,12 @@ import pytest
 
 from ledger import Ledger, Pending
 from tests.agents import frameworks
+from tests.agents.clients import INSTALL_SECONDS
 from tests.support.processes import ROOT, environment_without_settings
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 
-pytestmark = [pytest.mark.agents(frameworks.NAME), pytest.mark.timeout(frameworks.INSTALL_SECONDS)]
+pytestmark = [pytest.mark.agents(frameworks.NAME), pytest.mark.timeout(INSTALL_SECONDS)]
 
 EXAMPLES: Final = ("langgraph", "openai-agents", "pydantic-ai")
 START_S: Final = 40.0
