@@ -135,9 +135,12 @@ class RpcClient:
     def said(self, method: str) -> list[Message]:
         return [one for one in self.end.messages if one.get("method") == method]
 
-    def kill(self) -> None:
+    def kill(self, *, whole_group: bool = True) -> None:
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            if whole_group:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
 
     def close(self) -> None:
         self.kill()

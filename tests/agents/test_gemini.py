@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
 from tests.workers.bridges.acp_talk import chosen
+from workers.bridges.errors import RefusedError
 
 pytestmark = [pytest.mark.agents("gemini"), pytest.mark.timeout(180)]
 
@@ -133,6 +135,53 @@ async def test_a_gateway_killed_and_started_again_while_somebody_is_asked_change
     await ann.close()
 
 
+async def test_an_agent_that_was_killed_with_its_bridge_and_started_again_attaches_to_what_is_pending(
+    start: Start, gateway: RunningGateway
+) -> None:
+    first = start(shell("touch proof"), options=("--session", "kept"))
+    ann = gateway.person()
+    [shown] = await ann.waiting("kept")
+    first.client.hears(ASK)
+    first.client.kill()
+    again = start(shell("touch proof"), options=("--session", "kept"))
+    again.client.hears(ASK)
+    assert [row["request_id"] for row in await ann.pending("kept")] == [shown["request_id"]]
+    await ann.reply("kept", shown["request_id"], "once")
+    assert (again.stop_reason(), (again.home.work / "proof").exists()) == ("end_turn", True)
+    await ann.close()
+
+
+async def test_a_bridge_that_dies_lets_nothing_run(start: Start, gateway: RunningGateway) -> None:
+    editor = start(shell("touch proof"))
+    ann = gateway.person()
+    [shown] = await ann.waiting(editor.session)
+    editor.client.kill(whole_group=False)
+    await ann.reply(editor.session, shown["request_id"], "once")
+    await wait_until_async(lambda: not _lives(editor.home), "the agent to end", 30)
+    assert not (editor.home.work / "proof").exists()
+    await ann.close()
+
+
+async def test_of_two_people_who_answer_at_once_one_is_told_who_was_first(
+    start: Start, gateway: RunningGateway
+) -> None:
+    editor = start(shell("touch proof"))
+    ann, bob = gateway.person("ann"), gateway.person("bob")
+    [shown] = await ann.waiting(editor.session)
+    found = await asyncio.gather(
+        ann.reply(editor.session, shown["request_id"], "once"),
+        bob.reply(editor.session, shown["request_id"], "reject"),
+        return_exceptions=True,
+    )
+    editor.stop_reason()
+    [lost] = [one for one in found if isinstance(one, RefusedError)]
+    [won] = [one for one in found if isinstance(one, dict)]
+    assert lost.code == "ALREADY_ANSWERED"
+    assert (editor.home.work / "proof").exists() is (won["outcome"] == "allowed")
+    for person in (ann, bob):
+        await person.close()
+
+
 async def test_a_ledger_that_cannot_be_reached_never_allows(start: Start, gateway: RunningGateway) -> None:
     gateway.kill9()
     editor = start(shell("touch proof"), options=("--grace", "0"), bash="allow")
@@ -168,6 +217,16 @@ async def test_the_hook_asks_about_every_call_with_its_exact_input(
     model.close()
     assert shown["input"]["command"] == "touch proof"
     assert (home.work / "proof").exists() is (reply == "once")
+
+
+def _lives(home: Home) -> bool:
+    """Whether some process still works in the client's folder."""
+    places = [path / "cwd" for path in Path("/proc").iterdir() if path.name.isdigit()]
+    for place in places:
+        with suppress(OSError):
+            if place.readlink() == home.work:
+                return True
+    return False
 
 
 def _essence(editor: Editor) -> list[tuple[str, str]]:
