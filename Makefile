@@ -26,7 +26,7 @@ up: setup ## the real thing until Ctrl-C: server (or PERMISSION_LEDGER_URL), exp
 test: setup ## the whole test suite, embedded servers included
 	@$(PYTEST) $(PYTEST_ARGS)
 
-test-agents: setup ## journeys of the real agents, installed from npm (PERMISSION_LEDGER_TEST_OFFLINE=1: those that are there)
+test-agents: setup ## journeys of the real agents and frameworks, pinned (PERMISSION_LEDGER_TEST_OFFLINE=1: those that are there)
 	@$(PYTEST) -n 0 --agents tests/agents $(AGENTS_ARGS)
 
 check: setup ## ruff, mypy and the import contracts
@@ -49,4 +49,6 @@ lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; LOCK_ARGS=
 	@$(LOCK) --constraint requirements/dev.txt --extra embedded --extra gateway --extra mcp --extra notify --output-file requirements/runtime.txt
 	@$(subst compile pyproject.toml,compile,$(LOCK)) --constraint requirements/dev.txt --group build \
 		--output-file requirements/build.txt
+	@$(subst compile pyproject.toml,compile,$(LOCK)) --constraint requirements/dev.txt --group agents \
+		--output-file requirements/agents.txt
 	@$(subst compile pyproject.toml,compile,$(LOCK)) --group ci --output-file requirements/ci.txt

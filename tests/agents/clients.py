@@ -34,11 +34,14 @@ CLIENTS: Final[dict[str, NpmClient]] = {
 }
 
 
-def folder_of(name: str) -> Path:
+def clients_folder() -> Path:
     base = os.environ.get(FOLDER_VARIABLE)
     cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    root = Path(base) if base else Path(cache_home) / "permission-ledger" / "clients"
-    return root / f"{name}-{CLIENTS[name].version}"
+    return Path(base) if base else Path(cache_home) / "permission-ledger" / "clients"
+
+
+def folder_of(name: str) -> Path:
+    return clients_folder() / f"{name}-{CLIENTS[name].version}"
 
 
 def program_of(name: str) -> Path:

@@ -102,6 +102,7 @@ SIGNALS: Final = {
 
 # Not imported by any other module of the packages, on purpose.
 ENTRANCES: Final = {
+    "ledger.guarding.langgraph": "for programs that use LangGraph",
     "ledger.policy_files": "for agent workers whose rules lie in files that people edit",
     "workers.bridges.claude.sdk": "for programs that use claude-agent-sdk",
     "workers.bridges.hooks.run": "the file that an installed hook names",

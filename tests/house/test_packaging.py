@@ -21,11 +21,18 @@ if TYPE_CHECKING:
 
 PYPROJECT: Final[dict[str, Any]] = tomllib.loads(text_of("pyproject.toml"))
 PROJECT: Final[dict[str, Any]] = PYPROJECT["project"]
-LOCKS: Final = ("requirements/build.txt", "requirements/ci.txt", "requirements/dev.txt", "requirements/runtime.txt")
+LOCKS: Final = (
+    "requirements/agents.txt",
+    "requirements/build.txt",
+    "requirements/ci.txt",
+    "requirements/dev.txt",
+    "requirements/runtime.txt",
+)
 
 # Names to import that differ from the distribution's.
 IMPORTED_AS: Final = {
     "claude-agent-sdk": "claude_agent_sdk",
+    "langchain-core": "langchain_core",
     "prometheus-client": "prometheus_client",
     "rpds-py": "rpds",
     "tree-sitter": "tree_sitter",

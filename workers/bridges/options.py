@@ -16,7 +16,13 @@ ON_UNREACHABLE: Final[tuple[OnUnreachable, ...]] = ("deny", "agent")
 RULES_BYTES_MAX: Final = 512 * 1024
 GRACE_SECONDS: Final = 30.0
 
-_SECTION: Final = {"claude": "permissions", "betcode": "permissions", "opencode": "permission", "brutus": "permission"}
+_SECTION: Final = {
+    "claude": "permissions",
+    "betcode": "permissions",
+    "codelia": "permissions",
+    "opencode": "permission",
+    "brutus": "permission",
+}
 """The one member of a configuration that holds rules; keys and tokens that stand beside it never leave the machine."""
 
 

@@ -1,0 +1,109 @@
+"""LangGraph: its tool node asks the ledger before it runs a tool. Needs the extra `langgraph`.
+
+ToolNode(tools, **asks_ledger(session))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypedDict
+
+from ledger.errors import InputError, RefusalError
+from ledger.guarding.asking import Asking
+from ledger.limits import ID_LENGTH_CHARS
+from ledger.session_handle import Session
+from ledger.sync import SyncSession
+
+Execute = Callable[[Any], Any]
+
+
+class Wrappers(TypedDict):
+    """Arguments of `ToolNode`: for `invoke` and for `ainvoke`."""
+
+    wrap_tool_call: Callable[[Any, Execute], Any]
+    awrap_tool_call: Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
+
+
+def asks_ledger(
+    session: Session | SyncSession,
+    *,
+    agent: str | None = None,
+    parent: str | None = None,
+    cwd: str | None = None,
+    stops: bool = True,
+) -> Wrappers:
+    """What `ToolNode` is given so that each call of a tool is asked about in this session, and waits for its answer.
+
+    A call runs with the input that was allowed, a person's correction included. One that is refused becomes a tool
+    message with status `error` for the model to read; with `stops`, a refusal after which the agent should stop is
+    raised as its RefusalError and ends the run, unless the node handles that error itself. A graph that is resumed
+    from a checkpoint attaches to the requests of its calls. Raises what `Session.ask_tool` raises besides.
+    """
+    said: dict[str, Any] = {"agent": agent, "parent": parent, "cwd": cwd}
+
+    def asking(request: Any) -> tuple[Asking, str, dict[str, Any]]:
+        call = request.tool_call
+        request_id, tool = _named(request)
+        return Asking(session, request_id=request_id, tool=tool, **said), call["name"], call["args"]
+
+    def wrap(request: Any, execute: Execute) -> Any:
+        one, name, args = asking(request)
+        try:
+            result = one.ask_blocking(name, args)
+        except RefusalError as error:
+            return _told(request, error, stops=stops)
+        return execute(_corrected(request, result.updated_input))
+
+    async def awrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
+        one, name, args = asking(request)
+        try:
+            result = await one.ask(name, args)
+        except RefusalError as error:
+            return _told(request, error, stops=stops)
+        return await execute(_corrected(request, result.updated_input))
+
+    return {"wrap_tool_call": wrap, "awrap_tool_call": awrap}
+
+
+def _named(request: Any) -> tuple[str | None, dict[str, str] | None]:
+    """The request id of a call and what it belongs to; none where the message has no id.
+
+    Some models count their calls from 0 in each message, so a call's own id names it within its message only.
+    """
+    call_id = request.tool_call["id"]
+    message_id = _message_id(request.state, call_id)
+    if not call_id or not message_id:
+        return None, None
+    request_id = f"{message_id}.{call_id}"
+    if len(request_id) > ID_LENGTH_CHARS:
+        raise InputError(f"the ids of message and call have {len(request_id)} characters; {ID_LENGTH_CHARS} are taken")
+    return request_id, {"message_id": message_id, "call_id": call_id}
+
+
+def _message_id(state: Any, call_id: str | None) -> str | None:
+    """The id of the newest message that holds the call."""
+    messages = state if isinstance(state, list) else _member(state, "messages")
+    for message in reversed(messages or ()):
+        if any(call.get("id") == call_id for call in getattr(message, "tool_calls", None) or ()):
+            found: str | None = message.id
+            return found
+    return None
+
+
+def _member(state: Any, name: str) -> Any:
+    return state.get(name) if isinstance(state, dict) else getattr(state, name, None)
+
+
+def _corrected(request: Any, updated: Any) -> Any:
+    if updated is None:
+        return request
+    return request.override(tool_call={**request.tool_call, "args": dict(updated)})
+
+
+def _told(request: Any, error: RefusalError, *, stops: bool) -> Any:
+    if stops and error.agent == "stop":
+        raise error
+    from langchain_core.messages import ToolMessage  # noqa: PLC0415 - an extra, and slow to import
+
+    call = request.tool_call
+    return ToolMessage(content=error.text, name=call["name"], tool_call_id=call["id"], status="error")

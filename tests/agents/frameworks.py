@@ -1,0 +1,38 @@
+"""The Python frameworks of examples/: pinned in requirements/agents.txt, installed beside this environment and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.agents.clients import INSTALL_SECONDS, OFFLINE_VARIABLE, clients_folder, is_offline
+from tests.support.processes import ROOT
+
+NAME: Final = "python"
+LOCK: Final = ROOT / "requirements/agents.txt"
+STAMP: Final = "installed"
+
+
+def folder() -> Path:
+    return clients_folder() / f"{NAME}-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]}"
+
+
+def is_installed() -> bool:
+    return (folder() / STAMP).exists()
+
+
+@cache
+def installed() -> Path:
+    """A folder for PYTHONPATH; made when it is not there yet, and fails with pip's own words when that cannot be done."""
+    if not is_installed():
+        assert not is_offline(), f"the frameworks are not installed, and {OFFLINE_VARIABLE}=1"
+        words = ["--quiet", "--require-hashes", "--only-binary", ":all:", "--upgrade", "--target", str(folder())]
+        command = [sys.executable, "-m", "pip", "install", *words, "--requirement", str(LOCK)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}:\n{done.stderr[-2000:]}"
+        (folder() / STAMP).touch()
+    return folder()

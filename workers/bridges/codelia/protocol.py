@@ -1,0 +1,149 @@
+"""Codelia's user interface protocol, as far as permissions go: lines read, answers made. No I/O.
+
+A call is told of by the event `tool_call`, then `permission.ready`, then asked about with `ui.confirm.request`
+(codelia.md 8), which itself holds texts for a person and nothing that rules could judge.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+from workers.bridges.judging import Verdict
+
+Message = dict[str, Any]
+
+AGENT: Final = "codelia"
+CONFIRM: Final = "ui.confirm.request"
+TITLES: Final = {"Run command?": "bash", "Load skill?": "skill_load", "Run tool?": None}
+"""What a runtime asks about tools, and which; its other questions (to sign in, to log out) are for the person there."""
+
+_PREFIX: Final = "Permission denied: "
+_TEXT_CHARS_MAX: Final = 4000
+
+
+class Confirm(NamedTuple):
+    """A `ui.confirm.request` about a tool. `rpc_id` as it was said, a string or a number."""
+
+    rpc_id: Any
+    run_id: str | None
+    title: str
+    message: str
+    may_remember: bool
+
+
+class Call(NamedTuple):
+    """A tool call as the runtime's event tells it."""
+
+    call_id: str
+    tool: str
+    input: dict[str, Any]
+
+
+def parse(line: bytes) -> Message | None:
+    """A line as an object; None for what is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def line_of(message: Message) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def params_of(message: Message) -> Message:
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def key_of(rpc_id: Any) -> str:
+    """JSON-RPC ids as they are compared: 1 and "1" are two."""
+    return json.dumps(rpc_id)
+
+
+def is_confirm(message: Message) -> bool:
+    return message.get("method") == CONFIRM and isinstance(message.get("id"), str | int)
+
+
+def confirm_of(message: Message, *, is_announced: bool) -> Confirm | None:
+    """The question about a tool that a confirm request is; None for any other question.
+
+    After `permission.ready` it is one whatever its words are, so that no wording slips past the rules.
+    """
+    params = params_of(message)
+    title, text, run_id = params.get("title"), params.get("message"), params.get("run_id")
+    if not is_announced and (title not in TITLES or params.get("allow_reason") is False):
+        return None
+    return Confirm(
+        message["id"],
+        run_id if isinstance(run_id, str) and run_id else None,
+        title if isinstance(title, str) else "",
+        text if isinstance(text, str) else "",
+        params.get("allow_remember") is not False,
+    )
+
+
+def call_of(event: Message) -> Call | None:
+    """The call that a `tool_call` event tells of."""
+    call_id, tool, args = event.get("tool_call_id"), event.get("tool"), event.get("args")
+    if isinstance(call_id, str) and call_id and isinstance(tool, str) and tool and isinstance(args, dict):
+        return Call(call_id, tool, args)
+    return None
+
+
+def guessed(confirm: Confirm) -> tuple[str, dict[str, Any]]:
+    """Tool and input from the words alone: the whole message, so that nothing of a command is left out of sight."""
+    tool = TITLES.get(confirm.title)
+    if tool == "bash":
+        return tool, {"command": confirm.message}
+    if tool is not None:
+        return tool, {"name": confirm.message}
+    name = confirm.message.split(maxsplit=1)[0] if confirm.message.strip() else "tool"
+    return name, {"message": confirm.message}
+
+
+def metadata_of(confirm: Confirm, preview: Message | None, *, known: bool) -> Message:
+    """What the agent shows a person, for whoever is asked."""
+    shown: Message = {"title": confirm.title[:_TEXT_CHARS_MAX], "message": confirm.message[:_TEXT_CHARS_MAX]}
+    if not known:
+        shown["judged_by"] = "the words of the question alone: the agent told nothing of the call"
+    for name in ("diff", "summary", "file_path"):
+        text = (preview or {}).get(name)
+        if isinstance(text, str) and text:
+            shown[name] = text[:_TEXT_CHARS_MAX]
+    return shown
+
+
+def answer(confirm: Confirm, verdict: Verdict, *, shares_grants: bool) -> bytes:
+    """`{ok, remember?, reason?}`. Codelia ends its turn at a "no" without a reason, and goes on after one with it."""
+    result: Message = {"ok": verdict.behaviour == "allow"}
+    row = verdict.row or {}
+    if verdict.behaviour != "allow":
+        if not verdict.stops_agent:
+            result["reason"] = _reason(verdict)
+    elif verdict.updated_input is not None:
+        tried = json.dumps(verdict.updated_input, ensure_ascii=False)
+        result = {"ok": False, "reason": f"not allowed as it is; allowed is this input, so call again with it: {tried}"}
+    elif shares_grants and confirm.may_remember and row.get("reply") == "always" and row["request"]["always"]:
+        result["remember"] = True
+    return line_of({"jsonrpc": "2.0", "id": confirm.rpc_id, "result": result})
+
+
+def _reason(verdict: Verdict) -> str:
+    # The runtime writes that prefix itself.
+    return verdict.message.removeprefix(_PREFIX).strip() or f"the request was {verdict.outcome or 'denied'}"
+
+
+def refusal(rpc_id: Any, reason: str | None = None) -> bytes:
+    """A "no"; without a reason the runtime's turn ends."""
+    return line_of({"jsonrpc": "2.0", "id": rpc_id, "result": {"ok": False, **({"reason": reason} if reason else {})}})
+
+
+def with_confirm(message: Message) -> Message:
+    """The host's `initialize`, saying that confirm requests are answered: by us."""
+    params = params_of(message)
+    said = params.get("ui_capabilities")
+    capabilities = {**(said if isinstance(said, dict) else {}), "supports_confirm": True}
+    return {**message, "params": {**params, "ui_capabilities": capabilities}}

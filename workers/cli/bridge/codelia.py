@@ -1,0 +1,43 @@
+"""`bridge codelia`: between Codelia's user interface and its runtime."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from workers.bridges.errors import BridgeError
+from workers.bridges.options import Options
+from workers.cli.bridge.base import bridge_command
+
+
+@bridge_command(
+    "codelia",
+    dialect="codelia",
+    examples=(
+        "permission-ledger bridge codelia -- bun packages/runtime/src/index.ts",
+        "permission-ledger bridge codelia --rules .codelia/config.json -- bun packages/runtime/src/index.ts",
+        "permission-ledger bridge codelia --headless -- bun packages/runtime/src/index.ts",
+    ),
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+@click.option("--headless", is_flag=True, help="The host asks nobody (`codelia -p`): the ledger alone answers.")
+@click.option("--share-grants", is_flag=True, help="Tell Codelia what was granted; it then asks no more, nor do we.")
+def codelia(*, options: Options, command: tuple[str, ...], headless: bool, share_grants: bool) -> int:
+    """Answer what Codelia's runtime asks about its tools, by the ledger's rules and people.
+
+    COMMAND starts the runtime. Codelia takes this line for its runtime's by CODELIA_RUNTIME_CMD=permission-ledger and
+    CODELIA_RUNTIME_ARGS="bridge codelia -- COMMAND…".
+    """
+    from workers.bridges.codelia.bridge import Bridge  # noqa: PLC0415 - asyncio is slow to import
+    from workers.bridges.gateway_client import GatewayClient  # noqa: PLC0415
+
+    async def bridged() -> int:
+        async with GatewayClient(grace=options.grace) as client:
+            return await Bridge(client, options, shares_grants=share_grants, headless=headless).run(command)
+
+    try:
+        return asyncio.run(bridged())
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise BridgeError(f"`{command[0]}` cannot be started: {why}") from error
