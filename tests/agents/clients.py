@@ -31,6 +31,8 @@ class NpmClient(NamedTuple):
 CLIENTS: Final[dict[str, NpmClient]] = {
     "claude": NpmClient("@anthropic-ai/claude-code", "2.1.197", "claude"),
     "opencode": NpmClient("opencode-ai", "1.18.33", "opencode", needs=("git",)),
+    "codex": NpmClient("@openai/codex", "0.169.0", "codex"),
+    "gemini": NpmClient("@google/gemini-cli", "0.61.0", "gemini", ("node",)),
 }
 
 

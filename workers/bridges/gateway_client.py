@@ -91,11 +91,10 @@ class GatewayClient:
         path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}/cancel"
         return await self.call("POST", path, {"cause": cause, **({"reason": reason} if reason else {})})
 
-    async def record(self, session: str, request_id: str, reply: str, via: str, message: str | None = None) -> Row:
+    async def record(self, session: str, request_id: str, reply: str, via: str) -> Row:
         """What a person answered at the agent's own prompt, `via` the editor. Only tokens that bring rules may say so."""
         path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}/answered"
-        more = {} if message is None else {"message": message}
-        return await self.call("POST", path, {"reply": reply, "via": via, **more})
+        return await self.call("POST", path, {"reply": reply, "via": via})
 
     async def tool_finished(self, session: str, *, key: str, **body: Any) -> None:
         """Note what really ran: `request_id` or `call_id`, `ok`, `input`, `title`, `output`; once for each `key`."""

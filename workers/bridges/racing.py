@@ -285,7 +285,7 @@ class RacingBridge:
         call = question.call
         while True:
             try:
-                await judge.record(call.request_id, found.reply, self._wire.host, found.note)
+                await judge.record(call.request_id, found.reply, found.via or self._wire.host)
             except RefusedError as error:
                 if error.code not in _LATE:
                     raise

@@ -33,11 +33,11 @@ class Ending(NamedTuple):
 
 
 class HostAnswer(NamedTuple):
-    """What a person answered at the host: as the ledger records it, with a `note`, and the `line` the agent gets."""
+    """What a person answered at the host: as the ledger records it, the `line` that the agent gets, and `via` which prompt."""
 
     reply: HostReply
     line: bytes
-    note: str | None = None
+    via: str | None = None
 
 
 class Wire(Protocol):

@@ -54,7 +54,7 @@ def test_recorded_gemini_is_judged_by_the_file_of_a_diff() -> None:
 
 
 def test_recorded_opencode_is_judged_by_its_raw_input() -> None:
-    bash, edit, outside = questions_in("opencode/acp", AcpWire("opencode", "run_1"))
+    bash, edit, outside = questions_in("acp/opencode", AcpWire("opencode", "run_1"))
     assert (bash.call.tool_name, bash.call.input["command"]) == ("bash", f"touch {ROOT}/proof-a.txt")
     assert (edit.call.tool_name, edit.call.input["filePath"]) == ("edit", f"{ROOT}/new.txt")
     assert (outside.call.tool_name, outside.call.input["command"]) == ("bash", "ls /etc/hostname")

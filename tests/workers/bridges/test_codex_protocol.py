@@ -122,7 +122,7 @@ def test_a_prefix_that_would_match_more_is_not_offered(words: Any) -> None:
     ("decision", "expected"),
     [
         ("accept", ("once", "accept", None)),
-        ("acceptForSession", ("once", "acceptForSession", "the agent itself remembers this answer")),
+        ("acceptForSession", ("once", "acceptForSession", "codex-session")),
         ("decline", ("reject", "decline", None)),
         ("cancel", ("reject", "cancel", None)),
         ({"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["git", "push"]}}, ("always", "accept", None)),
@@ -135,15 +135,13 @@ def test_what_the_client_decides_is_recorded_and_never_widened(
     message = decided(0, decision)
     found = wire().answer_of(asked, message, line_of(message))
     assert isinstance(found, HostAnswer)
-    assert (found.reply, json.loads(found.line)["result"]["decision"], found.note) == expected
+    assert (found.reply, json.loads(found.line)["result"]["decision"], found.via) == expected
 
 
 def test_a_prefix_other_than_the_proposed_one_is_codexs_own_to_remember() -> None:
     asked = question(asks_command(0, proposedExecpolicyAmendment=["git", "push"]))
     message = decided(0, {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["git"]}})
-    assert wire().answer_of(asked, message, b"as it is") == HostAnswer(
-        "once", b"as it is", "the agent itself remembers this answer"
-    )
+    assert wire().answer_of(asked, message, b"as it is") == HostAnswer("once", b"as it is", "codex-rule")
 
 
 @pytest.mark.parametrize("result", [None, {}, {"decision": "yes"}, {"decision": {"applyNetworkPolicyAmendment": 1}}])

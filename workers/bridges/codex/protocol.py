@@ -28,7 +28,8 @@ _REPLY: Final[dict[str, HostReply]] = {
 _ASKING_ITEMS: Final = ("commandExecution", "fileChange")
 _AMENDED: Final = "acceptWithExecpolicyAmendment"
 _NETWORK: Final = "applyNetworkPolicyAmendment"
-_REMEMBERED: Final = "the agent itself remembers this answer"
+_BY_SESSION: Final = "codex-session"
+_BY_RULE: Final = "codex-rule"
 ITEMS_KEPT_COUNT: Final = 256
 
 
@@ -82,12 +83,12 @@ class CodexWire:
     def answer_of(self, question: Question, message: Message, line: bytes) -> HostAnswer | None:
         """A prefix to remember becomes a grant, and Codex is told `accept`; else it would ask no more, nor be recorded.
 
-        `acceptForSession` is for this very call, for which there is no grant so narrow: Codex remembers it itself.
+        `acceptForSession` is for this very call, for which there is no grant so narrow: Codex remembers it itself, and the log says so.
         """
         result = message.get("result")
         decision = result.get("decision") if isinstance(result, dict) else None
         if isinstance(decision, str) and decision in _REPLY:
-            return HostAnswer(_REPLY[decision], line, _REMEMBERED if decision == "acceptForSession" else None)
+            return HostAnswer(_REPLY[decision], line, _BY_SESSION if decision == "acceptForSession" else None)
         if not isinstance(decision, dict):
             return None
         if _AMENDED in decision:
@@ -95,12 +96,12 @@ class CodexWire:
             words = amendment.get("execpolicy_amendment") if isinstance(amendment, dict) else None
             if question.call.always and words == question.message["params"].get("proposedExecpolicyAmendment"):
                 return HostAnswer("always", _decision(question.rpc_id, "accept"))
-            return HostAnswer("once", line, _REMEMBERED)
+            return HostAnswer("once", line, _BY_RULE)
         amendment = decision.get(_NETWORK)
         network = amendment.get("network_policy_amendment") if isinstance(amendment, dict) else None
         action = network.get("action") if isinstance(network, dict) else None
         if action in ("allow", "deny"):
-            return HostAnswer("once" if action == "allow" else "reject", line, _REMEMBERED)
+            return HostAnswer("once" if action == "allow" else "reject", line, _BY_RULE)
         return None
 
     def withdrawal(self, question: Question) -> bytes | None:

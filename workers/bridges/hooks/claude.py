@@ -13,7 +13,7 @@ import sys
 from time import monotonic
 
 from workers.bridges.errors import BridgeError
-from workers.bridges.hooks.answering import Answer, answer_of, read_event, text_of
+from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
 from workers.bridges.hooks.settings import HookSettings
@@ -55,14 +55,11 @@ def run(settings: HookSettings) -> int:
 
 def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
     session = settings.session or id_of(text_of(event, "session_id"))
-    tool_input = event.get("tool_input")
-    if not isinstance(tool_input, dict):
-        raise BridgeError("the hook's input has no `tool_input`")
     call_id = event.get("tool_use_id")
     body: dict[str, Any] = {
         "request_id": id_of(call_id) if isinstance(call_id, str) and call_id else new_id("hook"),
         "tool_name": text_of(event, "tool_name"),
-        "input": tool_input,
+        "input": input_of(event),
         "metadata": {name: event[name] for name in ("hook_event_name", "permission_mode") if name in event},
         "agent": event.get("agent_type") or event.get("agent_id") or AGENT,
         "cwd": event.get("cwd"),

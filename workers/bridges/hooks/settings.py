@@ -23,14 +23,14 @@ GRACE_SECONDS = 5.0
 class HookSettings:
     """`limit` and `grace` in seconds; `session` None: the agent's own; `rules` None: the gateway's."""
 
-    def __init__(self, dialect: str) -> None:
+    def __init__(self, dialect: str, limit: float = LIMIT_SECONDS) -> None:
         self.dialect = dialect
         self.session: str | None = None
         self.project: str | None = None
         self.rules: str | None = None
         self.on_unreachable = "deny"
         self.grace = GRACE_SECONDS
-        self.limit = LIMIT_SECONDS
+        self.limit = limit
 
     @property
     def patience(self) -> float:
@@ -38,9 +38,9 @@ class HookSettings:
         return max(self.limit - MARGIN_SECONDS, self.limit / 2)
 
     @classmethod
-    def read(cls, words: Sequence[str], dialect: str) -> HookSettings:
+    def read(cls, words: Sequence[str], dialect: str, limit: float = LIMIT_SECONDS) -> HookSettings:
         """Raises BridgeError for a word that it does not know: a misspelt option must not mean another one."""
-        settings = cls(dialect)
+        settings = cls(dialect, limit)
         left = list(words)
         while left:
             name, equals, value = left.pop(0).partition("=")

@@ -10,6 +10,8 @@ COMMANDS = {
     "claude": Listed(
         "workers.cli.hook.claude:claude", "Claude Code: PreToolUse, PermissionRequest, PostToolUse.", _HOOKS
     ),
+    "codex": Listed("workers.cli.hook.codex:codex", "Codex: PermissionRequest, PreToolUse.", _HOOKS),
+    "gemini": Listed("workers.cli.hook.gemini:gemini", "Gemini CLI: BeforeTool.", _HOOKS),
 }
 
 hook = LazyGroup(

@@ -1,0 +1,174 @@
+"""The real Codex and Gemini CLI as a test holds them: behind the bridge or not, spoken to as an editor does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.ends import End, Message
+from tests.support.processes import ROOT
+from tests.support.waiting import wait_until
+
+LONG_S: Final = 60.0
+MODEL: Final = "gpt-5.5"
+
+
+class Home:
+    """A folder with all that a client keeps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        for name in ("work", "home", "tmp"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(self.folder / "home"),
+            "TMPDIR": str(self.folder / "tmp"),
+            "LANG": "C.UTF-8",
+            "SHELL": "/bin/bash",
+            "NO_PROXY": "127.0.0.1,localhost",
+            **more,
+        }
+
+    def gemini(self, url: str, hook: str | None = None) -> dict[str, str]:
+        """Settings for Gemini CLI with the model at `url`; its environment."""
+        kept = self.folder / "home" / ".gemini"
+        kept.mkdir(exist_ok=True)
+        settings: dict[str, Any] = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "general": {"disableAutoUpdate": True, "enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+            "model": {"name": "gemini-2.5-pro"},
+            "ide": {"enabled": False},
+        }
+        if hook is not None:
+            entry = {"type": "command", "command": hook, "timeout": 60_000}
+            settings["hooks"] = {"BeforeTool": [{"matcher": "*", "hooks": [entry]}]}
+        (kept / "settings.json").write_text(json.dumps(settings))
+        return self.environment(
+            {
+                "GEMINI_API_KEY": "none",
+                "GOOGLE_GEMINI_BASE_URL": url,
+                "GEMINI_CLI_TRUST_WORKSPACE": "true",
+                "GEMINI_CLI_NO_RELAUNCH": "true",
+                "NODE_NO_WARNINGS": "1",
+            }
+        )
+
+    def codex(self, url: str, hooks: Any = None) -> dict[str, str]:
+        """Settings for Codex with the model at `url`; its environment."""
+        kept = self.folder / "home" / ".codex"
+        kept.mkdir(exist_ok=True)
+        (kept / "config.toml").write_text(
+            f'model = "{MODEL}"\nmodel_provider = "test"\ncheck_for_update_on_startup = false\n'
+            'web_search = "disabled"\n'
+            f'[model_providers.test]\nname = "Test"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
+            'env_key = "TEST_KEY"\nrequest_max_retries = 0\nstream_max_retries = 0\n'
+            f'[analytics]\nenabled = false\n[projects."{self.work}"]\ntrust_level = "trusted"\n'
+        )
+        if hooks is not None:
+            (kept / "hooks.json").write_text(json.dumps(hooks))
+        return self.environment({"CODEX_HOME": str(kept), "TEST_KEY": "none"})
+
+
+class RpcClient:
+    """A running client, or the bridge around it."""
+
+    def __init__(self, command: Sequence[str], home: Home, environment: dict[str, str]) -> None:
+        self._log = (home.folder / "errors").open("ab")
+        self._process = subprocess.Popen(
+            command,
+            cwd=home.work,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,
+        )
+        assert self._process.stdin
+        assert self._process.stdout
+        self.end = End(self._process.stdout, self._process.stdin)
+        self._count = 0
+
+    def begin(self, method: str, params: Message) -> int:
+        """Send a request; its id."""
+        self._count += 1
+        self.end.say({"jsonrpc": "2.0", "id": self._count, "method": method, "params": params})
+        return self._count
+
+    def ended(self, rpc_id: int) -> Message:
+        """The result of a request of ours."""
+
+        def found() -> list[Message]:
+            return [one for one in self.end.messages if one.get("id") == rpc_id and "method" not in one]
+
+        [answer, *_] = wait_until(found, f"the end of {rpc_id}; heard {self.end.lines[-5:]}", LONG_S)
+        assert "result" in answer, answer
+        result: Message = answer["result"]
+        return result
+
+    def call(self, method: str, params: Message) -> Message:
+        return self.ended(self.begin(method, params))
+
+    def hears(self, method: str, count: int = 1) -> list[Message]:
+        """What the client said of a kind, when that is at least so many."""
+
+        def found() -> list[Message]:
+            return [one for one in self.end.messages if one.get("method") == method]
+
+        return wait_until(
+            lambda: found() if len(found()) >= count else [], f"{count} {method}; {self.end.lines[-5:]}", LONG_S
+        )
+
+    def said(self, method: str) -> list[Message]:
+        return [one for one in self.end.messages if one.get("method") == method]
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        self.kill()
+        self._process.wait(LONG_S)
+        self.end.close()
+        self.end.join()
+        assert self._process.stdout
+        self._process.stdout.close()
+        self._log.close()
+
+
+def bridge(name: str, *options: str) -> list[str]:
+    """What stands before an agent's command."""
+    return [sys.executable, "-m", "workers.cli", "bridge", name, *options, "--"]
+
+
+def hook_settings(agent: str, *words: str) -> Message:
+    """What `hook AGENT --settings` prints."""
+    command = [sys.executable, "-m", "workers.cli", "hook", agent, "--settings", *words]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found: Message = json.loads(printed)
+    return found
+
+
+def start_program(words: Sequence[str], home: Home, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A client that is spoken to by its command line."""
+    return subprocess.Popen(
+        words,
+        cwd=home.work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )

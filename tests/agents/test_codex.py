@@ -1,0 +1,214 @@
+"""Journeys of the real Codex: its app-server behind the bridge, and with the hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.rpc_client import MODEL, Home, RpcClient, bridge, hook_settings
+from tests.agents.scripted_model import Call, ScriptedModel, Turn
+from tests.support.gateways import RunningGateway
+from tests.support.waiting import wait_until_async
+from tests.workers.bridges.codex_talk import decided
+
+pytestmark = [pytest.mark.agents("codex"), pytest.mark.timeout(180)]
+
+COMMAND = "item/commandExecution/requestApproval"
+PATCH = "item/fileChange/requestApproval"
+UPDATE = "*** Begin Patch\n*** Update File: hello.txt\n@@\n-hello\n+moon\n*** Add File: new.txt\n+new\n*** End Patch\n"
+
+
+class Ide:
+    """A client of the app-server with one thread and one turn under way."""
+
+    def __init__(self, client: RpcClient, model: ScriptedModel, home: Home, *, trusts: bool) -> None:
+        self.client, self.model, self.home = client, model, home
+        client.call("initialize", {"clientInfo": {"name": "ide", "title": "IDE", "version": "1"}})
+        client.end.say({"method": "initialized"})
+        if trusts:
+            self._trust_hooks()
+        about = {"approvalPolicy": "untrusted", "sandbox": "danger-full-access", "model": MODEL}
+        opened = client.call("thread/start", {"cwd": str(home.work), "modelProvider": "test", **about})
+        self.thread: str = opened["thread"]["id"]
+        said = [{"type": "text", "text": "do the work"}]
+        started = client.call("turn/start", {"threadId": self.thread, "input": said})
+        self.turn: str = started["turn"]["id"]
+
+    def _trust_hooks(self) -> None:
+        listed = self.client.call("hooks/list", {"cwds": [str(self.home.work)]})
+        hooks = [hook for one in listed["data"] for hook in one["hooks"]]
+        value = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in hooks}
+        edit = {"keyPath": "hooks.state", "value": value, "mergeStrategy": "upsert"}
+        self.client.call("config/batchWrite", {"edits": [edit], "reloadUserConfig": True})
+
+    def status(self) -> str:
+        """How the turn ended."""
+        [ended] = self.client.hears("turn/completed")
+        status: str = ended["params"]["turn"]["status"]
+        return status
+
+
+Start = Callable[..., Ide]
+
+
+@pytest.fixture
+def start(gateway: RunningGateway, program: Path, tmp_path: Path) -> Iterator[Start]:
+    ides: list[Ide] = []
+
+    def start(
+        *turns: Turn, options: tuple[str, ...] = (), wrapped: bool = True, hooks: Any = None, **rules: Any
+    ) -> Ide:
+        home, model = Home(tmp_path), ScriptedModel(*turns)
+        (home.work / "hello.txt").write_text("hello\n")
+        (tmp_path / "rules.json").write_text(json.dumps({"permission": rules}))
+        words = bridge("codex", "--rules", str(tmp_path / "rules.json"), *options) if wrapped else []
+        environment = {**home.codex(model.url, hooks), "PERMISSION_LEDGER_HOME": str(gateway.home)}
+        client = RpcClient([*words, str(program), "app-server"], home, environment)
+        ides.append(Ide(client, model, home, trusts=hooks is not None))
+        return ides[-1]
+
+    yield start
+    for ide in ides:
+        ide.client.close()
+        ide.model.close()
+
+
+def shell(command: str, call_id: str = "call_a") -> Call:
+    return Call("exec_command", {"cmd": command}, call_id)
+
+
+def patch() -> Call:
+    return Call("apply_patch", {}, "call_p", UPDATE)
+
+
+async def test_rules_allow_and_the_client_hears_nothing_of_it(start: Start) -> None:
+    ide = start([shell("touch proof")], [patch()], bash={"touch *": "allow"}, edit={"*.txt": "allow"})
+    assert ide.status() == "completed"
+    assert ((ide.home.work / "proof").exists(), (ide.home.work / "new.txt").exists()) == (True, True)
+    assert ide.client.said(COMMAND) + ide.client.said(PATCH) == []
+
+
+async def test_a_person_sees_what_a_patch_would_change_and_rejects(start: Start, gateway: RunningGateway) -> None:
+    ide = start([patch()])
+    ann = gateway.person()
+    shown = await ann.answer_next(ide.thread, "reject")
+    assert ide.status() == "completed"
+    assert (shown["patterns"], "+moon" in shown["metadata"]["diff"]) == (["hello.txt", "new.txt"], True)
+    assert ((ide.home.work / "hello.txt").read_text(), (ide.home.work / "new.txt").exists()) == ("hello\n", False)
+    assert "rejected by user" in ide.model.results["call_p"]
+    await ann.close()
+
+
+async def test_calls_at_once_are_answered_here_and_there(start: Start, gateway: RunningGateway) -> None:
+    ide = start([shell("touch one"), shell("touch two", "call_b")])
+    ann = gateway.person()
+    rows = {row["input"]["command"]: row["request_id"] for row in await ann.waiting(ide.thread, 2)}
+    asked = {one["params"]["itemId"]: one["id"] for one in ide.client.hears(COMMAND, 2)}
+    ide.client.end.say(decided(asked["call_b"], "accept"))
+    await ann.reply(ide.thread, rows["touch one"], "once")
+    assert ide.status() == "completed"
+    assert ((ide.home.work / "one").exists(), (ide.home.work / "two").exists()) == (True, True)
+    await ann.close()
+
+
+async def test_the_prefix_that_codex_would_remember_is_a_grant_that_answers_the_next(
+    start: Start, gateway: RunningGateway
+) -> None:
+    ide = start([shell("touch proof")], [shell("touch proof", "call_b")])
+    [asked] = ide.client.hears(COMMAND)
+    words = asked["params"]["proposedExecpolicyAmendment"]
+    decision = {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": words}}
+    ide.client.end.say(decided(asked["id"], decision))
+    assert ide.status() == "completed"
+    assert (words, len(ide.client.said(COMMAND))) == (["touch", "proof"], 1)
+    ann = gateway.person()
+    asked_rows = [row["event"] for row in await ann.events(ide.thread) if row["type"] == "asked"]
+    assert [row["verdict"] for row in asked_rows] == ["ask", "allow"], "Codex went on asking"
+    assert list((ide.home.folder / "home" / ".codex").glob("rules/*")) == [], "and wrote no rule of its own"
+    await ann.close()
+
+
+async def test_an_interrupted_turn_withdraws_what_is_pending(start: Start, gateway: RunningGateway) -> None:
+    ide = start([shell("touch proof")])
+    ann = gateway.person()
+    await ann.waiting(ide.thread)
+    ide.client.call("turn/interrupt", {"threadId": ide.thread, "turnId": ide.turn})
+    assert ide.status() == "interrupted"
+    await wait_until_async(lambda: _causes(ann, ide.thread), "the request to be cancelled")
+    assert (await _causes(ann, ide.thread), (ide.home.work / "proof").exists()) == (["asker_gave_up"], False)
+    await ann.close()
+
+
+async def test_a_gateway_killed_and_started_again_while_somebody_is_asked_changes_nothing(
+    start: Start, gateway: RunningGateway
+) -> None:
+    ide = start([shell("touch proof")])
+    ann = gateway.person()
+    await ann.waiting(ide.thread)
+    gateway.kill9()
+    await asyncio.to_thread(gateway.start)
+    await ann.answer_next(ide.thread, "once")
+    assert (ide.status(), (ide.home.work / "proof").exists()) == ("completed", True)
+    await ann.close()
+
+
+async def test_a_ledger_that_cannot_be_reached_never_allows(start: Start, gateway: RunningGateway) -> None:
+    gateway.kill9()
+    ide = start([shell("touch proof")], options=("--grace", "0"), bash="allow")
+    assert (ide.status(), (ide.home.work / "proof").exists()) == ("completed", False)
+
+
+async def test_an_agent_that_was_killed_leaves_nothing_that_runs(start: Start, gateway: RunningGateway) -> None:
+    ide = start([shell("touch proof")])
+    ann = gateway.person()
+    [shown] = await ann.waiting(ide.thread)
+    ide.client.kill()
+    await ann.reply(ide.thread, shown["request_id"], "once")
+    assert not (ide.home.work / "proof").exists()
+    await ann.close()
+
+
+async def test_wrapped_or_not_the_client_hears_the_same_kinds_of_messages(start: Start) -> None:
+    plain = start([shell("touch proof")], wrapped=False)
+    [asked] = plain.client.hears(COMMAND)
+    plain.client.end.say(decided(asked["id"], "accept"))
+    plain.status()
+    wrapped = start([shell("touch proof")], bash="allow")
+    wrapped.status()
+    assert _items(wrapped) == _items(plain)
+
+
+@pytest.mark.parametrize(
+    ("event", "reply"), [("PermissionRequest", "once"), ("PermissionRequest", "reject"), ("PreToolUse", "reject")]
+)
+async def test_the_hook_decides_before_the_client_is_asked(
+    start: Start, gateway: RunningGateway, event: str, reply: str
+) -> None:
+    hooks = hook_settings("codex", "--event", event, "--session", "hooked")
+    ide = start([shell("touch proof")], wrapped=False, hooks=hooks)
+    ann = gateway.person()
+    more = {"message": "not here"} if reply == "reject" else {}
+    shown = await ann.answer_next("hooked", reply, **more)
+    assert ide.status() == "completed"
+    assert (shown["tool_name"], shown["input"]["command"]) == ("bash", "touch proof")
+    assert ((ide.home.work / "proof").exists(), ide.client.said(COMMAND)) == (reply == "once", [])
+    assert ("not here" in ide.model.results["call_a"]) is (reply == "reject")
+    await ann.close()
+
+
+def _items(ide: Ide) -> list[tuple[str, str, str]]:
+    found = []
+    for one in ide.client.end.messages:
+        item = one.get("params", {}).get("item", {})
+        if one.get("method") in ("item/started", "item/completed") and item["type"] == "commandExecution":
+            found.append((one["method"], item["command"], item["status"]))
+    return found
+
+
+async def _causes(person: Any, session: str) -> list[str]:
+    return [row["event"]["cause"] for row in await person.events(session) if row["type"] == "cancelled"]

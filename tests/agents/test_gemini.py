@@ -1,0 +1,184 @@
+"""Journeys of the real Gemini CLI: behind the ACP bridge, and with the hook."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.rpc_client import LONG_S, Home, RpcClient, bridge, hook_settings, start_program
+from tests.agents.scripted_model import Call, ScriptedModel, Turn
+from tests.support.gateways import RunningGateway
+from tests.support.waiting import wait_until, wait_until_async
+from tests.workers.bridges.acp_talk import chosen
+
+pytestmark = [pytest.mark.agents("gemini"), pytest.mark.timeout(180)]
+
+ASK = "session/request_permission"
+
+
+class Editor:
+    """An editor with one session and one prompt under way."""
+
+    def __init__(self, client: RpcClient, model: ScriptedModel, home: Home) -> None:
+        self.client, self.model, self.home = client, model, home
+        capabilities = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+        client.call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
+        opened = client.call("session/new", {"cwd": str(home.work), "mcpServers": []})
+        self.session: str = opened["sessionId"]
+        self._prompt = self.begin()
+
+    def begin(self) -> int:
+        said = [{"type": "text", "text": "do the work"}]
+        return self.client.begin("session/prompt", {"sessionId": self.session, "prompt": said})
+
+    def stop_reason(self) -> str:
+        reason: str = self.client.ended(self._prompt)["stopReason"]
+        return reason
+
+
+Start = Callable[..., Editor]
+
+
+@pytest.fixture
+def start(gateway: RunningGateway, program: Path, tmp_path: Path) -> Iterator[Start]:
+    editors: list[Editor] = []
+
+    def start(*turns: Turn, options: tuple[str, ...] = (), wrapped: bool = True, **rules: Any) -> Editor:
+        home, model = Home(tmp_path), ScriptedModel(*turns)
+        (tmp_path / "rules.json").write_text(json.dumps({"permission": rules}))
+        words = bridge("acp", "--rules", str(tmp_path / "rules.json"), *options) if wrapped else []
+        environment = {**home.gemini(model.url), "PERMISSION_LEDGER_HOME": str(gateway.home)}
+        client = RpcClient([*words, str(program), "--acp"], home, environment)
+        editors.append(Editor(client, model, home))
+        return editors[-1]
+
+    yield start
+    for editor in editors:
+        editor.client.close()
+        editor.model.close()
+
+
+def shell(command: str) -> Turn:
+    return [Call("run_shell_command", {"command": command, "description": "work"}, "call_1")]
+
+
+async def test_a_rule_allows_and_the_editor_hears_nothing_of_it(start: Start, gateway: RunningGateway) -> None:
+    editor = start(shell("touch proof"), bash={"touch *": "allow"})
+    assert editor.stop_reason() == "end_turn"
+    assert ((editor.home.work / "proof").exists(), editor.client.said(ASK)) == (True, [])
+
+
+async def test_a_person_rejects_and_the_command_does_not_run(start: Start, gateway: RunningGateway) -> None:
+    editor = start(shell("touch proof"))
+    ann = gateway.person()
+    shown = await ann.answer_next(editor.session, "reject", message="not here")
+    editor.stop_reason()
+    assert (shown["input"], shown["metadata"]["judged_on"]) == ({"command": "touch proof"}, "title")
+    assert not (editor.home.work / "proof").exists()
+    assert "canceled by the user" in editor.model.results["run_shell_command"]
+    await ann.close()
+
+
+async def test_the_editor_answers_first_and_its_always_is_a_grant_that_answers_the_next(
+    start: Start, gateway: RunningGateway
+) -> None:
+    editor = start(shell("touch proof"), shell("touch proof && touch second"))
+    [asked] = editor.client.hears(ASK)
+    always = next(one["optionId"] for one in asked["params"]["options"] if one["kind"] == "allow_always")
+    editor.client.end.say(chosen(asked["id"], always))
+    editor.stop_reason()
+    assert (editor.home.work / "second").exists()
+    assert len(editor.client.said(ASK)) == 1
+    ann = gateway.person()
+    asked_rows = [row["event"] for row in await ann.events(editor.session) if row["type"] == "asked"]
+    assert [row["verdict"] for row in asked_rows] == ["ask", "allow"], "the agent went on asking"
+    await ann.close()
+
+
+async def test_an_edit_is_judged_by_its_file(start: Start) -> None:
+    write = [Call("write_file", {"file_path": "docs/new.txt", "content": "x"}, "call_1")]
+    editor = start(write, edit={"*": "deny", "docs/*": "allow"})
+    editor.stop_reason()
+    assert (editor.home.work / "docs" / "new.txt").read_text().strip() == "x"
+
+
+async def test_a_cancelled_turn_withdraws_what_is_pending(start: Start, gateway: RunningGateway) -> None:
+    editor = start(shell("touch proof"))
+    ann = gateway.person()
+    await ann.waiting(editor.session)
+    editor.client.end.say({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": editor.session}})
+    assert editor.stop_reason() == "cancelled"
+    await wait_until_async(lambda: _causes(ann, editor.session), "the request to be cancelled")
+    assert await _causes(ann, editor.session) == ["asker_gave_up"]
+    assert not (editor.home.work / "proof").exists()
+    await ann.close()
+
+
+async def test_a_gateway_killed_and_started_again_while_somebody_is_asked_changes_nothing(
+    start: Start, gateway: RunningGateway
+) -> None:
+    editor = start(shell("touch proof"))
+    ann = gateway.person()
+    await ann.waiting(editor.session)
+    gateway.kill9()
+    await asyncio.to_thread(gateway.start)
+    await ann.answer_next(editor.session, "once")
+    editor.stop_reason()
+    assert (editor.home.work / "proof").exists()
+    await ann.close()
+
+
+async def test_a_ledger_that_cannot_be_reached_never_allows(start: Start, gateway: RunningGateway) -> None:
+    gateway.kill9()
+    editor = start(shell("touch proof"), options=("--grace", "0"), bash="allow")
+    editor.stop_reason()
+    assert not (editor.home.work / "proof").exists()
+
+
+async def test_wrapped_or_not_the_editor_hears_the_same(start: Start) -> None:
+    plain = start(shell("touch proof"), wrapped=False)
+    [asked] = plain.client.hears(ASK)
+    plain.client.end.say(chosen(asked["id"], "proceed_once"))
+    plain.stop_reason()
+    wrapped = start(shell("touch proof"), bash="allow")
+    wrapped.stop_reason()
+    expected = [one for one in _essence(plain) if one[0] != ASK]
+    wait_until(lambda: len(_essence(wrapped)) >= len(expected), "all that the client says")
+    assert sorted(_essence(wrapped)) == sorted(expected)
+
+
+@pytest.mark.parametrize("reply", ["once", "reject"])
+async def test_the_hook_asks_about_every_call_with_its_exact_input(
+    gateway: RunningGateway, program: Path, tmp_path: Path, reply: str
+) -> None:
+    home, model = Home(tmp_path), ScriptedModel(shell("touch proof"))
+    line = hook_settings("gemini", "--session", "hooked")["hooks"]["BeforeTool"][0]["hooks"][0]["command"]
+    environment = {**home.gemini(model.url, line), "PERMISSION_LEDGER_HOME": str(gateway.home)}
+    words = [str(program), "--approval-mode", "yolo", "-p", "do the work"]
+    with start_program(words, home, environment) as running:
+        ann = gateway.person()
+        shown = await ann.answer_next("hooked", reply)
+        await asyncio.to_thread(running.communicate, timeout=LONG_S)
+        await ann.close()
+    model.close()
+    assert shown["input"]["command"] == "touch proof"
+    assert (home.work / "proof").exists() is (reply == "once")
+
+
+def _essence(editor: Editor) -> list[tuple[str, str]]:
+    """But for what changes with every run: ids and times."""
+    found = []
+    for one in editor.client.end.messages:
+        update = one.get("params", {}).get("update", {})
+        kept = {key: update.get(key) for key in ("sessionUpdate", "status", "title", "kind", "content")}
+        found.append((one.get("method", "answer"), json.dumps([sorted(one), kept])))
+    return found
+
+
+async def _causes(person: Any, session: str) -> list[str]:
+    return [row["event"]["cause"] for row in await person.events(session) if row["type"] == "cancelled"]

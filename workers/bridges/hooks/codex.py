@@ -1,0 +1,107 @@
+"""Codex's hooks: its JSON in, the ledger's answer out.
+
+PreToolUse is run before every call, PermissionRequest where Codex would ask its user. Codex takes silence, bad JSON and
+any exit code but 2 for "no opinion"; so whatever goes wrong is a deny, or exit code 2. An allow of PreToolUse is silence
+too: Codex's own rules and sandbox go on as they would, and only it can say that they do not.
+"""
+
+from __future__ import annotations
+
+import json
+from time import monotonic
+
+from workers.bridges.errors import BridgeError
+from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
+from workers.bridges.hooks.asking import HookedCall
+from workers.bridges.hooks.exchange import say
+from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.naming import id_of, new_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+AGENT = "codex"
+EVENTS = ("PreToolUse", "PermissionRequest")
+NETWORK = "network-access "
+"""How the description of a call begins whose question is where it may connect to."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Read one event from stdin and answer it; the exit code. What is not understood is blocked."""
+    return run(HookSettings.read(words, "opencode"))
+
+
+def run(settings: HookSettings) -> int:
+    until = monotonic() + settings.patience
+    event = read_event()
+    name = event.get("hook_event_name")
+    if name not in EVENTS:
+        raise BridgeError(f"`{name}` is no event of this hook; it answers {' and '.join(EVENTS)}")
+    answer = answer_of(hooked(event, settings), settings, until)
+    said = None if answer is None else permission_answer(answer) if name == "PermissionRequest" else tool_answer(answer)
+    if said is not None:
+        say(json.dumps({"hookSpecificOutput": {"hookEventName": name, **said}}))
+    return 0
+
+
+def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
+    """The call under OpenCode's names: bash, apply_patch; others as Codex calls them."""
+    session = settings.session or id_of(text_of(event, "session_id"))
+    call_id = event.get("tool_use_id")
+    has_id = isinstance(call_id, str) and call_id != ""
+    agent = event.get("agent_type") or event.get("agent_id") or AGENT
+    body: dict[str, Any] = {
+        # A model's ids of calls may come again in a later turn, which is another call.
+        "request_id": id_of(f"{call_id}.{event.get('turn_id')}") if has_id else new_id("hook"),
+        **judged(text_of(event, "tool_name"), input_of(event)),
+        "metadata": {name: event[name] for name in ("hook_event_name", "permission_mode") if name in event},
+        "agent": agent,
+        "parent": None if agent == AGENT else AGENT,
+        "cwd": event.get("cwd"),
+    }
+    if has_id:
+        body["tool"] = {"call_id": id_of(str(call_id)), "message_id": id_of(str(event.get("turn_id") or call_id))}
+    opening = {"agent": AGENT, "cwd": event.get("cwd")}
+    return HookedCall(session, {key: value for key, value in body.items() if value is not None}, opening, settings)
+
+
+def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
+    """The members of the ask that say what it is about."""
+    command = tool_input.get("command")
+    if tool == "Bash":
+        about = tool_input.get("description")
+        if isinstance(about, str) and about.startswith(NETWORK):
+            # That a command may run does not say where it may connect to.
+            host = about.removeprefix(NETWORK).strip() or "*"
+            return {"tool_name": "bash", "input": tool_input, "permission": "network", "patterns": [host]}
+        return {"tool_name": "bash", "input": tool_input}
+    if tool == "apply_patch" and isinstance(command, str):
+        rest = {name: value for name, value in tool_input.items() if name != "command"}
+        return {"tool_name": "apply_patch", "input": {**rest, "patchText": command}}
+    return {"tool_name": tool, "input": tool_input}
+
+
+def tool_answer(answer: Answer) -> dict[str, Any] | None:
+    """What PreToolUse says; None is no opinion."""
+    if answer.behaviour == "deny":
+        return {"permissionDecision": "deny", "permissionDecisionReason": answer.message}
+    if answer.behaviour == "allow" and answer.updated_input is not None:
+        corrected = dict(answer.updated_input)
+        if "patchText" in corrected:
+            corrected["command"] = corrected.pop("patchText")
+        return {"permissionDecision": "allow", "updatedInput": corrected}
+    return None
+
+
+def permission_answer(answer: Answer) -> dict[str, Any] | None:
+    """What PermissionRequest says; None is no opinion, so that Codex asks its own user."""
+    if answer.behaviour == "agent":
+        return None
+    if answer.behaviour == "allow" and answer.updated_input is None:
+        return {"decision": {"behavior": "allow"}}
+    message = answer.message
+    if answer.behaviour == "allow":
+        message = f"allowed only as: {json.dumps(answer.updated_input)}"  # Codex cannot be handed another input here
+    return {"decision": {"behavior": "deny", "message": message}}

@@ -1,0 +1,98 @@
+"""Gemini CLI's BeforeTool hook: its JSON in, the ledger's answer out.
+
+It is run before every call of a tool, with the exact input. Gemini takes any exit code but 0 and 2 for a warning, and
+runs the tool; so whatever goes wrong is a deny, or exit code 2.
+"""
+
+from __future__ import annotations
+
+import json
+from time import monotonic
+
+from workers.bridges.errors import BridgeError
+from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
+from workers.bridges.hooks.asking import HookedCall
+from workers.bridges.hooks.exchange import say
+from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.naming import id_of, new_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+AGENT = "gemini"
+EVENT = "BeforeTool"
+LIMIT_SECONDS = 60.0
+"""Gemini's own limit where its settings name none."""
+
+TOOLS = {
+    "run_shell_command": ("bash", {"dir_path": "workdir"}),
+    "write_file": ("write", {"file_path": "filePath"}),
+    "replace": ("edit", {"file_path": "filePath"}),
+    "read_file": ("read", {"file_path": "filePath"}),
+    "list_directory": ("list", {"dir_path": "path"}),
+    "glob": ("glob", {"dir_path": "path"}),
+    "grep_search": ("grep", {"dir_path": "path"}),
+    "search_file_content": ("grep", {"dir_path": "path"}),
+    "google_web_search": ("websearch", {}),
+}
+"""Gemini's tools under OpenCode's names, by whose rules they are judged, and its members that are called otherwise."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Read one event from stdin and answer it; the exit code. What is not understood is blocked."""
+    return run(HookSettings.read(words, "opencode", LIMIT_SECONDS))
+
+
+def run(settings: HookSettings) -> int:
+    until = monotonic() + settings.patience
+    event = read_event()
+    if event.get("hook_event_name") != EVENT:
+        raise BridgeError(f"`{event.get('hook_event_name')}` is no event of this hook; it answers {EVENT}")
+    answer = answer_of(hooked(event, settings), settings, until)
+    said = None if answer is None else answered(answer, text_of(event, "tool_name"), input_of(event))
+    if said is not None:
+        say(json.dumps(said))
+    return 0
+
+
+def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
+    """The call. Gemini gives no id of it, so that each run of the hook is a request of its own."""
+    session = settings.session or id_of(text_of(event, "session_id"))
+    body = {
+        "request_id": new_id("hook"),
+        **judged(text_of(event, "tool_name"), input_of(event)),
+        "metadata": {name: event[name] for name in ("mcp_context", "original_request_name") if name in event},
+        "agent": AGENT,
+        "cwd": event.get("cwd"),
+    }
+    opening = {"agent": AGENT, "cwd": event.get("cwd")}
+    return HookedCall(session, {key: value for key, value in body.items() if value is not None}, opening, settings)
+
+
+def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
+    """The members of the ask that say what it is about."""
+    if tool == "web_fetch":
+        # Its addresses stand somewhere in its prompt.
+        prompt = tool_input.get("prompt")
+        about = prompt if isinstance(prompt, str) and prompt else "*"
+        return {"tool_name": "webfetch", "input": tool_input, "permission": "webfetch", "patterns": [about]}
+    name, renamed = TOOLS.get(tool, (tool, {}))
+    return {"tool_name": name, "input": {renamed.get(key, key): value for key, value in tool_input.items()}}
+
+
+def answered(answer: Answer, tool: str, tool_input: dict[str, Any]) -> dict[str, Any] | None:
+    """What Gemini reads; None is no opinion. An allow does not skip its own question, if its own rules want one."""
+    if answer.behaviour == "agent":
+        return None
+    if answer.behaviour == "deny":
+        return {"decision": "deny", "reason": answer.message}
+    if answer.updated_input is None:
+        return {"decision": "allow"}
+    back = {ours: theirs for theirs, ours in TOOLS.get(tool, (tool, {}))[1].items()}
+    corrected = {back.get(key, key): value for key, value in answer.updated_input.items()}
+    if not set(tool_input) <= set(corrected):
+        # Gemini lays it over the first input: what was taken out would run all the same.
+        return {"decision": "deny", "reason": f"allowed only as: {json.dumps(corrected)}"}
+    return {"decision": "allow", "hookSpecificOutput": {"hookEventName": EVENT, "tool_input": corrected}}

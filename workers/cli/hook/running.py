@@ -1,0 +1,63 @@
+"""What the hooks' commands share: run one by hand, or print the settings that run it fast."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workers.bridges.hooks import run as installed
+from workers.bridges.hooks.settings import GRACE_SECONDS, HookSettings
+from workers.bridges.options import Options
+
+
+def limit_option(seconds: float) -> Callable[[Any], Any]:
+    """`--limit`, the agent's own, with its default."""
+    return click.option(
+        "--limit",
+        type=click.FloatRange(1, 86400),
+        default=seconds,
+        show_default=True,
+        metavar="SECONDS",
+        help="The agent's own limit for the hook; a moment before it the answer is `still pending, ask again`.",
+    )
+
+
+def settings_option(file: str) -> Callable[[Any], Any]:
+    return click.option("--settings", is_flag=True, help=f"Print what belongs in `{file}`, and ask nothing.")
+
+
+def run_hook(run: Callable[[HookSettings], int], settings: HookSettings, options: Options, limit: float) -> int:
+    """The exit code: 2 blocks the call, and anything that fails does."""
+    settings.session, settings.project, settings.rules = options.session, options.project, options.rules
+    settings.on_unreachable, settings.grace, settings.limit = options.on_unreachable, options.grace, limit
+    try:
+        return run(settings)
+    except Exception as error:  # noqa: BLE001 - any failure must block the call
+        sys.stderr.write(f"permission-ledger: the hook failed, so the tool does not run: {error}\n")
+        return 2
+
+
+def hook_line(agent: str, options: Options, limit: float) -> str:
+    """The line for an agent's settings.
+
+    The interpreter by its full path and isolated, so that no folder or variable changes what runs; and where not even
+    that starts, the call is blocked: agents take a hook that cannot be run for one without an opinion.
+    """
+    words = ["--on-unreachable", options.on_unreachable, "--limit", f"{limit:g}"]
+    for name, value in (("--session", options.session), ("--project", options.project)):
+        words += [] if value is None else [name, value]
+    words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
+    words += [] if options.grace in (GRACE_SECONDS, Options().grace) else ["--grace", f"{options.grace:g}"]
+    return f"{shlex.join([sys.executable, '-I', str(Path(installed.__file__)), agent, *words])} || exit 2"
+
+
+def print_settings(events: Sequence[str], hook: Mapping[str, Any], matcher: str) -> None:
+    """The member `hooks` with the hook at each event."""
+    found = {event: [{"matcher": matcher, "hooks": [dict(hook)]}] for event in events}
+    click.echo(json.dumps({"hooks": found}, indent=2))
