@@ -39,6 +39,11 @@ class Room:
         trusted = {str(self.work): {"hasTrustDialogAccepted": True}}
         (self.config / ".claude.json").write_text(json.dumps({"hasCompletedOnboarding": True, "projects": trusted}))
 
+    def has_written(self, session: str, text: str) -> bool:
+        """Whether the client's own record of a session, from which it resumes, holds a text."""
+        records = self.config.glob(f"projects/*/{session}.jsonl")
+        return any(text in record.read_text() for record in records)
+
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],

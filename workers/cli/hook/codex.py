@@ -15,7 +15,7 @@ from workers.cli.hook.running import hook_line, limit_option, print_settings, ru
     "codex",
     dialect="opencode",
     examples=(
-        "permission-ledger hook codex --settings > ~/.codex/hooks.json",
+        "permission-ledger hook codex --settings",
         "permission-ledger hook codex --settings --event PreToolUse --rules opencode.json",
         "permission-ledger hook codex --on-unreachable agent",
     ),
