@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ledger import Ledger
 from tests.support.ends import Between, End
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
@@ -133,6 +134,44 @@ async def test_what_the_editor_allows_for_longer_is_a_grant_of_the_ledger(start:
     assert between.agent.answer_to(1) == chosen(1, "proceed_once")
     assert len(between.host.lines) == 1
     await until_ended(ann, ("session", "editor"))
+
+
+async def test_what_no_grant_can_say_is_allowed_once_however_long_the_editor_meant(start: Start, ann: Person) -> None:
+    between = start()
+    for rpc_id in (0, 1):
+        between.agent.say(asks(rpc_id, "ask *", kind="other"))
+        between.host.hears(rpc_id + 1)
+        between.host.say(chosen(rpc_id, "proceed_always"))
+        assert between.agent.answer_to(rpc_id) == chosen(rpc_id, "proceed_once")
+    await until_ended(ann, ("session", "editor"), ("session", "editor"))
+
+
+async def test_with_a_token_that_may_not_bring_rules_the_editor_may_reject_and_not_allow(
+    gateway: RunningGateway, ann: Person
+) -> None:
+    async with Ledger.connect(gateway.server.url) as ledger:
+        token = (await ledger.tokens.create("bound", "agent")).text
+    environment = {
+        **gateway.environment,
+        "PERMISSION_LEDGER_GATEWAY": gateway.address,
+        "PERMISSION_LEDGER_TOKEN": token,
+    }
+    between = Between("acp", [], environment)
+    try:
+        between.agent.say(asks(0))
+        between.host.hears()
+        between.host.say(chosen(0, "proceed_once"))
+        await wait_until_async(lambda: "does not count" in between.errors, "the bridge to say so")
+        await ann.answer_next(SESSION, "once")
+        assert between.agent.answer_to(0) == chosen(0, "proceed_once")
+        between.agent.say(asks(1))
+        await ann.waiting(SESSION)
+        between.host.hears(3)
+        between.host.say(chosen(1, "cancel"))
+        assert between.agent.answer_to(1) == chosen(1, "cancel")
+        await until_ended(ann, ("once", "gateway"), ("cancelled", "withdrawn"))
+    finally:
+        between.close()
 
 
 async def test_of_two_answers_at_once_the_ledgers_first_counts(start: Start, ann: Person) -> None:
