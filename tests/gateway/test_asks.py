@@ -105,6 +105,14 @@ async def test_a_person_may_correct_the_input_of_a_tool_call(opened: Caller, ann
     assert (await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once"})).status_code == 409
 
 
+async def test_an_always_that_an_agent_records_reaches_its_own_session_only(opened: Caller, ann: Caller) -> None:
+    await opened.ask("ses_1", request_id="r1", always=["git push *"])
+    done = await opened.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "always", "via": "codex"})
+    assert (done.json()["outcome"], done.json()["reply"]) == ("allowed", "session")
+    assert (await ann.get("/v1/grants?project=shop")).json() == {"grants": []}
+    assert (await opened.ask("ses_1", "git push again")).json()["outcome"] == "allowed"
+
+
 async def test_a_tool_may_be_named_as_in_a_policy_check(opened: Caller) -> None:
     answer = await opened.post("/v1/sessions/ses_1/asks", {"tool": "bash", "input": {"command": "ls -l"}})
     assert (answer.json()["outcome"], answer.json()["request"]["tool_name"]) == ("allowed", "bash")

@@ -111,7 +111,7 @@ async def test_the_prefix_that_codex_would_remember_is_a_grant_of_the_ledger(sta
     between.agent.say(asks_command(1, "/bin/bash -lc 'git push origin main'"))
     assert between.agent.answer_to(1) == decided(1, "accept")
     assert (shown["always"], len(between.host.lines)) == (["git push *"], 1)
-    await until_log_says(ann, ("replied", "always"))
+    await until_log_says(ann, ("replied", "session"))
 
 
 async def test_what_codex_remembers_for_the_session_itself_is_recorded_once_and_says_so(

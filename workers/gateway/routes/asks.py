@@ -8,6 +8,7 @@ from litestar import Response, get, post
 from litestar.params import JSONBody
 
 from ledger.events import Actor
+from ledger.replies import parse_answer
 from workers.gateway import asking
 from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ReplyBody, ToolFinishedBody
 from workers.gateway.idempotency import IdempotencyKey, derived
@@ -76,8 +77,12 @@ async def record_answer(
             "this token may not record answers given elsewhere; cancel the request instead, "
             "or make a token with `token create --brings-rules`"
         )
+    reply, message = parse_answer(data.reply, data.message)
+    if reply == "always" and principal.role == "agent":
+        # An agent's word reaches its own session: a grant for the whole project would lift what others are asked.
+        reply = "session"
     who = Actor("person", principal.name, data.via)
-    return result_row(await found.reply(request_id, data.reply, actor=who, message=data.message))
+    return result_row(await found.reply(request_id, reply, actor=who, message=message))
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/cancel", status_code=200, operation_id="cancel_ask")
