@@ -364,11 +364,12 @@ async def test_who_sees_one_project_is_there_for_what_its_sessions_ask_later(
         ended = (await agent.get("/v1/sessions/of-bound/asks/r1?wait=30")).json()
         assert (ended["outcome"], ended["message"]) == ("expired", "Permission request timed out after 1 second.")
         await person.delete("/v1/clients/tablet")
-        assert (await agent.ask("of-bound", request_id="r2")).json()["request"]["tier"] == "unattended"
+        await agent.put("/v1/sessions/of-nobody", {"project": "bound"})
+        assert (await agent.ask("of-nobody", request_id="r1")).json()["request"]["tier"] == "unattended"
     finally:
         await person.http.aclose()
-        for project in ("bound", "elsewhere"):
-            await agent.post(f"/v1/sessions/of-{project}/close", {})
+        for name in ("of-bound", "of-elsewhere", "of-nobody"):
+            await agent.post(f"/v1/sessions/{name}/close", {})
 
 
 async def test_who_follows_the_link_of_a_message_and_answers_lets_the_agent_go_on(
