@@ -93,9 +93,7 @@ class Past:
 async def _past_of(ledger: Ledger, name: str) -> Past:
     """Raises UnknownSessionError."""
     stream = (await ledger.attach(name)).stream
-    return Past(
-        stream.key, ledger.streams.session_fold.initial(stream.key), await project_grants(ledger, stream.state)
-    )
+    return Past(stream.key, ledger.streams.session_fold.initial(stream.key), await project_grants(ledger, stream.state))
 
 
 async def in_time_order(ledger: Ledger, pasts: Sequence[Past]) -> AsyncIterator[tuple[Past, Recorded]]:
