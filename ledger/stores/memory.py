@@ -48,6 +48,7 @@ class WallClock:
     """The process's own clock: here it is the server's."""
 
     known = True
+    is_moved_by_hand = False
     grace_ms = SETTLE_GRACE_MS
 
     def now_ms(self) -> int:

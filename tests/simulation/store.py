@@ -49,6 +49,7 @@ class ServerClock:
     """The server's time is that of the simulation; a process is wrong about it by its skew."""
 
     known = True
+    is_moved_by_hand = False
     grace_ms = 250
 
     def __init__(self, scheduler: Scheduler, skew_ms: int = 0) -> None:
