@@ -181,3 +181,17 @@ async def test_a_turn_that_nobody_prolongs_ends(backend: Backend, clock: TestClo
     assert await one.admin.take_turn("ann", "a", 50)
     clock.advance(50)
     await wait_until_async(lambda: other.admin.take_turn("ann", "b", 30_000), "the turn to end")
+
+
+async def test_everybody_can_tell_which_turns_are_taken(backend: Backend, clock: TestClock) -> None:
+    one, other = await backend.open(), await backend.open()
+    assert await one.admin.take_turn("ann", "a", 30_000)
+    assert await one.admin.take_turn("bob", "a", 50)
+    assert [await store.admin.turns_held(["ann", "carl"]) for store in (one, other)] == [frozenset({"ann"})] * 2
+    assert await other.admin.turns_held([]) == frozenset()
+    clock.advance(50)
+
+    async def only_ann() -> bool:
+        return await other.admin.turns_held(["ann", "bob"]) == {"ann"}
+
+    await wait_until_async(only_ann, "the turn to end")

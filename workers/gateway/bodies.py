@@ -130,6 +130,10 @@ class AnsweredBody(Body, kw_only=True, frozen=True):
         Meta(pattern="^[a-z][a-z0-9-]{0,31}$", description="Where it was answered, in a word: `opencode`, `editor`"),
     ]
     message: str | None = None
+    updated_input: Annotated[
+        dict[str, Any] | None,
+        Meta(description="What the person made of the tool's input, a question's answers for one"),
+    ] = None
 
 
 class CancelBody(Body, kw_only=True, frozen=True):

@@ -82,7 +82,8 @@ async def record_answer(
         # An agent's word reaches its own session: a grant for the whole project would lift what others are asked.
         reply = "session"
     who = Actor("person", principal.name, data.via)
-    return result_row(await found.reply(request_id, reply, actor=who, message=message))
+    result = await found.reply(request_id, reply, actor=who, message=message, updated_input=data.updated_input)
+    return result_row(result)
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/cancel", status_code=200, operation_id="cancel_ask")

@@ -7,15 +7,18 @@ from typing import Annotated, Any
 from litestar import Response, get, post, put
 from litestar.params import JSONBody, QueryParameter
 
-from ledger.errors import InputError
+from ledger.errors import DamageError, InputError, UnknownSessionError
 from ledger.stores.port import StreamKey
 from ledger.times import parse_time
 from projections import reading
-from workers.checking import check_stream
+from workers.checking import Checked, check_stream
 from workers.gateway.bodies import OpenSession, ReasonBody
 from workers.gateway.finding import SessionFilter, find_sessions
+from workers.gateway.gateway import Gateway
 from workers.gateway.opening import open_session as open_by_rules
+from workers.gateway.outline import BARS_MAX, LANES_MAX, bars_row, waits_row
 from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGateway, ThePrincipal
+from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, session_row
 from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.moments import approved_at, moment_json, project_grants
@@ -116,11 +119,37 @@ async def read_log(
     return {"events": rows, "cursor": last if last < found.stream.state.version else None}
 
 
+@get("/v1/sessions/{session:str}/outline", operation_id="read_outline")
+async def read_outline(
+    session: Id,
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    after: After = 0,
+    limit: Limit = 200,
+    lanes: Annotated[int, QueryParameter(ge=0, le=LANES_MAX, required=False, description="How many may overlap")] = 8,
+    bars: Annotated[int, QueryParameter(ge=0, le=BARS_MAX, required=False, description="How many bars")] = 0,
+) -> Row:
+    """What waited among these events, from its question to its end, each in a lane of its own; and the whole session
+    in `bars` of equal length, each with how many requests were asked, allowed, refused or lapsed in it.
+    """
+    found = await gateway.session(session, principal, fresh=True)
+    outline = await gateway.outlines.of(found.stream.state)
+    return {
+        "session": session,
+        "version": outline.version,
+        "waits": waits_row(outline, after, limit, lanes),
+        "bars": bars_row(outline, bars) if bars else [],
+    }
+
+
 @get("/v1/sessions/{session:str}/verify", operation_id="verify_session")
 async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Whether an event of the session was changed, lost, put in or moved."""
-    await gateway.session(session, principal)
-    checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
+    try:
+        await gateway.session(session, principal)
+        checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
+    except DamageError:
+        checked = await _check_damaged(gateway, principal, session)
     return {
         "session": session,
         "ok": checked.ok,
@@ -128,6 +157,14 @@ async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincip
         "head": None if checked.head is None else {"id": str(checked.head.position), "hash": checked.head.hash},
         "problems": [{"version": one.version, "kind": one.kind, "text": one.text} for one in checked.problems],
     }
+
+
+async def _check_damaged(gateway: Gateway, principal: Principal, session: str) -> Checked:
+    """What cannot be folded can still be checked; whose it is stands in its first entry."""
+    checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
+    if not checked.is_there or not principal.reaches(session, checked.project):
+        raise UnknownSessionError(f"there is no session `{session}`", session=session)
+    return checked
 
 
 def _moment(at: str | None) -> tuple[int | None, int | None]:
@@ -147,5 +184,6 @@ HANDLERS: list[Any] = [
     read_state,
     read_timeline,
     read_log,
+    read_outline,
     verify_session,
 ]
