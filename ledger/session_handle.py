@@ -593,7 +593,7 @@ class Session(ToolCalls):
         return stream
 
     async def _live(self, state: SessionState) -> Live:
-        inbox = await self._ledger.inbox_presence()
+        inbox = await self._ledger.inbox_presence(state.session_id, state.project)
         if not state.clients:
             return Live(inbox=inbox, asked_for=frozenset())
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
