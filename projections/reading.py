@@ -157,12 +157,21 @@ async def notifications(store: Store) -> dict[tuple[str, str], int]:
     return {(parts_of(field)[0], parts_of(field)[1]): count for field, count in sorted(total.items())}
 
 
-async def messages_to(store: Store, person: str, service: str, now_ms: int) -> dict[str, int]:
-    """The messages that a service took for a person today and yesterday (UTC), with the server time of each."""
-    days = (now_ms // DAY_MS - 1, now_ms // DAY_MS)
-    found = await asyncio.gather(*(store.views.starting(TOLD, field_of(person, service, str(day), "")) for day in days))
+class Message(msgspec.Struct, frozen=True):
+    """A message that a service took, and the server time (ms) of it."""
+
+    service: str
+    ms: int
+
+
+async def messages_to(store: Store, person: str, services: Sequence[str], now_ms: int) -> dict[str, Message]:
+    """The messages that these services took for a person today and yesterday (UTC), by id."""
+    prefixes = [
+        field_of(person, service, str(now_ms // DAY_MS - days_ago), "") for service in services for days_ago in (0, 1)
+    ]
+    found = await asyncio.gather(*(store.views.starting(TOLD, prefix) for prefix in prefixes))
     rows = [parts_of(field) for fields in found for field in fields]
-    return {message_id: int(ms) for _, _, _, ms, message_id in sorted(rows, reverse=True)}
+    return {message_id: Message(service, int(ms)) for _, service, _, ms, message_id in sorted(rows, reverse=True)}
 
 
 async def pending_count(store: Store) -> int:

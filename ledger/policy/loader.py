@@ -1,18 +1,17 @@
-"""Read rules from a file. The only module here that does; what cannot be read is an error, never "no rules"."""
+"""Rules from a file: an OpenCode configuration, or a list of rules."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-from ledger.limits import POLICY_BYTES
 from ledger.policy.checks import Origin, as_rules, shown
 from ledger.policy.config import read_section, read_tools
 from ledger.policy.errors import PolicyError
-from ledger.policy.jsonc import Document, JsonSyntaxError, parse
+from ledger.policy.jsonc import Document
 from ledger.policy.model import Layer
+from ledger.policy.reading import parse_document, read_text
 
 _SECTIONS: Final = ("tools", "permission")
 _AGENT_KEYS: Final = ("agent", "mode")
@@ -41,32 +40,6 @@ def config_layer(document: Document, file: str, name: str, *, trusted: bool = Tr
     lines = {where: line for where, line in document.lines.items() if _concerns_permissions(where)}
     _check(config, Origin(name, file, lines))
     return Layer(name, config=config, file=file, trusted=trusted, lines=lines)
-
-
-def read_text(file: str) -> str:
-    """The whole of a file. Raises PolicyError for one that is missing, unreadable, too large or not UTF-8."""
-    try:
-        with Path(file).open("rb") as stream:
-            content = stream.read(POLICY_BYTES + 1)
-    except (OSError, ValueError) as error:
-        cause = getattr(error, "strerror", None) or str(error)
-        raise PolicyError(f"{shown(file)} cannot be read: {cause.lower()}", file=file) from error
-    if len(content) > POLICY_BYTES:
-        raise PolicyError(f"{shown(file)} is larger than {POLICY_BYTES} bytes", file=file)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise PolicyError(f"{shown(file)} line {line}: the file is not UTF-8", file=file, line=line) from None
-
-
-def parse_document(file: str, text: str, *, comments: bool) -> Document:
-    """The value of a file, with lines. Raises PolicyError with file and line."""
-    try:
-        return parse(text, comments=comments)
-    except JsonSyntaxError as problem:
-        text = f"{shown(file)} line {problem.line}: {problem.text}"
-        raise PolicyError(text, file=file, line=problem.line) from None
 
 
 def _permission_parts(config: Any, file: str) -> dict[str, Any]:

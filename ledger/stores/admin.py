@@ -109,6 +109,10 @@ class Admin(Protocol):
         """Leave a piece of work to others, if it is the holder's."""
         ...
 
+    async def turns_held(self, names: Sequence[str]) -> frozenset[str]:
+        """Which of these pieces of work are somebody's just now."""
+        ...
+
     async def secret(self) -> bytes:
         """A random key that all processes of this deployment share, and nobody else: for signing what is handed out."""
         ...

@@ -67,6 +67,10 @@ class MemoryAdmin:
         if name in self._server.turns and self._server.turns[name][0] == holder:
             del self._server.turns[name]
 
+    async def turns_held(self, names: Sequence[str]) -> frozenset[str]:
+        now_ms, turns = self._server.clock.now_ms(), self._server.turns
+        return frozenset(name for name in names if name in turns and now_ms < turns[name][1])
+
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
         entries = await self._store.read(key, after, count)
         return tuple(RawEntry(str(entry.position), ((b"d", entry.payload),)) for entry in entries)

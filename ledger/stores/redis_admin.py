@@ -45,6 +45,12 @@ class RedisAdmin:
         if await self._store.command("GET", key) == holder.encode():
             await self._store.command("DEL", key)
 
+    async def turns_held(self, names: Sequence[str]) -> frozenset[str]:
+        if not names:
+            return frozenset()
+        replies = await self._store.ask([("EXISTS", self._store.keys.turn(name)) for name in names])
+        return frozenset(name for name, reply in zip(names, replies, strict=True) if reply)
+
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
         (lines,) = await self._store.ask((self._store.range_of(key, after, count),))
         return tuple(_raw(line) for line in lines)

@@ -1,14 +1,13 @@
-"""The real clients that the journeys drive: pinned, installed from npm into a folder that is kept."""
+"""The real clients that the journeys drive: pinned, installed into a folder that is kept."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from tests.agents.installing import InstallError, NpmClient, SourceClient
 
 OFFLINE_VARIABLE: Final = "PERMISSION_LEDGER_TEST_OFFLINE"
 """Set to 1, clients that are not installed yet are left out, and that is said; otherwise they fail their tests."""
@@ -16,23 +15,20 @@ OFFLINE_VARIABLE: Final = "PERMISSION_LEDGER_TEST_OFFLINE"
 FOLDER_VARIABLE: Final = "PERMISSION_LEDGER_TEST_CLIENTS"
 """Where clients are installed; the default is a folder of the user's cache."""
 
-INSTALL_SECONDS: Final = 600
-
-
-class NpmClient(NamedTuple):
-    """A program of an npm package. `needs` are programs of this machine that it cannot do without."""
-
-    package: str
-    version: str
-    program: str
-    needs: tuple[str, ...] = ()
-
-
-CLIENTS: Final[dict[str, NpmClient]] = {
+CLIENTS: Final[dict[str, NpmClient | SourceClient]] = {
     "claude": NpmClient("@anthropic-ai/claude-code", "2.1.197", "claude"),
     "opencode": NpmClient("opencode-ai", "1.18.33", "opencode", needs=("git",)),
     "codex": NpmClient("@openai/codex", "0.169.0", "codex"),
     "gemini": NpmClient("@google/gemini-cli", "0.61.0", "gemini", ("node",)),
+    # In no registry: its runtime is run from its sources. Where they cannot be had it is left out, and that is said.
+    "codelia": SourceClient(
+        "https://github.com/kousw/codelia",
+        "48e27ff086d8a3579ee8935658d5fbcf06b3cb30",
+        "0.1.80",
+        bun="1.3.9",
+        package="@codelia/runtime",
+        entry="packages/runtime/src/index.ts",
+    ),
 }
 
 
@@ -46,50 +42,36 @@ def folder_of(name: str) -> Path:
     return clients_folder() / f"{name}-{CLIENTS[name].version}"
 
 
-def program_of(name: str) -> Path:
-    return folder_of(name) / "node_modules" / ".bin" / CLIENTS[name].program
-
-
 def is_installed(name: str) -> bool:
     """Whether the pinned version is there, and what it needs."""
-    client = CLIENTS[name]
-    manifest = folder_of(name) / "node_modules" / client.package / "package.json"
-    if not program_of(name).exists() or not manifest.exists():
-        return False
-    found: str = json.loads(manifest.read_text())["version"]
-    return found == client.version and all(shutil.which(need) for need in client.needs)
+    return CLIENTS[name].is_installed(folder_of(name))
 
 
 @cache
 def installed(name: str) -> Path:
-    """The client's program, installed when it is not there yet; fails with npm's own words when that cannot be done."""
-    client = CLIENTS[name]
+    """The client's program, installed when it is not there yet; fails with the installer's words when that cannot be done."""
+    client, folder = CLIENTS[name], folder_of(name)
     if not is_installed(name):
-        assert not is_offline(), f"{client.package}@{client.version} is not installed, and {OFFLINE_VARIABLE}=1"
-        for need in client.needs:
-            assert shutil.which(need), f"{name} needs `{need}`, which is not on this machine"
-        npm = shutil.which("npm")
-        assert npm, f"npm is not on this machine; {OFFLINE_VARIABLE}=1 leaves the real clients out"
-        folder = folder_of(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [
-            npm,
-            "install",
-            "--no-audit",
-            "--no-fund",
-            "--prefix",
-            str(folder),
-            f"{client.package}@{client.version}",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
-        assert done.returncode == 0, f"{' '.join(command)}:\n{done.stderr[-2000:]}"
-    return program_of(name)
+        assert not is_offline(), f"{client.label} is not installed, and {OFFLINE_VARIABLE}=1"
+        client.install(folder)
+    return client.program_in(folder)
 
 
 def is_offline() -> bool:
     return os.environ.get(OFFLINE_VARIABLE) == "1"
 
 
-def left_out() -> list[str]:
-    """The clients whose journeys are not run, because the machine is offline and they are not installed."""
-    return [name for name in CLIENTS if is_offline() and not is_installed(name)]
+@cache
+def why_left_out(name: str) -> str | None:
+    """Why the journeys of a client are not run: it is not installed, and cannot be or must not be. None: they are run."""
+    if is_installed(name):
+        return None
+    if is_offline():
+        return f"not installed, and {OFFLINE_VARIABLE}=1"
+    if not isinstance(CLIENTS[name], SourceClient):
+        return None
+    try:
+        installed(name)
+    except InstallError as error:
+        return f"cannot be installed here: {error}"
+    return None

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.agents import frameworks
-from tests.agents.clients import CLIENTS, OFFLINE_VARIABLE, installed, is_offline, left_out
+from tests.agents.clients import CLIENTS, installed, is_offline, why_left_out
 from tests.support.gateways import gateway
 
 __all__ = ["gateway"]
+
+DRIVEN: Final = pytest.StashKey[dict[str, str | None]]()
+"""The clients that were asked for, and why one is left out."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -18,37 +22,40 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if config.getoption("--agents") else True
 
 
-def client_of(item: pytest.Item) -> str:
+def clients_of(item: pytest.Item) -> tuple[str, ...]:
+    """Those without which a test cannot run."""
     marker = item.get_closest_marker("agents")
-    assert marker, f"{item.nodeid} must say which client it drives: @pytest.mark.agents(NAME)"
-    name: str = marker.args[0]
-    assert name in {*CLIENTS, frameworks.NAME}, f"{item.nodeid}: `{name}` is none of {', '.join(CLIENTS)}"
-    return name
+    assert marker, f"{item.nodeid} must say which clients it drives: @pytest.mark.agents(NAME, …)"
+    names: tuple[str, ...] = marker.args
+    for name in names:
+        assert name in {*CLIENTS, frameworks.NAME}, f"{item.nodeid}: `{name}` is none of {', '.join(CLIENTS)}"
+    return names
 
 
-def _frameworks_left_out() -> list[str]:
-    return [frameworks.NAME] if is_offline() and not frameworks.is_installed() else []
+def _why_left_out(name: str) -> str | None:
+    if name == frameworks.NAME:
+        return "not installed" if is_offline() and not frameworks.is_installed() else None
+    return why_left_out(name)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = [item for item in items if Path(item.path).is_relative_to(Path(__file__).parent)]
-    missing = {*left_out(), *_frameworks_left_out()}
-    dropped = [item for item in here if client_of(item) in missing]
+    dropped = [item for item in here if any(map(_why_left_out, clients_of(item)))]
     items[:] = [item for item in items if item not in dropped]
     config.hook.pytest_deselected(items=dropped)
+    config.stash[DRIVEN] = {name: _why_left_out(name) for item in here for name in clients_of(item)}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    terminalreporter.section("Real clients")
-    said = "LEFT OUT: not installed" if _frameworks_left_out() else "their examples ran"
-    terminalreporter.write_line(f"Python frameworks (requirements/agents.txt): {said}")
-    missing = left_out()
-    for name, client in CLIENTS.items():
-        said = f"LEFT OUT: not installed, and {OFFLINE_VARIABLE}=1" if name in missing else "its journeys ran"
-        terminalreporter.write_line(f"{name} ({client.package} {client.version}): {said}")
+    asked_for = terminalreporter.config.stash.get(DRIVEN, {})
+    if asked_for:
+        terminalreporter.section("Real clients")
+    for name, why in sorted(asked_for.items()):
+        label = CLIENTS[name].label if name in CLIENTS else "requirements/agents.txt"
+        terminalreporter.write_line(f"{name} ({label}): {'its journeys ran' if why is None else f'LEFT OUT: {why}'}")
 
 
 @pytest.fixture
 def program(request: pytest.FixtureRequest) -> Path:
     """The client that the test is marked with, installed."""
-    return installed(client_of(request.node))
+    return installed(clients_of(request.node)[0])

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.agents.clients import INSTALL_SECONDS, OFFLINE_VARIABLE, clients_folder, is_offline
+from tests.agents.clients import OFFLINE_VARIABLE, clients_folder, is_offline
+from tests.agents.installing import INSTALL_SECONDS
 from tests.support.processes import ROOT
 
 NAME: Final = "python"

@@ -1,4 +1,4 @@
-"""The real Codex and Gemini CLI as a test holds them: behind the bridge or not, spoken to as an editor does."""
+"""The real Codex, Gemini CLI and Codelia as a test holds them: behind the bridge or not, spoken to as an editor does."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.support.waiting import wait_until
 
 LONG_S: Final = 60.0
 MODEL: Final = "gpt-5.5"
+CODELIA_MODEL: Final = "kimi-k2.5"
 
 
 class Home:
@@ -81,6 +82,21 @@ class Home:
         if hooks is not None:
             (kept / "hooks.json").write_text(json.dumps(hooks))
         return self.environment({"CODEX_HOME": str(kept), "TEST_KEY": "none"})
+
+    def codelia(self, url: str) -> dict[str, str]:
+        """Settings for Codelia's runtime with the model at `url`, which speaks chat completions; its environment."""
+        kept = self.folder / "home" / ".codelia"
+        (kept / "cache").mkdir(parents=True, exist_ok=True)
+        limits = {"contextWindow": 200_000, "inputTokens": 200_000, "outputTokens": 8192}
+        about = {"provider": "moonshot", "modelId": CODELIA_MODEL, "limits": limits}
+        (kept / "config.json").write_text(
+            json.dumps({"version": 1, "model": {"provider": "moonshot", "name": CODELIA_MODEL}})
+        )
+        # What it knows of models; without it the runtime wants to read that from the network first.
+        known = {"version": 1, "cachedAt": "2026-01-01T00:00:00Z", "expiresAt": "2099-01-01T00:00:00Z"}
+        entries = {"moonshot": {CODELIA_MODEL: about}}
+        (kept / "cache" / "models.dev.json").write_text(json.dumps({**known, "entries": entries}))
+        return self.environment({"MOONSHOT_BASE_URL": url, "MOONSHOT_API_KEY": "none"})
 
 
 class RpcClient:

@@ -11,7 +11,7 @@ import pytest
 
 from ledger import Ledger, Pending
 from tests.agents import frameworks
-from tests.agents.clients import INSTALL_SECONDS
+from tests.agents.installing import INSTALL_SECONDS
 from tests.support.processes import ROOT, environment_without_settings
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async

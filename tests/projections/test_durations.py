@@ -82,8 +82,12 @@ async def test_a_message_counts_once_however_many_requests_it_tells_of(ledger: L
     await session.note_notification("r1", "ntfy", "failed", person="ann", step=1, message_id="msg_3")
     await project_all(ledger)
     now_ms = clock.now_ms()
-    assert await reading.messages_to(ledger.store, "ann", "ntfy", now_ms) == {"msg_1": first_ms, "msg_2": now_ms}
-    assert await reading.messages_to(ledger.store, "ann", "slack", now_ms) == {}
+    first, second = reading.Message("ntfy", first_ms), reading.Message("ntfy", now_ms)
+    assert await reading.messages_to(ledger.store, "ann", ["ntfy", "slack"], now_ms) == {
+        "msg_1": first,
+        "msg_2": second,
+    }
+    assert await reading.messages_to(ledger.store, "ann", ["slack"], now_ms) == {}
     clock.advance("1d")
-    assert await reading.messages_to(ledger.store, "ann", "ntfy", clock.now_ms()) == {"msg_2": now_ms}
+    assert await reading.messages_to(ledger.store, "ann", ["ntfy"], clock.now_ms()) == {"msg_2": second}
     assert await differences(ledger.store) == []

@@ -51,7 +51,6 @@ cli = LazyGroup(
     name="permission-ledger",
     help="What coding agents may do: asked, answered, timed out, remembered, replayed.",
     epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 

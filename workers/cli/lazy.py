@@ -23,7 +23,7 @@ class LazyGroup(click.Group):
     """`commands` of click stays empty; the table is what is listed."""
 
     def __init__(self, table: Mapping[str, Listed], **settings: Any) -> None:
-        super().__init__(**settings)
+        super().__init__(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, **settings)
         self.table = table
         self.params.append(
             click.Option(

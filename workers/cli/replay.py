@@ -1,16 +1,19 @@
-"""`replay`: the past of a session at its own pace, with the state beside each event."""
+"""`replay`: the past of sessions at its own pace, with the state beside each event."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 import click
 
-from ledger import Ledger
-from ledger.grants import StandingGrant
+from ledger import InputError, Ledger
+from ledger.grants import Recorded, StandingGrant
 from ledger.history import logged, read_events
 from ledger.session.state import SessionState, in_order
+from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.log import event_line
 from workers.cli.output import Output
@@ -19,9 +22,19 @@ from workers.moments import approved_at, project_grants
 PAUSE_MAX_SECONDS: Final = 3.0
 """The longest pause at speed 1: nobody wants to wait seven days for an expiry."""
 
+SESSIONS_MAX: Final = 1000
+"""At once: of each the next events are held in memory, since nothing but their times says whose is next."""
 
-@command(examples=("permission-ledger replay ses_1", "permission-ledger replay ses_1 --speed 0 --json"))
-@click.argument("session")
+
+@command(
+    examples=(
+        "permission-ledger replay ses_1",
+        "permission-ledger replay ses_1 ses_2 --speed 10",
+        "permission-ledger replay --all --speed 0 --json",
+    )
+)
+@click.argument("sessions", nargs=-1, metavar="[SESSION]...")
+@click.option("--all", "every_session", is_flag=True, help="All sessions.")
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),
@@ -31,25 +44,70 @@ PAUSE_MAX_SECONDS: Final = 3.0
     help="X times as fast as it was; 0 does not pause.",
 )
 @with_ledger
-async def replay(ledger: Ledger, output: Output, *, session: str, speed: float) -> None:
-    """Play a session's past as it happened, with the state beside each event.
+async def replay(ledger: Ledger, output: Output, *, sessions: Sequence[str], every_session: bool, speed: float) -> None:
+    """Play the past of one session or of several as it happened, with the session's state beside each event.
 
-    Pauses are those of the record, but none is longer than 3 s at speed 1.
+    The events of several sessions come in the order of the server's time. Pauses are those of the record, but none is
+    longer than 3 s at speed 1.
     """
-    handle = await ledger.attach(session)
-    of_project = await project_grants(ledger, handle.stream.state)
-    key = handle.stream.key
-    fold = ledger.streams.session_fold
-    state, last_ms = fold.initial(key), None
-    async for recorded in read_events(ledger.store, key):
+    if every_session == bool(sessions):
+        raise click.UsageError("name sessions, or give --all")
+    names = [name async for name in ledger.sessions()] if every_session else list(dict.fromkeys(sessions))
+    if len(names) > SESSIONS_MAX:
+        raise InputError(f"{len(names)} sessions are too many to replay at once; name at most {SESSIONS_MAX}")
+    pasts = [await _past_of(ledger, name) for name in names]
+    width = max(map(len, names)) if len(names) > 1 else 0
+    last_ms = None
+    async for past, recorded in in_time_order(ledger, pasts):
         await asyncio.sleep(pause_seconds(last_ms, recorded.ms, speed))
-        state, last_ms = fold.evolve(state, recorded), recorded.ms
-        event = logged(key, recorded)
+        last_ms = recorded.ms
+        past.state = ledger.streams.session_fold.evolve(past.state, recorded)
+        event, now = logged(past.key, recorded), past.as_json(recorded.ms)
+        waiting = sum(len(one.state.pending) for one in pasts)
         if output.as_json:
-            output.row({**event.as_json(), "state": _state_json(state, of_project, recorded.ms)})
+            output.row({**event.as_json(), "state": now, "session": past.key.id, "waiting": waiting})
         else:
-            output.line(event_line(event))
-            output.line(f"{'':7}{_state_words(_state_json(state, of_project, recorded.ms))}")
+            output.line(f"{past.key.id:<{width}}  {event_line(event)}" if width else event_line(event))
+            in_all = [f"waiting in all: {waiting}"] if width else []
+            output.line(f"{'':{width + 9 if width else 7}}{'  '.join([_state_words(now), *in_all])}")
+
+
+class Past:
+    """A session as far as it has been replayed, and the grants of its project."""
+
+    def __init__(self, key: StreamKey, state: SessionState, of_project: list[StandingGrant]) -> None:
+        self.key = key
+        self.state = state
+        self._of_project = of_project
+
+    def as_json(self, at_ms: int) -> dict[str, Any]:
+        state = self.state
+        return {
+            "pending": [request.request_id for request in in_order(state.pending.values())],
+            "approved": [one.grant.grant_id for one in approved_at(state, self._of_project, at_ms)],
+            "clients": [client.client_id for client in sorted(state.clients.values(), key=lambda one: one.version)],
+            "settled": len(state.settled),
+        }
+
+
+async def _past_of(ledger: Ledger, name: str) -> Past:
+    """Raises UnknownSessionError."""
+    stream = (await ledger.attach(name)).stream
+    return Past(stream.key, ledger.streams.session_fold.initial(stream.key), await project_grants(ledger, stream.state))
+
+
+async def in_time_order(ledger: Ledger, pasts: Sequence[Past]) -> AsyncIterator[tuple[Past, Recorded]]:
+    """The events of all, by the server's time; those of one millisecond in the order in which sessions were named."""
+    readers = [read_events(ledger.store, past.key) for past in pasts]
+    heads = [(first.ms, index, first) for index, reader in enumerate(readers) if (first := await anext(reader, None))]
+    heapify(heads)
+    while heads:
+        _, index, recorded = heappop(heads)
+        yield pasts[index], recorded
+        following = await anext(readers[index], None)
+        if following is not None:
+            # Of one session only one event is in the heap, so that two are never compared by anything but these two.
+            heappush(heads, (following.ms, index, following))
 
 
 def pause_seconds(last_ms: int | None, ms: int, speed: float) -> float:
@@ -57,15 +115,6 @@ def pause_seconds(last_ms: int | None, ms: int, speed: float) -> float:
     if last_ms is None or speed == 0:
         return 0.0
     return min((ms - last_ms) / 1000, PAUSE_MAX_SECONDS) / speed
-
-
-def _state_json(state: SessionState, of_project: list[StandingGrant], at_ms: int) -> dict[str, Any]:
-    return {
-        "pending": [request.request_id for request in in_order(state.pending.values())],
-        "approved": [one.grant.grant_id for one in approved_at(state, of_project, at_ms)],
-        "clients": [client.client_id for client in sorted(state.clients.values(), key=lambda one: one.version)],
-        "settled": len(state.settled),
-    }
 
 
 def _state_words(now: dict[str, Any]) -> str:

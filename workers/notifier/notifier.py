@@ -25,6 +25,7 @@ from ledger.errors import LedgerError, StoreError
 from ledger.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import FeedItem, WakeUp
 from projections.sessions import RECENT
+from workers.notifier.allowance import Allowance
 from workers.notifier.book import Book
 from workers.notifier.books import Books
 from workers.notifier.delivering import keep_addresses_out_of_the_log
@@ -84,9 +85,11 @@ class Notifier:
                 self._books,
                 channel=Channel(person, service.name),
                 service=service,
+                allowance=allowance,
                 holder=self._consumer,
             )
             for person, services in settings.people
+            for allowance in [Allowance(ledger.store, person.name, [one.name for one in services])]
             for service in services
         ]
         self._rung: set[int] = set()

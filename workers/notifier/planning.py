@@ -12,6 +12,7 @@ import msgspec
 
 from ledger.durations import DAY_MS, HOUR_MS
 from ledger.session.state import Request, SessionState, Settled, in_order
+from projections.reading import Message
 from workers.notifier.book import Book, Told
 from workers.notifier.settings import Person, Timing
 
@@ -55,16 +56,30 @@ class Channel(msgspec.Struct, frozen=True):
         return [one for one in told if (one.person, one.service) == (self.person.name, self.service)]
 
 
-def plan(channel: Channel, books: Iterable[Book], messages: Mapping[str, int], timing: Timing, now_ms: int) -> Plan:
-    """`messages` are those that the service took for this person lately, with the time of each."""
+def plan(
+    channel: Channel,
+    books: Iterable[Book],
+    messages: Mapping[str, Message],
+    timing: Timing,
+    now_ms: int,
+    *,
+    under_way: int = 0,
+) -> Plan:
+    """`messages` are those that the person was sent lately, by whatever service; `under_way` are being handed to
+    other services just now: they count as if they were taken, so that two services do not both say the last one.
+    """
     books = [book for book in books if channel.person.cares_for(book.state.session_id, book.state.project)]
-    sent = {**messages, **_messages(channel, books)}
+    sent = {**messages, **_messages(channel.person, books)}
     # Nothing new is said before this: others of the last minutes are waited for, and a day has only so many messages.
-    free_ms = max(_collapsed_until(sent, timing), _free_at(list(sent.values()), timing.a_day_a_person, DAY_MS, now_ms))
+    free_ms = max(
+        _collapsed_until((one.ms for one in sent.values() if one.service == channel.service), timing),
+        _free_at(sent, under_way, timing.a_day_a_person, DAY_MS, now_ms),
+    )
     ready: list[Reminder] = []
     times: list[int] = []
     for book in books:
-        session_free_ms = _free_at(_of_session(channel, book), timing.an_hour_a_session, HOUR_MS, now_ms)
+        of_session = _messages(channel.person, [book])
+        session_free_ms = _free_at(of_session, under_way, timing.an_hour_a_session, HOUR_MS, now_ms)
         for request in in_order(book.state.pending.values()):
             for at_ms, reminder in _reminders(channel, book, request, timing, now_ms):
                 due_ms = max(at_ms, free_ms, session_free_ms)
@@ -144,25 +159,23 @@ def is_over(book: Book, now_ms: int) -> bool:
 # --- how much ---------------------------------------------------------------------------------------------------------
 
 
-def _messages(channel: Channel, books: Iterable[Book]) -> dict[str, int]:
+def _messages(person: Person, books: Iterable[Book]) -> dict[str, Message]:
+    """By whatever service: what is too much for a person does not depend on how many they have."""
     return {
-        one.message_id: one.ms
+        one.message_id: Message(one.service, one.ms)
         for book in books
         for told in book.told.values()
-        for one in channel.own(told)
-        if one.result == "sent" and one.message_id is not None
+        for one in told
+        if one.person == person.name and one.result == "sent" and one.message_id is not None
     }
 
 
-def _of_session(channel: Channel, book: Book) -> list[int]:
-    return list(_messages(channel, [book]).values())
+def _collapsed_until(sent_ms: Iterable[int], timing: Timing) -> int:
+    """Of one service: the others of the person say the same thing at the same time."""
+    return max((ms + timing.collapse_ms for ms in sent_ms), default=0)
 
 
-def _collapsed_until(sent: Mapping[str, int], timing: Timing) -> int:
-    return max(sent.values()) + timing.collapse_ms if sent else 0
-
-
-def _free_at(sent_ms: list[int], count: int, window_ms: int, now_ms: int) -> int:
+def _free_at(sent: Mapping[str, Message], under_way: int, count: int, window_ms: int, now_ms: int) -> int:
     """When there is room for one more message in the window."""
-    lately = sorted(ms for ms in sent_ms if ms > now_ms - window_ms)
+    lately = sorted([*(one.ms for one in sent.values() if one.ms > now_ms - window_ms), *[now_ms] * under_way])
     return 0 if len(lately) < count else lately[-count] + window_ms

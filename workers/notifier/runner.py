@@ -9,11 +9,10 @@ from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 from ledger import Ledger, Session
-from ledger.durations import DAY_MS
 from ledger.errors import LedgerError, StoreError
 from ledger.ids import new_id
-from projections import reading
 from workers.gateway.answers.links import AnswerLink, AnswerLinks
+from workers.notifier.allowance import Allowance
 from workers.notifier.books import Books
 from workers.notifier.delivering import Message, deliver
 from workers.notifier.planning import Channel, Correction, Plan, Reminder, plan
@@ -21,9 +20,6 @@ from workers.notifier.settings import NotifierSettings, Service
 from workers.notifier.wording import correction_message, reminder_message
 
 log = logging.getLogger(__name__)
-
-AGAIN_SECONDS: Final = 1.0
-"""How soon to try again when another worker has the turn, or the server is away."""
 
 SWEEP_SECONDS: Final = 30.0
 """How often to look by itself, in case a hint was lost."""
@@ -48,6 +44,7 @@ class Runner:
         *,
         channel: Channel,
         service: Service,
+        allowance: Allowance,
         holder: str,
     ) -> None:
         self._ledger = ledger
@@ -56,14 +53,13 @@ class Runner:
         self.channel = channel
         self._service = service
         self._holder = holder
-        self._turn = f"notify:{service.name}:{channel.person.name}"
+        self._allowance = allowance
+        self._turn = allowance.turn(service.name)
         self._ring = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
         self._next_ms: int | None = None
         self._stopping = False
         self._unrecorded: list[Record] = []
-        self._sent: dict[str, int] = {}
-        """Messages of this process: the views may not have them yet."""
         self._passed_over: set[tuple[str, str]] = set()
 
     async def look(self) -> None:
@@ -109,7 +105,7 @@ class Runner:
                 self._waiters = waiters + self._waiters
                 self._next_ms = None
                 self._ring.clear()
-                pause = AGAIN_SECONDS
+                pause = self._allowance.pause_seconds(self._service.name)
 
     async def _wait(self, seconds: float) -> None:
         """Until it rings, the next time has come or so many seconds are over."""
@@ -141,6 +137,8 @@ class Runner:
         try:
             while not self._stopping:
                 found = await self._plan()
+                if found is None:
+                    return False
                 if not found.reminders and not found.corrections:
                     self._next_ms = found.next_ms
                     return True
@@ -155,13 +153,22 @@ class Runner:
         finally:
             await self.close()
 
-    async def _plan(self) -> Plan:
+    async def _plan(self) -> Plan | None:
+        """None where it depends on whether another service takes the message that it is being handed."""
+        # First who is at work, then the log: whoever ends in between has recorded it.
+        under_way = await self._allowance.under_way(self._service.name)
         # First the log, then the time: what is read must not be of after the moment it is judged at.
         books = await self._books.of_all()
         now_ms = await self._ledger.store.now_ms()
-        person, service = self.channel.person.name, self._service.name
-        messages = {**await reading.messages_to(self._ledger.store, person, service, now_ms), **self._sent}
-        found = plan(self.channel, books, messages, self._settings.timing, now_ms)
+        messages, timing = await self._allowance.messages(now_ms), self._settings.timing
+        found = self._recordable(plan(self.channel, books, messages, timing, now_ms, under_way=under_way))
+        if under_way and not found.reminders and not found.corrections:
+            alone = self._recordable(plan(self.channel, books, messages, timing, now_ms))
+            return None if alone.reminders else found
+        return found
+
+    def _recordable(self, found: Plan) -> Plan:
+        """Without what could not be recorded before."""
         return Plan(
             tuple(one for one in found.reminders if self._may_record(one.state.session_id, one.request.request_id)),
             tuple(
@@ -187,7 +194,7 @@ class Runner:
         taken = await self._deliver(reminder_message(reminders, link_of, inbox, now_ms))
         message_id = new_id("msg")
         if taken:
-            self._sent = {key: ms for key, ms in self._sent.items() if ms > now_ms - DAY_MS} | {message_id: now_ms}
+            self._allowance.note(message_id, self._service.name, now_ms)
         await self._record(
             Record(
                 one.state.session_id,

@@ -13,6 +13,7 @@ from ledger.policy.betcode.match import Matching
 from ledger.policy.betcode.tiers import Decision, decide, names
 from ledger.policy.betcode.units import CommandUnit, units_of
 from ledger.policy.facts import FileFacts
+from ledger.policy.joining import joined_calls
 from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
@@ -63,7 +64,7 @@ class BetCodePolicy:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
         judge = Judge(self._rules, Matching(self._at(call)), as_rules(grants))
         found = [self._evaluate(judge, tool, value) for value in inputs]
-        return found[0] if len(found) == 1 else _joined(found)
+        return joined_calls(found)
 
     def _at(self, call: Call) -> Any:
         return replace(self._options, cwd=call.cwd.rstrip("/") or "/") if call.cwd else self._options
@@ -165,14 +166,3 @@ def _first_deny(found: Sequence[tuple[Part, Decision | None]]) -> RuleRef:
     """The first deny, in file order, of those that decided about a unit."""
     denying = [rule for part, decision in found if decision and part.verdict is Verdict.DENY for rule in decision.rules]
     return min(denying, key=lambda rule: (rule.rank, rule.order)).ref
-
-
-def _joined(found: Sequence[Evaluation]) -> Evaluation:
-    verdict = strictest(one.verdict for one in found)
-    deciding = [one for one in found if one.verdict is verdict]
-    return replace(
-        deciding[0],
-        parts=tuple(part for one in found for part in one.parts),
-        rules=tuple(dict.fromkeys(rule for one in deciding for rule in one.rules)),
-        always=tuple(dict.fromkeys(entry for one in found for entry in one.always)),
-    )

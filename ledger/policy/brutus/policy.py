@@ -14,6 +14,7 @@ from ledger.policy.brutus.hard import ACCESS_PERMISSION, BrutusCommands
 from ledger.policy.brutus.judge import Judge
 from ledger.policy.brutus.rules import compile_rule, read_layers
 from ledger.policy.facts import FileFacts
+from ledger.policy.joining import joined
 from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
 from ledger.policy.rules import EDIT_TOOLS
 from ledger.policy.shell import Analysis
@@ -86,7 +87,7 @@ class BrutusPolicy:
         for line in patterns:  # each is a line of its own
             faithful = self._judged(judge, (line,), grants, always)
             found.append(self._hardened(line, faithful, place, grants, analyse(line)))
-        return _joined(found)
+        return joined(found)
 
     def _bash(self, call: Call, grants: Sequence[Grant]) -> Evaluation:
         line = _member(call.input, "command") or ""
@@ -204,13 +205,6 @@ def _subject(value: Any) -> str:
 def _member(value: Any, name: str) -> str | None:
     text = value.get(name) if isinstance(value, Mapping) else None
     return text if isinstance(text, str) and text else None
-
-
-def _joined(found: Sequence[Evaluation]) -> Evaluation:
-    verdict = strictest(one.verdict for one in found)
-    deciding = [one for one in found if one.verdict is verdict]
-    rules = tuple(dict.fromkeys(rule for one in deciding for rule in one.rules))
-    return replace(deciding[0], parts=tuple(part for one in found for part in one.parts), rules=rules)
 
 
 def _reason(verdict: Verdict, deciding: Sequence[Part]) -> str | None:

@@ -15,6 +15,7 @@ from ledger.policy.claude.suggest import hardened_proposals
 from ledger.policy.claude.tools import Found, Tools, has_member, whole_tool
 from ledger.policy.claude.words import narrow_texts
 from ledger.policy.facts import FileFacts
+from ledger.policy.joining import joined_calls
 from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
@@ -64,7 +65,7 @@ class ClaudePolicy:
         options = replace(self._options, cwd=call.cwd.rstrip("/") or "/") if call.cwd else self._options
         judge = _Judge(self._rules, as_rules(grants), options)
         found = [judge.call(tool, value) for value in inputs]
-        return found[0] if len(found) == 1 else _joined(found)
+        return joined_calls(found)
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Whether a grant turns a part that was recorded as ask into an allow."""
@@ -197,14 +198,3 @@ def _message(judged: Judged, command: str) -> str:
     """In a pipeline the denied stage is named, elsewhere the whole line."""
     stage = next(stage for stage, why in judged.stages if why.verdict is Verdict.DENY)
     return _BASH_DENIED.format(stage.shown or command)
-
-
-def _joined(found: Sequence[Evaluation]) -> Evaluation:
-    verdict = strictest(one.verdict for one in found)
-    deciding = [one for one in found if one.verdict is verdict]
-    return replace(
-        deciding[0],
-        parts=tuple(part for one in found for part in one.parts),
-        rules=tuple(dict.fromkeys(rule for one in deciding for rule in one.rules)),
-        always=tuple(dict.fromkeys(entry for one in found for entry in one.always)),
-    )

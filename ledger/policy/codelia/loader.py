@@ -12,13 +12,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ledger.limits import POLICY_BYTES
 from ledger.policy.checks import Origin, shown
 from ledger.policy.codelia.edit import remembered
 from ledger.policy.codelia.rule import read_config
 from ledger.policy.errors import PolicyError
-from ledger.policy.jsonc import JsonSyntaxError, parse
 from ledger.policy.model import Layer
+from ledger.policy.reading import cause_of, parse_document, read_text
 
 PROJECT_CONFIG: Final = ".codelia/config.json"
 
@@ -67,12 +66,7 @@ def load_config(
     `strict=False` takes the rules that only the hardened profile refuses. Raises PolicyError with file and line.
     """
     file = os.fspath(path)
-    text = _read(file)
-    try:
-        document = parse(text, comments=False)
-    except JsonSyntaxError as problem:
-        message = f"{shown(file)} line {problem.line}: {problem.text}"
-        raise PolicyError(message, file=file, line=problem.line) from None
+    document = parse_document(file, read_text(file), comments=False)
     value: Any = document.value
     config = {key: value[key] for key in _KEPT if key in value} if isinstance(value, dict) else value
     lines = {
@@ -80,21 +74,6 @@ def load_config(
     }
     read_config(config, Origin(name, file, lines), strict=strict)
     return Layer(name, config=config, file=file, trusted=trusted, lines=lines)
-
-
-def _read(file: str) -> str:
-    try:
-        with Path(file).open("rb") as stream:
-            content = stream.read(POLICY_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise PolicyError(f"{shown(file)} cannot be read: {_cause(error)}", file=file) from error
-    if len(content) > POLICY_BYTES:
-        raise PolicyError(f"{shown(file)} is larger than {POLICY_BYTES} bytes", file=file)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise PolicyError(f"{shown(file)} line {line}: the file is not UTF-8", file=file, line=line) from None
 
 
 def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, str]]) -> bool:
@@ -117,9 +96,7 @@ def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, 
     except UnicodeDecodeError as error:
         raise PolicyError(f"{shown(str(file))} is not UTF-8, so nothing was added to it", file=str(file)) from error
     except OSError as error:
-        text = (
-            f"{shown(str(file))} could not be written ({_cause(error)}); what was answered holds for this session only"
-        )
+        text = f"{shown(str(file))} could not be written ({cause_of(error)}); what was answered holds for this session only"
         raise PolicyError(text, file=str(file)) from error
     return True
 
@@ -166,7 +143,3 @@ def _make_durable(folder: Path) -> None:
         os.fsync(held)
     finally:
         os.close(held)
-
-
-def _cause(error: OSError | ValueError) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()

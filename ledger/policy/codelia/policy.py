@@ -18,7 +18,8 @@ from ledger.policy.codelia.rule import SHELL, SKILL, Ruleset, canonical, granted
 from ledger.policy.codelia.system import system_layer
 from ledger.policy.codelia.text import split
 from ledger.policy.facts import FileFacts
-from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
+from ledger.policy.joining import joined_calls
+from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened, peeled
@@ -78,7 +79,7 @@ class CodeliaPolicy:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
         judge = self._judge(call, grants)
         found = [self._evaluate(judge, tool, value) for value in inputs]
-        evaluation = found[0] if len(found) == 1 else _joined(found)
+        evaluation = joined_calls(found)
         if evaluation.verdict is Verdict.ASK and not self._options.supports_confirm:
             return _refused(evaluation)
         return evaluation
@@ -160,17 +161,6 @@ def _evaluation(judged: Judged, always: tuple[str, ...]) -> Evaluation:
     if judged.verdict is Verdict.DENY:
         message = f"{'Denied by rule' if judged.stricter else 'Permission denied'}: {judged.reason}"
     return Evaluation(judged.verdict, judged.parts, rules, message, reason, always)
-
-
-def _joined(found: Sequence[Evaluation]) -> Evaluation:
-    verdict = strictest(one.verdict for one in found)
-    deciding = [one for one in found if one.verdict is verdict]
-    return replace(
-        deciding[0],
-        parts=tuple(part for one in found for part in one.parts),
-        rules=_distinct(rule for one in deciding for rule in one.rules),
-        always=tuple(dict.fromkeys(entry for one in found for entry in one.always)),
-    )
 
 
 def _distinct(rules: Iterable[RuleRef]) -> tuple[RuleRef, ...]:

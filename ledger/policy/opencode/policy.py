@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ledger.policy.checks import shown
 from ledger.policy.facts import FileFacts
+from ledger.policy.joining import joined
 from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
 from ledger.policy.opencode.commands import hidden_directories, shell_request
 from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, compile_grants, last_match
@@ -194,7 +195,7 @@ class _Judging:
         elif request.permission != BASH:
             judged = replace(self._judge(request.patterns + request.more), always=request.always)
         elif (line := request.command or _command_of(call)) is None:
-            judged = _joined([self._line(text, self._judge((text,)), analyse(text)) for text in request.patterns])
+            judged = self._lines(request.patterns)
         else:
             analysis = analyse(line)
             judged = self._line(line, replace(self._judge(request.patterns), always=request.always), analysis)
@@ -209,6 +210,16 @@ class _Judging:
         rules = self.policy.command_rules(self.grants, self.places)
         return hardened(command, judged, rules, self.request.base or self.places.directory, analysis)
 
+    def _lines(self, texts: Sequence[str]) -> Evaluation:
+        """Patterns that a caller gave without a line: each is read as one."""
+        if not texts:
+            return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
+        found = [self._line(text, self._judge((text,)), analyse(text)) for text in texts]
+        both = joined(found)
+        return replace(
+            both, reason=next((one.reason for one in found if one.verdict is both.verdict and one.reason), None)
+        )
+
     def _hidden(self, analysis: Analysis) -> tuple[tuple[str, ...], ...]:
         known = {pattern for patterns in self.request.directories for pattern in patterns}
         found = hidden_directories(analysis, self.request.base or self.places.directory, self.places)
@@ -220,19 +231,6 @@ def _command_of(call: Call) -> str | None:
     """The line that patterns of a caller were taken from, if the caller says so."""
     command = call.input.get("command") if call.tool_name == BASH and isinstance(call.input, Mapping) else None
     return command if isinstance(command, str) else None
-
-
-def _joined(found: Sequence[Evaluation]) -> Evaluation:
-    if not found:
-        return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
-    verdict = strictest(one.verdict for one in found)
-    deciding = [one for one in found if one.verdict is verdict]
-    return replace(
-        deciding[0],
-        parts=tuple(part for one in found for part in one.parts),
-        rules=tuple(dict.fromkeys(rule for one in deciding for rule in one.rules)),
-        reason=next((one.reason for one in deciding if one.reason), None),
-    )
 
 
 def _unknown_input(call: Call) -> Evaluation:

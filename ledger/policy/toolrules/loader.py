@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from ledger.limits import POLICY_BYTES
 from ledger.policy.checks import Origin, shown
 from ledger.policy.errors import PolicyError
-from ledger.policy.jsonc import Document, JsonSyntaxError, parse
 from ledger.policy.model import Layer
+from ledger.policy.reading import parse_document, read_text
 from ledger.policy.toolrules.rule import check_config
 
 SECTION: Final = "permissions"
@@ -61,7 +60,7 @@ def load_tool_rules(path: str | Path, *, name: str = "project", trusted: bool = 
     line.
     """
     file = str(path)
-    document = _parse(file, _read(file))
+    document = parse_document(file, read_text(file), comments=file.endswith(".jsonc"))
     config = _kept(file, document.value)
     lines = {where: line for where, line in document.lines.items() if where.split("/")[1:2] == [SECTION]}
     check_config(config, Origin(name, file, lines))
@@ -80,27 +79,3 @@ def _is(path: Path) -> bool:
         return path.exists() or path.is_symlink()
     except OSError:
         return True
-
-
-def _read(file: str) -> str:
-    try:
-        with Path(file).open("rb") as stream:
-            content = stream.read(POLICY_BYTES + 1)
-    except (OSError, ValueError) as error:
-        cause = getattr(error, "strerror", None) or str(error)
-        raise PolicyError(f"{shown(file)} cannot be read: {cause.lower()}", file=file) from error
-    if len(content) > POLICY_BYTES:
-        raise PolicyError(f"{shown(file)} is larger than {POLICY_BYTES} bytes", file=file)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise PolicyError(f"{shown(file)} line {line}: the file is not UTF-8", file=file, line=line) from None
-
-
-def _parse(file: str, text: str) -> Document:
-    try:
-        return parse(text, comments=file.endswith(".jsonc"))
-    except JsonSyntaxError as problem:
-        message = f"{shown(file)} line {problem.line}: {problem.text}"
-        raise PolicyError(message, file=file, line=problem.line) from None

@@ -181,9 +181,28 @@ def test_replay_gives_each_event_and_the_state_after_it(ledger: CommandLine) -> 
     ask(ledger, "r1")
     ledger("reply", "r1", "always", code=0)
     rows = ledger("replay", "ses_1", "--speed", "0", "--json", code=0).rows
-    assert [list(row) for row in rows] == [[*LOG, "state"]] * 3
+    assert [list(row) for row in rows] == [[*LOG, "state", "session", "waiting"]] * 3
     pending = [(row["state"]["pending"], row["state"]["settled"], len(row["state"]["approved"])) for row in rows]
     assert pending == [([], 0, 0), (["r1"], 0, 0), ([], 1, 1)]
+
+
+def test_several_sessions_are_replayed_as_one_by_time(ledger: CommandLine) -> None:
+    ask(ledger, "r1")
+    ledger("ask", "ses_2", "bash", "x", "--id", "r2", "--no-wait", code=7)
+    ledger("reply", "r1", "once", code=0)
+    rows = ledger("replay", "ses_2", "ses_1", "ses_2", "--speed", "0", "--json", code=0).rows
+    assert [(row["session"], row["type"], row["waiting"]) for row in rows] == [
+        ("ses_1", "session_opened", 0),
+        ("ses_1", "asked", 1),
+        ("ses_2", "session_opened", 1),
+        ("ses_2", "asked", 2),
+        ("ses_1", "replied", 1),
+    ]
+    assert rows[-1]["state"] == {"pending": [], "approved": [], "clients": [], "settled": 1}, "the session's own"
+    by_all = ledger("replay", "--all", "--speed", "0", "--json", code=0).rows
+    assert sorted(row["id"] + row["session"] for row in by_all) == sorted(row["id"] + row["session"] for row in rows)
+    [*_, event, state] = ledger("replay", "--all", "--speed", "0").out.splitlines()
+    assert (event.split()[0], state.split("  ")[-1]) == ("ses_1", "waiting in all: 1")
 
 
 def test_sessions_are_listed_with_the_newest_first(ledger: CommandLine) -> None:

@@ -18,7 +18,7 @@ from tests.support.waiting import TIMEOUT_S, wait_until_async
 from tests.workers.notifier.listening import TIMING, Listening, listening, settings_for
 from workers.gateway.answers.links import AnswerLinks
 from workers.notifier.notifier import run
-from workers.notifier.settings import NotifierSettings
+from workers.notifier.settings import NotifierSettings, Person, Service
 
 Start = Callable[[NotifierSettings], AbstractAsyncContextManager[None]]
 
@@ -153,6 +153,23 @@ async def test_two_notifiers_at_once_say_nothing_twice(ledger: Ledger, notifier:
         await until_recorded(ledger, *((name, "ann", "json", "sent", 0) for name in names))
     said = "\n".join(one["message"] for one in phone.messages)
     assert [said.count(f"git push {name}\n") for name in names] == [1] * len(names)
+
+
+async def test_a_person_with_three_services_is_not_told_more_often_by_two_notifiers(
+    ledger: Ledger, notifier: Start, phone: Listening
+) -> None:
+    timing = msgspec.structs.replace(TIMING, collapse_ms=0, a_day_a_person=6)
+    async with listening() as one, listening() as two, listening() as three:
+        of_ann = tuple(Service(f"json-{number}", each.url) for number, each in enumerate((one, two, three)))
+        settings = settings_for(("bob", phone.url), timing=timing)
+        settings = msgspec.structs.replace(settings, people=(*settings.people, (Person("ann"), of_ann)))
+        async with notifier(settings), notifier(settings):
+            for number in range(6):
+                session = await ledger.session(f"ses_{number}")
+                await session.submit("bash", [f"git push {number}"], request_id="r1")
+                await wait_until_async(partial(phone.heard, f"git push {number}\n"), f"bob to hear of {number}")
+            await wait_until_async(lambda: sum(len(each.messages) for each in (one, two, three)) >= 6, "ann's messages")
+        assert sum(len(each.messages) for each in (one, two, three)) == 6
 
 
 async def test_what_came_within_five_minutes_is_one_message(

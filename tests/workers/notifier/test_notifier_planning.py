@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ledger import Ledger
 from ledger.testing import TestClock
+from projections.reading import Message
 from tests.workers.notifier.listening import TIMING
 from workers.notifier.book import Book
 from workers.notifier.books import Books
@@ -34,9 +35,9 @@ class Ann:
         self.channel = channel
         self.count = 0
 
-    async def look(self, messages: Mapping[str, int] | None = None, *sessions: str) -> Plan:
+    async def look(self, messages: Mapping[str, Message] | None = None, *sessions: str, under_way: int = 0) -> Plan:
         books = [await book_of(self.ledger, session) for session in sessions or ("ses_1",)]
-        return plan(self.channel, books, messages or {}, TIMING, self.clock.now_ms())
+        return plan(self.channel, books, messages or {}, TIMING, self.clock.now_ms(), under_way=under_way)
 
     async def told(self, found: Plan, result: str = "sent") -> None:
         self.count += 1
@@ -127,7 +128,7 @@ async def test_within_five_minutes_of_a_message_others_are_gathered(ledger: Ledg
 
 async def test_a_message_of_another_session_counts_for_gathering_too(ledger: Ledger, clock: TestClock) -> None:
     await (await ledger.session("ses_1")).submit("bash", ["a"], request_id="r1")
-    found = await Ann(ledger, clock).look({"msg_9": clock.now_ms() - 1000})
+    found = await Ann(ledger, clock).look({"msg_9": Message("ntfy", clock.now_ms() - 1000)})
     assert (said(found), found.next_ms) == ([], clock.now_ms() + 299_000)
 
 
@@ -144,14 +145,38 @@ async def test_a_session_is_told_of_five_times_an_hour(ledger: Ledger, clock: Te
     assert (said(held), held.next_ms) == ([], first_ms + 3_600_000)
 
 
+async def test_a_session_is_told_of_five_times_an_hour_by_all_services_of_a_person_together(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    ntfy, slack = Ann(ledger, clock), Ann(ledger, clock, Channel(Person("ann"), "slack"))
+    bob = Ann(ledger, clock, Channel(Person("bob"), "slack"))
+    slack.count = 100
+    session = await ledger.session("ses_1")
+    heard: dict[str, int] = {"ntfy": 0, "slack": 0}
+    for number in range(4):
+        await session.submit("bash", [str(number)], request_id=f"r{number}")
+        for name, one in (("ntfy", ntfy), ("slack", slack)):
+            found = await one.look()
+            heard[name] += bool(found.reminders)
+            await one.told(found)
+        clock.advance("6m")
+    assert heard == {"ntfy": 3, "slack": 2}
+    assert said(await bob.look()) == [(f"r{number}", 0) for number in range(4)]
+
+
 async def test_a_person_is_told_twenty_times_a_day(ledger: Ledger, clock: TestClock) -> None:
     await (await ledger.session("ses_1")).submit("bash", ["a"], request_id="r1")
     now_ms = clock.now_ms()
-    messages = {f"msg_{number}": now_ms - 600_000 * (number + 1) for number in range(20)}
-    found = await Ann(ledger, clock).look(messages)
-    assert (said(found), found.next_ms) == ([], min(messages.values()) + 86_400_000)
+    times = [now_ms - 600_000 * (number + 1) for number in range(20)]
+    # By two services in turn: what counts is the person.
+    messages = {f"msg_{ms}": Message(("ntfy", "slack")[number % 2], ms) for number, ms in enumerate(times)}
+    for service in ("ntfy", "slack", "mailto"):
+        ann = Ann(ledger, clock, Channel(Person("ann"), service))
+        found = await ann.look(messages)
+        assert (said(found), found.next_ms) == ([], times[-1] + 86_400_000)
     messages.popitem()
-    assert said(await Ann(ledger, clock).look(messages)) == [("r1", 0)]
+    assert said(await ann.look(messages)) == [("r1", 0)]
+    assert said(await ann.look(messages, under_way=1)) == []
 
 
 async def test_a_failed_message_is_tried_again_later_and_later_and_given_up(ledger: Ledger, clock: TestClock) -> None:

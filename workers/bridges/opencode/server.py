@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from workers.bridges.errors import BridgeError
-from workers.bridges.opencode.shapes import ENDED, Asked
+from workers.bridges.opencode.shapes import ENDED, Answers, Asked
 from workers.bridges.opencode.sse import messages
 from workers.bridges.place import Place, parse_place
 from workers.bridges.wire import Connection, Head
@@ -90,6 +90,11 @@ class OpenCode:
         status, found = await self.call("GET", _path("/permission", directory))
         return found if status == _OK and isinstance(found, list) else None
 
+    async def questions(self, directory: str | None) -> list[Any] | None:
+        """What its `question` tool waits for; None when it cannot say, or is too old to have such."""
+        status, found = await self.call("GET", _path("/question", directory))
+        return found if status == _OK and isinstance(found, list) else None
+
     async def at_work(self, directory: str | None) -> frozenset[str] | None:
         """The sessions that are doing something; None when it cannot say."""
         status, found = await self.call("GET", _path("/session/status", directory))
@@ -123,6 +128,15 @@ class OpenCode:
         body = {"reply": reply, **({"message": message} if message else {})}
         path = _path(f"/permission/{quote(request_id, safe='')}/reply", directory)
         status, _ = await self.call("POST", path, body)
+        return status
+
+    async def answer_question(self, request_id: str, answers: Answers | None, directory: str | None) -> int:
+        """Answer a question, or dismiss it; the status says whether it was taken."""
+        path = f"/question/{quote(request_id, safe='')}"
+        if answers is None:
+            status, _ = await self.call("POST", _path(f"{path}/reject", directory))
+        else:
+            status, _ = await self.call("POST", _path(f"{path}/reply", directory), {"answers": answers})
         return status
 
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:

@@ -18,5 +18,4 @@ bridge = LazyGroup(
     COMMANDS,
     name="bridge",
     help="Put the ledger between a real agent and whoever started it; every permission request is judged and recorded.",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -18,5 +18,4 @@ hook = LazyGroup(
     COMMANDS,
     name="hook",
     help="What an agent calls before a tool runs: its JSON on stdin, the answer on stdout.",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -23,5 +23,4 @@ policy = LazyGroup(
     COMMANDS,
     name="policy",
     help="What the rules say about a call, and why. Nothing here needs a server.",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -1,0 +1,40 @@
+"""Read a file of rules, whatever its dialect; what cannot be read is an error, never "no rules"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ledger.limits import POLICY_BYTES
+from ledger.policy.checks import shown
+from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import Document, JsonSyntaxError, parse
+
+
+def read_text(file: str) -> str:
+    """The whole of a file. Raises PolicyError for one that is missing, unreadable, too large or not UTF-8."""
+    try:
+        with Path(file).open("rb") as stream:
+            content = stream.read(POLICY_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise PolicyError(f"{shown(file)} cannot be read: {cause_of(error)}", file=file) from error
+    if len(content) > POLICY_BYTES:
+        raise PolicyError(f"{shown(file)} is larger than {POLICY_BYTES} bytes", file=file)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PolicyError(f"{shown(file)} line {line}: the file is not UTF-8", file=file, line=line) from None
+
+
+def parse_document(file: str, text: str, *, comments: bool) -> Document:
+    """The value of a file, with lines. Raises PolicyError with file and line."""
+    try:
+        return parse(text, comments=comments)
+    except JsonSyntaxError as problem:
+        text = f"{shown(file)} line {problem.line}: {problem.text}"
+        raise PolicyError(text, file=file, line=problem.line) from None
+
+
+def cause_of(error: OSError | ValueError) -> str:
+    """Why the system refused, in its words."""
+    return (getattr(error, "strerror", None) or str(error)).lower()
