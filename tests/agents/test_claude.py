@@ -232,6 +232,7 @@ async def test_an_agent_that_was_killed_with_its_bridge_and_resumed_attaches_to_
     session = first.session
     ann = gateway.person()
     await ann.waiting(session)
+    wait_until(gateway.is_waited_for, "the first asker to say that it waits", 30)
     # A client that was killed before it wrote down what it was doing has nothing to resume.
     wait_until(lambda: place.has_written(session, "toolu_1"), "the client to write down its call", 30)
     first.kill()
