@@ -222,6 +222,66 @@ async def test_two_people_at_once_one_in_opencode_and_the_first_counts(
     assert [event["actor"]["via"] for event in await ann.events(session) if event["type"] == "replied"] == ["opencode"]
 
 
+COLOUR = {
+    "question": "Which colour?",
+    "header": "Colour",
+    "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}],
+}
+
+
+def question(call_id: str) -> dict[str, Any]:
+    return use("question", {"questions": [COLOUR]}, call_id)
+
+
+async def test_a_question_is_answered_with_what_a_person_chose_and_the_next_is_dismissed(
+    start: Start, bridges: Bridges, ann: Person
+) -> None:
+    client = start([question("call_a")], [question("call_b")], [question("call_c")])
+    client.start()
+    bridges(client)
+    session = await client.begin()
+    [shown] = await ann.waiting(session)
+    chosen = {**shown["input"], "answers": {"Which colour?": "Blue"}}
+    await ann.reply(session, shown["request_id"], "once", updated_input=chosen)
+    assert '"Which colour?"="Blue"' in (await client.tool(session, "call_a"))["output"]
+    assert (shown["metadata"]["kind"], shown["patterns"], shown["input"]) == (
+        "question",
+        ["Which colour?"],
+        {"questions": [COLOUR]},
+    )
+    await ann.answer_next(session, "reject", message="take green")
+    assert '"Which colour?"="Not answered: take green"' in (await client.tool(session, "call_b"))["output"]
+    await ann.answer_next(session, "reject")
+    assert (await client.tool(session, "call_c"))["error"] == "The user dismissed this question"
+    assert "Blue" in client.model.results["call_a"]
+
+
+async def test_a_question_answered_in_opencode_is_recorded_and_one_of_a_stopped_agent_withdrawn(
+    start: Start, bridges: Bridges, ann: Person
+) -> None:
+    client = start([question("call_a")], [question("call_b")])
+    client.start()
+    bridge = bridges(client)
+    session = await client.begin()
+    [shown] = await ann.waiting(session)
+    taken = await client.http.post(f"/question/{shown['request_id']}/reply", json={"answers": [["Green"]]})
+    assert taken.status_code == 200
+    row = await ended(ann, session, shown["request_id"])
+    assert (row["outcome"], row["updated_input"]["answers"]) == ("allowed", {"Which colour?": "Green"})
+    [ghost] = [one for one in await ann.waiting(session) if one["request_id"] != shown["request_id"]]
+    await client.abort(session)
+    assert (await ended(ann, session, ghost["request_id"]))["outcome"] == "cancelled"
+    bridge.kill()
+    bridges(client)
+    client.model.say_next([question("call_c")])
+    await client.say(session)
+    again = await ann.answer_next(session, "reject", message="later")
+    assert again["tool"]["call_id"] == "call_c"
+    assert "Not answered: later" in (await client.tool(session, "call_c"))["output"]
+    listed = [one["id"] for one in (await client.http.get("/question")).json()]
+    assert listed == [ghost["request_id"]], "the ghost stays in OpenCode's own list, and nobody answers it"
+
+
 async def test_opencode_killed_while_it_asks_has_its_request_cancelled_and_asks_anew(
     start: Start, bridges: Bridges, ann: Person
 ) -> None:

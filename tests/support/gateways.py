@@ -26,6 +26,9 @@ from workers.bridges.place import Place, find_place, parse_place
 Row = dict[str, Any]
 
 START_S: Final = 20.0
+ASKED_S: Final = 60.0
+"""Real agents start slowly on a busy machine, and ask only then."""
+
 PEOPLE: Final = ("ann", "bob")
 
 
@@ -125,7 +128,7 @@ class Person:
             rows = await self.pending(session)
             return rows if len(rows) >= count else []
 
-        return await wait_until_async(enough, f"{count} requests to be pending in {session}", START_S)
+        return await wait_until_async(enough, f"{count} requests to be pending in {session}", ASKED_S)
 
     async def pending(self, session: str) -> list[Row]:
         return await self._client.pending(session)

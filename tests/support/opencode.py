@@ -31,6 +31,9 @@ class OpenCodeServer:
         self.sessions: dict[str, Row] = {}
         self.busy: set[str] = set()
         self.pending: dict[str, Row] = {}
+        self.questions: dict[str, Row] = {}
+        self.answers: dict[str, list[list[str]] | None] = {}
+        self.has_questions = True
         self.replies: dict[str, tuple[str, str | None]] = {}
         self.cannot_list = False
         self.port = 0
@@ -64,6 +67,7 @@ class OpenCodeServer:
         await self._serving
         self._server = self._serving = None
         self.pending.clear()
+        self.questions.clear()
         self.busy.clear()
 
     def drop_streams(self) -> None:
@@ -97,6 +101,29 @@ class OpenCodeServer:
         self.pending[request_id] = request
         self.publish("permission.asked", request)
         return request_id
+
+    def ask_person(self, session: str = "ses_1", *questions: Row) -> str:
+        """A call of the `question` tool; the request's id."""
+        self._count += 1
+        request_id = f"que_{self._count:04}"
+        self.sessions[session] = {"id": session, "directory": DIRECTORY, "agent": "build"}
+        self.busy.add(session)
+        tool = {"messageID": "msg_1", "callID": f"call_{self._count}"}
+        request = {"id": request_id, "sessionID": session, "questions": list(questions), "tool": tool}
+        self.questions[request_id] = request
+        self.publish("question.asked", request)
+        return request_id
+
+    def answer(self, request_id: str, answers: list[list[str]] | None) -> bool:
+        """A question is answered, or dismissed; whether it was there. Nothing else is drawn from that."""
+        request = self.questions.pop(request_id, None)
+        if request is None:
+            return False
+        self.answers[request_id] = answers
+        said = {"sessionID": request["sessionID"], "requestID": request_id}
+        kind = "question.rejected" if answers is None else "question.replied"
+        self.publish(kind, said if answers is None else {**said, "answers": answers})
+        return True
 
     def reply(self, request_id: str, reply: str, message: str | None = None) -> bool:
         """An answer, with all that OpenCode draws from it; whether the request was there."""
@@ -136,6 +163,8 @@ class OpenCodeServer:
         directory = parse_qs(scope["query_string"].decode()).get("directory", [DIRECTORY])[0]
         if path in ("/event", "/global/event"):
             await self._follow(send, wrapped=path.startswith("/global"))
+        elif path.startswith("/question") and self.has_questions:
+            await self._question(send, receive, path, here=directory == DIRECTORY)
         elif method == "POST":
             body = json.loads((await receive())["body"])
             found = self.reply(path.split("/")[2], body["reply"], body.get("message"))
@@ -150,6 +179,15 @@ class OpenCodeServer:
         else:
             info = self.sessions.get(path.removeprefix("/session/"))
             await _answer(send, 404 if info is None else 200, info)
+
+    async def _question(self, send: Send, receive: Receive, path: str, *, here: bool) -> None:
+        if path == "/question":
+            await _answer(send, 200, list(self.questions.values()) if here else [])
+            return
+        _, _, request_id, word = path.split("/")
+        answers = json.loads((await receive())["body"])["answers"] if word == "reply" else None
+        found = self.answer(request_id, answers)
+        await _answer(send, 200 if found else 404, found or {"_tag": "QuestionNotFoundError"})
 
     async def _follow(self, send: Send, *, wrapped: bool) -> None:
         stream: asyncio.Queue[Row | None] = asyncio.Queue()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from workers.bridges.opencode.shapes import Asked, ReplyWord
+from workers.bridges.opencode.shapes import Answers, Asked, ReplyWord
 
 Cause = Literal["asker_gave_up", "asker_died", "withdrawn"]
 
@@ -16,11 +16,17 @@ class Judge(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Answer a request at OpenCode."""
+    """Answer a request at OpenCode; a question that is allowed with the `answers` to it."""
 
     asked: Asked
     reply: ReplyWord
     message: str | None = None
+    answers: Answers | None = None
+
+    @property
+    def heard_as(self) -> ReplyWord:
+        """What OpenCode makes of it: the words that refuse a question are an answer to it there."""
+        return "once" if self.message and self.asked.questions else self.reply
 
 
 class Withdraw(NamedTuple):
@@ -33,12 +39,16 @@ class Withdraw(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Tell the gateway what a person answered in OpenCode itself; `reply` is what of it the ledger is to remember."""
+    """Tell the gateway what a person answered in OpenCode itself; `reply` is what of it the ledger is to remember.
+
+    `input` is a question's, with what was chosen.
+    """
 
     session: str
     request_id: str
     reply: Literal["once", "session", "reject"]
     said: ReplyWord
+    input: dict[str, Any] | None = None
 
 
 class Note(NamedTuple):

@@ -75,6 +75,9 @@ def ask_body(asked: Asked, agent: str | None, url: str) -> Row:
         "always": list(asked.always),
         "metadata": {**_bounded(asked.metadata), MARK: {"url": url, "directory": asked.directory}},
     }
+    if asked.is_question:
+        # As a call of a tool: its input is what a person answers in.
+        body |= {"tool_name": asked.permission, "input": asked.input}
     if asked.call_id is not None:
         body["tool"] = {"message_id": asked.message_id, "call_id": asked.call_id}
     if agent is not None:

@@ -22,8 +22,9 @@ from workers.bridges.opencode.actions import (
 from workers.bridges.opencode.asking import Sessions, mark_of
 from workers.bridges.opencode.desk import Desk
 from workers.bridges.opencode.errands import Errands, RefusalError
+from workers.bridges.opencode.questions import said_to_opencode
 from workers.bridges.opencode.server import LOST, OpenCode
-from workers.bridges.opencode.shapes import Asked, ShapeError, read_event, read_request
+from workers.bridges.opencode.shapes import Asked, ShapeError, is_question_id, read_event, read_question, read_request
 from workers.bridges.options import Options
 
 RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -55,6 +56,7 @@ class Bridge:
         self._answering: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._left_over_wanted = True
+        self._lists_questions = False
 
     async def run(self) -> None:
         """Until cancelled. Raises BridgeError when OpenCode wants a password that we do not have."""
@@ -121,6 +123,8 @@ class Bridge:
             mark = mark_of(row)
             if mark is None or mark[0] != self._opencode.url or (self._directory not in (None, mark[1])):
                 continue
+            if is_question_id(row["request_id"]) and not self._lists_questions:
+                continue
             if mark[1] in listed or await self._list(mark[1]):
                 self._do(self._desk.left_over(row["session"], row["request_id"]))
 
@@ -131,18 +135,27 @@ class Bridge:
         if listed is None:
             self._tell("opencode cannot list what it has pending; only what it asks from now on is judged")
             return False
+        questions = await self._opencode.questions(directory)
+        self._lists_questions = questions is not None
+        if questions is None:
+            known = frozenset(one for one in known if not is_question_id(one))
         at_work = await self._opencode.at_work(directory)
-        requests = self._read(listed, directory)
+        requests = [*self._read(listed, directory), *self._read(questions or (), directory, read_question)]
         # A session that was aborted may be at work again, with its ghosts beside what it waits for now.
         ended = {one.request_id for one in requests if await self._opencode.has_ended(one)}
         self._do(self._desk.listed(directory, requests, at_work, known, ended))
         return True
 
-    def _read(self, listed: Iterable[Any], directory: str | None) -> list[Asked]:
+    def _read(
+        self,
+        listed: Iterable[Any],
+        directory: str | None,
+        read: Callable[[object, str | None], Asked] = read_request,
+    ) -> list[Asked]:
         found = []
         for one in listed:
             try:
-                found.append(read_request(one, directory))
+                found.append(read(one, directory))
             except ShapeError as error:
                 self._do(self._desk.misread(error, directory))
         return found
@@ -186,11 +199,17 @@ class Bridge:
             status: int | None = None
             for pause in RECONNECT_SECONDS[:ANSWER_TRIES_COUNT]:
                 try:
-                    status = await self._opencode.reply(asked.request_id, answer.reply, answer.message, asked.directory)
+                    status = await self._bring(answer)
                     break
                 except LOST:
                     await asyncio.sleep(pause)
         self._do(self._desk.answered(asked.request_id, status))
+
+    async def _bring(self, answer: Answer) -> int:
+        asked = answer.asked
+        if asked.is_question:
+            return await self._opencode.answer_question(asked.request_id, said_to_opencode(answer), asked.directory)
+        return await self._opencode.reply(asked.request_id, answer.reply, answer.message, asked.directory)
 
     async def _look(self, wanted: LookAtSession) -> None:
         at_work = await self._opencode.at_work(wanted.directory)

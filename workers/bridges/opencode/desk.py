@@ -23,7 +23,9 @@ from workers.bridges.opencode.actions import (
     Tell,
     Withdraw,
 )
+from workers.bridges.opencode.questions import with_answers
 from workers.bridges.opencode.shapes import (
+    Answers,
     Asked,
     Event,
     Replied,
@@ -41,7 +43,7 @@ KNOWN_COUNT: Final = 10_000
 HTTP_OK: Final = 200
 HTTP_NOT_FOUND: Final = 404
 
-Stage = Literal["judging", "behind", "answering", "answered", "over"]
+Stage = Literal["judging", "behind", "answering", "answered", "left", "over"]
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Held:
     `behind`: refused together with another one, whose answer makes OpenCode refuse this one by itself.
     `drawn_from`: another request of its session was answered, so an answer to this one may be drawn from that.
     `drawn_from_ours`: that other answer was ours. `may_run`: it was allowed, and its tool call has not ended yet. `lost`: it
-    was taken for ended with OpenCode's process.
+    was taken for ended with OpenCode's process. `left`: a question that only OpenCode's own prompt answers.
     """
 
     asked: Asked
@@ -99,6 +101,8 @@ class Desk:
         if error.session is None or error.request_id is None or error.request_id in self._held:
             return [Tell(f"opencode said something that cannot be read: {error}")]
         asked = Asked(error.request_id, error.session, "?", (), (), {}, directory)
+        if error.is_question:
+            asked = asked._replace(input={"questions": []})
         held = self._remember(asked)
         return [
             Tell(f"refused `{error.request_id}`: {error}"),
@@ -121,25 +125,26 @@ class Desk:
             assert held.answer is not None
             self._draw_from(held, event.reply, ours=event.reply == held.answer.reply)
             return self._unlike_ours(held, held.answer, event.reply)
-        if stage == "behind":
+        if stage in ("behind", "left"):
             return []
         if event.reply == "reject" and held.drawn_from is not None and held.drawn_from_ours:
             reason = f"opencode refused it together with `{held.drawn_from}`"
             return [Withdraw(event.session, event.request_id, "withdrawn", reason)]
         remembered = _remembered(event.reply, held)
         self._draw_from(held, event.reply, ours=False)
-        return [Record(event.session, event.request_id, remembered, event.reply)]
+        chosen = None if event.answers is None else with_answers(held.asked, event.answers)
+        return [Record(event.session, event.request_id, remembered, event.reply, chosen)]
 
     def _draw_from(self, held: Held, reply: ReplyWord, *, ours: bool) -> None:
         """From now on answers to the session's other requests may be drawn from this one."""
-        if reply == "once":
+        if reply == "once" or held.asked.is_question:
             return
         for other in self._open(held.asked.session):
-            if other.drawn_from is None:
+            if other.drawn_from is None and not other.asked.is_question:
                 other.drawn_from, other.drawn_from_ours = held.asked.request_id, ours
 
     def _unlike_ours(self, held: Held, answer: Answer, reply: ReplyWord) -> list[Action]:
-        if (reply == "reject") == (answer.reply == "reject"):
+        if (reply == "reject") == (answer.heard_as == "reject"):
             return []
         did = "was allowed to run" if reply != "reject" else "was refused"
         return [
@@ -246,12 +251,17 @@ class Desk:
             # Refusing a ghost would make OpenCode refuse what the session asks by now.
             held.stage = "over"
             return []
+        if verdict.is_opencodes:
+            held.stage = "left"
+            return [
+                Tell(f"`{request_id}` is a question that a rule lets opencode ask; its own prompt has to answer it")
+            ]
         if verdict.reply == "reject" and verdict.because_of is not None and self._is_open(verdict.because_of, held):
             # Answered first, this one would take the feedback of the other with it.
             held.stage, held.behind = "behind", verdict.because_of
             held.answer = Answer(held.asked, "reject", verdict.message)
             return []
-        return self._answer(held, verdict.reply, verdict.message)
+        return self._answer(held, verdict.reply, verdict.message, verdict.answers)
 
     def refused(self, request_id: str, message: str, *, may_be_pending: bool) -> list[Action]:
         """Nobody could be asked, or the gateway would not have it: never an allow."""
@@ -264,9 +274,11 @@ class Desk:
             actions.append(Withdraw(held.asked.session, request_id, "asker_gave_up", reason))
         return actions
 
-    def _answer(self, held: Held, reply: ReplyWord, message: str | None) -> list[Action]:
+    def _answer(
+        self, held: Held, reply: ReplyWord, message: str | None, answers: Answers | None = None
+    ) -> list[Action]:
         held.stage = "answering"
-        held.answer = Answer(held.asked, reply, message)
+        held.answer = Answer(held.asked, reply, message, answers)
         return [held.answer]
 
     # --- what became of our answers
@@ -301,8 +313,11 @@ class Desk:
     # --- the requests
 
     def _is_open(self, request_id: str, beside: Held) -> bool:
+        """Whether OpenCode will refuse the one `beside` it by itself, when it hears the answer to this one."""
         held = self._held.get(request_id)
         if held is None or held.asked.session != beside.asked.session:
+            return False
+        if held.asked.is_question or beside.asked.is_question:
             return False
         return held.stage in ("judging", "answering")
 

@@ -11,6 +11,7 @@ from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.opencode.actions import CloseSession, Note, Record, Withdraw
 from workers.bridges.opencode.asking import Sessions, ask_body
+from workers.bridges.opencode.questions import verdict_of_question
 from workers.bridges.opencode.server import LOST
 from workers.bridges.opencode.shapes import Asked
 from workers.bridges.opencode.verdicts import Verdict, verdict_of
@@ -79,7 +80,7 @@ class Errands:
         agent = await self._sessions.open(asked.session, asked.directory)
         body = ask_body(asked, agent, self._url)
         row = await self._client.ask(self._sessions.name(asked.session), body, seen=lambda _: written.set())
-        return verdict_of(row)
+        return verdict_of_question(asked, row) if asked.is_question else verdict_of(row)
 
     def forget(self, request_id: str) -> None:
         self._written.pop(request_id, None)
@@ -93,11 +94,12 @@ class Errands:
         """An answer given in OpenCode itself. Where the token may not record it, the request is withdrawn instead."""
         name = self._sessions.name(one.session)
         path = f"/v1/sessions/{name}/asks/{one.request_id}/answered"
+        said = {"reply": one.reply, "via": "opencode"} | ({} if one.input is None else {"updated_input": one.input})
         await self._after_asking(one.request_id)
 
         async def record() -> None:
             try:
-                await self._client.call("POST", path, {"reply": one.reply, "via": "opencode"})
+                await self._client.call("POST", path, said)
             except RefusedError as error:
                 if error.status not in FORBIDDEN:
                     raise

@@ -7,23 +7,36 @@ from typing import Any, Final, Literal, NamedTuple
 
 ID_LENGTH_CHARS: Final = 200
 PATTERN_COUNT: Final = 256
+QUESTION_COUNT: Final = 64
+QUESTION_SHOWN_CHARS: Final = 2000
+"""What of a question's text stands in the request's patterns; its input has it whole."""
+
+QUESTION: Final = "question"
 ENDED: Final = frozenset({"completed", "error"})
 
 ReplyWord = Literal["once", "always", "reject"]
+Answers = tuple[tuple[str, ...], ...]
 REPLY_WORDS: Final[tuple[ReplyWord, ...]] = ("once", "always", "reject")
 
 
 class ShapeError(Exception):
     """Something of another form than OpenCode's. The ids are there where they could be read."""
 
-    def __init__(self, text: str, session: str | None = None, request_id: str | None = None) -> None:
+    def __init__(
+        self, text: str, session: str | None = None, request_id: str | None = None, *, is_question: bool = False
+    ) -> None:
         super().__init__(text)
         self.session = session
         self.request_id = request_id
+        self.is_question = is_question
 
 
 class Asked(NamedTuple):
-    """A permission that OpenCode asks for; `directory` is the project directory whose instance asked."""
+    """A permission that OpenCode asks for, or what its `question` tool asks a person.
+
+    `directory` is the project directory whose instance asked. `input` is what a question asks, `{"questions": […]}`; None
+    for a permission.
+    """
 
     request_id: str
     session: str
@@ -34,14 +47,28 @@ class Asked(NamedTuple):
     directory: str | None = None
     message_id: str | None = None
     call_id: str | None = None
+    input: dict[str, Any] | None = None
+
+    @property
+    def is_question(self) -> bool:
+        return self.input is not None
+
+    @property
+    def questions(self) -> list[dict[str, Any]]:
+        """What is asked of a person, one after another; nothing for a permission."""
+        return [] if self.input is None else self.input["questions"]
 
 
 class Replied(NamedTuple):
-    """OpenCode took an answer: ours, somebody else's, or one that it drew from another answer."""
+    """OpenCode took an answer: ours, somebody else's, or one that it drew from another answer.
+
+    A question that was answered is `once`, with `answers`: the labels or words for each of its questions.
+    """
 
     session: str
     request_id: str
     reply: ReplyWord
+    answers: Answers | None = None
 
 
 class ToolEnded(NamedTuple):
@@ -81,6 +108,14 @@ def read_event(event: Mapping[str, Any], directory: str | None) -> Event | None:
             if reply not in REPLY_WORDS:
                 raise ShapeError(f"`{str(reply)[:40]}` is no reply of opencode")
             return Replied(_id(fields, "sessionID"), _id(fields, "requestID"), reply)
+        case "question.asked":
+            return read_question(said, directory)
+        case "question.replied":
+            fields = _object(said, "question.replied")
+            return Replied(_id(fields, "sessionID"), _id(fields, "requestID"), "once", _answers(fields.get("answers")))
+        case "question.rejected":
+            fields = _object(said, "question.rejected")
+            return Replied(_id(fields, "sessionID"), _id(fields, "requestID"), "reject")
         case "message.part.updated":
             return _tool_ended(said)
         case "session.idle":
@@ -115,6 +150,57 @@ def read_request(value: object, directory: str | None) -> Asked:
         )
     except ShapeError as error:
         raise ShapeError(str(error), session, request_id) from None
+
+
+def is_question_id(request_id: str) -> bool:
+    """OpenCode's ids say of what kind they are."""
+    return request_id.startswith("que")
+
+
+def read_question(value: object, directory: str | None) -> Asked:
+    """What the `question` tool asks, of an event or of a list. Raises ShapeError."""
+    fields = _object(value, "a question")
+    request_id, session = _id(fields, "id"), _id(fields, "sessionID")
+    try:
+        tool = fields.get("tool")
+        message_id, call_id = (None, None) if tool is None else _tool(tool)
+        questions = _questions(fields.get("questions"))
+        return Asked(
+            request_id=request_id,
+            session=session,
+            permission=QUESTION,
+            patterns=tuple(_question_text(one)[:QUESTION_SHOWN_CHARS] for one in questions),
+            always=(),
+            metadata={"kind": QUESTION},
+            directory=directory,
+            message_id=message_id,
+            call_id=call_id,
+            input={"questions": questions},
+        )
+    except ShapeError as error:
+        raise ShapeError(str(error), session, request_id, is_question=True) from None
+
+
+def _questions(value: object) -> list[Any]:
+    if not isinstance(value, list) or not 0 < len(value) <= QUESTION_COUNT:
+        raise ShapeError(f"it does not ask one to {QUESTION_COUNT} questions")
+    return value
+
+
+def _question_text(value: object) -> str:
+    fields = _object(value, "one of its questions")
+    options = fields.get("options", [])
+    if not isinstance(options, list) or len(options) > PATTERN_COUNT:
+        raise ShapeError(f"the options of a question are no list of at most {PATTERN_COUNT}")
+    for option in options:
+        _text(_object(option, "an option of a question").get("label"), "option's label")
+    return _text(fields.get("question"), "question")
+
+
+def _answers(value: object) -> Answers:
+    if not isinstance(value, list) or len(value) > QUESTION_COUNT:
+        raise ShapeError(f"the answers to a question are no list of at most {QUESTION_COUNT}")
+    return tuple(_texts(one, "answer") for one in value)
 
 
 def _tool_ended(said: object) -> ToolEnded | None:

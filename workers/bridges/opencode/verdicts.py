@@ -6,20 +6,23 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from workers.bridges.opencode.shapes import ReplyWord
+from workers.bridges.opencode.shapes import Answers, ReplyWord
 
 
 class Verdict(NamedTuple):
     """`reply` is `once` or `reject`, never `always`: what OpenCode remembers by itself it would not ask us again.
 
     With a message the agent's turn goes on, without one it ends. `because_of` is the request whose reply settled this
-    one as well. `nobody_waits`: it was withdrawn because the call that asked is over.
+    one as well. `nobody_waits`: it was withdrawn because the call that asked is over. `answers` are to a question;
+    `is_opencodes`: a rule lets it be asked, and nobody has answered it.
     """
 
     reply: ReplyWord
     message: str | None = None
     because_of: str | None = None
     nobody_waits: bool = False
+    answers: Answers | None = None
+    is_opencodes: bool = False
 
 
 def verdict_of(row: Mapping[str, Any]) -> Verdict:

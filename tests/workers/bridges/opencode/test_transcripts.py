@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from tests.support.processes import ROOT
-from workers.bridges.opencode.actions import Action, CloseSession, Judge, LookAtSession, Record, Withdraw
+from workers.bridges.opencode.actions import Action, CloseSession, Judge, LookAtSession, Note, Record, Withdraw
 from workers.bridges.opencode.desk import Desk
-from workers.bridges.opencode.shapes import read_event, read_request
+from workers.bridges.opencode.shapes import Asked, is_question_id, read_event, read_question, read_request
 
 FOLDER: Final = ROOT / "tests/data/agents/opencode"
 DIRECTORY: Final = "/home/me/shop"
@@ -24,6 +24,16 @@ EXPECTED: Final[dict[str, list[Brief]]] = {
     "abort": [("judge", "per_1"), ("judge", "per_2"), ("look", "ses_1"), *GHOSTS],
     "delete": [("judge", "per_1"), ("judge", "per_2"), *GHOSTS, ("close", "ses_1")],
     "dispose": [("judge", "per_1"), ("judge", "per_2"), ("look", "ses_1"), *GHOSTS],
+    "question": [
+        ("judge", "que_1"),
+        ("record", "que_1", "once"),
+        ("ran", "que_1"),
+        ("judge", "que_2"),
+        ("record", "que_2", "reject"),
+        ("judge", "que_3"),
+        ("look", "ses_1"),
+        ("withdraw", "que_3", "asker_gave_up"),
+    ],
     "reject": [
         ("judge", "per_1"),
         ("judge", "per_2"),
@@ -47,6 +57,7 @@ def replayed(path: Path) -> list[Action]:
     """What the desk wants done, with nobody having answered yet."""
     desk, actions = Desk(), list[Action]()
     at_work: set[str] = set()
+    permissions: list[Asked] = []
     for line in path.read_text().splitlines():
         row: dict[str, Any] = json.loads(line)
         if "event" in row:
@@ -55,9 +66,16 @@ def replayed(path: Path) -> list[Action]:
         elif row.get("list") == "/session/status":
             at_work = set(row["body"])
         elif row.get("list") == "/permission":
-            listed = [read_request(one, DIRECTORY) for one in row["body"]]
+            permissions = [read_request(one, DIRECTORY) for one in row["body"]]
+            actions += desk.listed(DIRECTORY, permissions, at_work, _of_kind(desk, is_question=False))
+        elif row.get("list") == "/question":
+            listed = [*permissions, *(read_question(one, DIRECTORY) for one in row["body"])]
             actions += desk.listed(DIRECTORY, listed, at_work, desk.waiting)
     return actions
+
+
+def _of_kind(desk: Desk, *, is_question: bool) -> frozenset[str]:
+    return frozenset(one for one in desk.waiting if is_question_id(one) is is_question)
 
 
 def brief(action: Action) -> Brief:
@@ -72,5 +90,7 @@ def brief(action: Action) -> Brief:
             return ("record", request_id, reply)
         case Withdraw(_, request_id, cause):
             return ("withdraw", request_id, cause)
+        case Note(_, request_id, ok=True):
+            return ("ran", request_id)
         case _:
             raise AssertionError(action)

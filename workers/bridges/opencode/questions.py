@@ -1,0 +1,59 @@
+"""What OpenCode's `question` tool asks a person, and how an outcome of the ledger is said to it. No I/O.
+
+A question is no permission: nothing runs when it is allowed, and it wants an answer. So it is asked as a call of the
+tool, and answered by what a person makes of its input: the questions with `answers` beside them, by question, each a
+label, a few labels, or words of one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workers.bridges.opencode.actions import Answer
+from workers.bridges.opencode.shapes import Answers, Asked
+from workers.bridges.opencode.verdicts import Verdict, verdict_of
+
+
+def verdict_of_question(asked: Asked, row: Mapping[str, Any]) -> Verdict:
+    """What a settled question means. Only a person answers one: where a rule allows it, it may be asked, no more."""
+    if row.get("outcome") != "allowed":
+        return verdict_of(row)
+    if row.get("reply") is None or row.get("cause") is not None:
+        return Verdict("once", is_opencodes=True)
+    return Verdict("once", answers=answers_in(asked, row.get("updated_input")))
+
+
+def answers_in(asked: Asked, chosen: object) -> Answers:
+    """What a person chose, question by question; nothing where nothing readable was."""
+    given = chosen.get("answers") if isinstance(chosen, Mapping) else None
+    if isinstance(given, Mapping):
+        return tuple(_labels(given.get(one["question"])) for one in asked.questions)
+    listed = given if isinstance(given, list) else []
+    return tuple(_labels(listed[index] if index < len(listed) else None) for index in range(len(asked.questions)))
+
+
+def with_answers(asked: Asked, answers: Answers) -> dict[str, Any]:
+    """The input of a question with what was answered in OpenCode itself, as a person here would have given it."""
+    given = {
+        one["question"]: list(labels) if one.get("multiple") is True or len(labels) != 1 else labels[0]
+        for one, labels in zip(asked.questions, answers, strict=False)
+    }
+    return {"questions": asked.questions, "answers": given}
+
+
+def said_to_opencode(answer: Answer) -> Answers | None:
+    """The answers that OpenCode gets, one for each question; None dismisses it, which ends the turn.
+
+    OpenCode takes no reason with that. So a refusal with words goes where the agent reads it: as the answer.
+    """
+    count = len(answer.asked.questions)
+    if answer.reply != "reject":
+        return answer.answers or ((),) * count
+    return ((f"Not answered: {answer.message}",),) * count if answer.message and count else None
+
+
+def _labels(one: object) -> tuple[str, ...]:
+    if isinstance(one, str):
+        return (one,) if one else ()
+    return tuple(label for label in one if isinstance(label, str) and label) if isinstance(one, list) else ()
