@@ -71,8 +71,8 @@ async def photograph(gateway: RunningGateway, server: RealServer, count: int, pi
         await expect(visitor.page.locator("article.card")).to_have_count(count)
         box = await visitor.page.locator("article.card").last.bounding_box()
         assert box is not None
-        size = {"width": box["x"] + box["width"] + MARGIN_PIXELS, "height": box["y"] + box["height"] + MARGIN_PIXELS}
-        await visitor.page.screenshot(path=picture, clip={"x": 0, "y": 0, **size})
+        width, height = box["x"] + box["width"] + MARGIN_PIXELS, box["y"] + box["height"] + MARGIN_PIXELS
+        await visitor.page.screenshot(path=picture, clip={"x": 0, "y": 0, "width": width, "height": height})
         await inbox.close()
 
 
