@@ -439,11 +439,19 @@ class Ledger:
             if known is not None and known.name == actor:
                 await Session(self, state.session_id).disconnect(client_id, actor=actor)
 
+    def known_inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...] | None:
+        """As `inbox_presence`, where it was looked up within the last second; else None."""
+        looked_at, inboxes = self._inboxes
+        if self._clock is not None or asyncio.get_running_loop().time() - looked_at > INBOX_FRESH_SECONDS:
+            return None
+        return present_in(inboxes, session, project) if inboxes else ()
+
     async def inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...]:
         """Who has the inbox open and sees this session in it, as of at most a second ago."""
-        now = asyncio.get_running_loop().time()
-        if now - self._inboxes[0] > INBOX_FRESH_SECONDS or self._clock is not None:
-            self._inboxes = (now, await open_inboxes(self.store))
+        known = self.known_inbox_presence(session, project)
+        if known is not None:
+            return known
+        self._inboxes = (asyncio.get_running_loop().time(), await open_inboxes(self.store))
         return present_in(self._inboxes[1], session, project)
 
     # --- inside -----------------------------------------------------------------------------------------------------

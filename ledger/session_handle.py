@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -57,6 +57,9 @@ log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+NOBODY: Final[frozenset[str]] = frozenset()
+NOBODY_THERE: Final = Live(asked_for=NOBODY)
 
 RECHECKS_MAX = 16
 """How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
@@ -160,7 +163,10 @@ class Session(ToolCalls):
     async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
         if self.before_asking is not None:
             await self.before_asking()
-        result = await self._by_current_rules(self._ask, request_id, question, who)
+        try:
+            result = await self._ask(request_id, question, who)
+        except OutdatedRulesError:
+            result = await self._by_current_rules(self._ask, request_id, question, who)
         return await self._safe(result) if self._ledger.store.confirms else result
 
     async def _safe(self, result: Result) -> Result:
@@ -218,7 +224,7 @@ class Session(ToolCalls):
             agent=question.agent,
             parent=question.parent,
             opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
-            live=await self._live(state),
+            live=self._known_live(state) or await self._live(state),
             project=project.state if project else None,
         )
         done = await self._stream.submit(command, project)
@@ -592,8 +598,13 @@ class Session(ToolCalls):
             await stream.refresh()
         return stream
 
+    def _known_live(self, state: SessionState) -> Live | None:
+        """Who is there, where nobody has to be asked for that."""
+        inbox = None if state.clients else self._ledger.known_inbox_presence(state.session_id, state.project)
+        return inbox if inbox is None else Live(inbox=inbox, asked_for=NOBODY) if inbox else NOBODY_THERE
+
     async def _live(self, state: SessionState) -> Live:
         inbox = await self._ledger.inbox_presence(state.session_id, state.project)
         if not state.clients:
-            return Live(inbox=inbox, asked_for=frozenset())
+            return Live(inbox=inbox, asked_for=NOBODY)
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())

@@ -41,6 +41,8 @@ def evolve(state: SessionState, recorded: Recorded) -> SessionState:
     step = _STEPS.get(type(event))
     if step is not None:
         state = step(state, recorded, event)
+    if state.version == recorded.version:
+        return state
     return replace(state, version=recorded.version, last_ms=recorded.ms)
 
 
@@ -173,10 +175,14 @@ def _settle(state: SessionState, recorded: Recorded, request: Request, **how: An
     settled = Settled(
         request=request, input_digest=asked_input, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, **how
     )
+    pending = state.pending
     return replace(
         state,
-        pending=state.pending.discard(request.request_id) if state.pending else state.pending,
+        pending=pending.discard(request.request_id) if pending else pending,
         settled=state.settled.insert(request.request_id, settled),
+        # Also done by `evolve`, which then need not copy the state once more.
+        version=recorded.version,
+        last_ms=recorded.ms,
     )
 
 
