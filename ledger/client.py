@@ -84,6 +84,7 @@ class Ledger:
         self._policies: OrderedDict[str, Policy] = OrderedDict()
         self._tokens: Tokens | None = None
         self._inboxes: tuple[float, tuple[Inbox, ...]] = (float("-inf"), ())
+        self._looking: asyncio.Task[tuple[Inbox, ...]] | None = None
 
     @classmethod
     def connect(
@@ -420,7 +421,7 @@ class Ledger:
         """
         presence = Presence(check_id(client_id, "client id"), check_name(actor, "client name"))
         await renew_inbox(self.store, Inbox(presence, reach))
-        self._inboxes = (float("-inf"), ())
+        self._forget_inboxes()
         replayed: list[Pending] = []
         for state in await self.pending_states():
             if state.closed_ms is None and reach.covers(state.session_id, state.project):
@@ -433,7 +434,7 @@ class Ledger:
 
     async def disconnect_inbox(self, client_id: str, *, actor: str) -> None:
         await close_inbox(self.store, client_id)
-        self._inboxes = (float("-inf"), ())
+        self._forget_inboxes()
         for state in await self.pending_states():
             known = state.clients.get(client_id)
             if known is not None and known.name == actor:
@@ -451,8 +452,28 @@ class Ledger:
         known = self.known_inbox_presence(session, project)
         if known is not None:
             return known
-        self._inboxes = (asyncio.get_running_loop().time(), await open_inboxes(self.store))
-        return present_in(self._inboxes[1], session, project)
+        if self._clock is not None:
+            return present_in(await open_inboxes(self.store), session, project)
+        if self._looking is None:
+            # Of all who want to know in this moment, one asks.
+            self._looking = asyncio.create_task(self._look_into_inboxes(), name="ledger inboxes")
+            # All who asked may be gone by the time it fails.
+            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return present_in(await asyncio.shield(self._looking), session, project)
+
+    async def _look_into_inboxes(self) -> tuple[Inbox, ...]:
+        try:
+            inboxes = await open_inboxes(self.store)
+            if self._looking is asyncio.current_task():
+                self._inboxes = (asyncio.get_running_loop().time(), inboxes)
+        finally:
+            if self._looking is asyncio.current_task():
+                self._looking = None
+        return inboxes
+
+    def _forget_inboxes(self) -> None:
+        self._inboxes = (float("-inf"), ())
+        self._looking = None
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

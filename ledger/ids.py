@@ -101,7 +101,8 @@ def check_id(value: object, what: str) -> str:
         raise InputError(f"the {what} is empty")
     if len(value) > ID_LENGTH_CHARS:
         raise InputError(f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are taken")
-    if not value.isprintable() or any(character.isspace() for character in value):
+    # Of all white space only the blank counts as printable.
+    if not value.isprintable() or " " in value:
         raise InputError(f"the {what} {value!a} holds white space or characters that cannot be shown")
     try:
         value.encode()

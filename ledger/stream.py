@@ -400,6 +400,12 @@ class Stream(Generic[S]):
     def _take_own(self, batch: Batch[S], ms: int) -> None:
         """Fold what was just written, as it was decided: nothing has to be decoded for that."""
         batch.recorded = recorded_of(batch, Position(ms, batch.after.version + 1))
+        if ms == batch.now_ms and batch.folded_count == len(batch.events) == 1 and self.position == batch.after:
+            # It was folded when it was decided, for this very millisecond.
+            self.state, self.position = batch.state, Position(ms, batch.after.version + 1)
+            self._payload = batch.payloads[0]
+            self._tell(batch.recorded[0])
+            return
         for recorded, payload in zip(batch.recorded, batch.payloads, strict=True):
             # A wake-up may have brought it already; what is known is passed over.
             if recorded.version == self.position.version + 1:
@@ -497,11 +503,11 @@ class Stream(Generic[S]):
     def _fold_anew(self, entries: Sequence[Entry]) -> None:
         """In one go, so that nobody ever looks at a state that is folded in part."""
         key, evolve = self.key, self._fold.evolve
-        state, position, payload = self._fold.initial(key), START, b""
+        state, before = self._fold.initial(key), Entry(*START, b"")
         for entry in entries:
-            state = evolve(state, read_entry(key, entry, position, payload))
-            position, payload = entry.position, entry.payload
-        self.state, self.position, self._payload = state, position, payload
+            state = evolve(state, read_entry(key, entry, before, before.payload))
+            before = entry
+        self.state, self.position, self._payload = state, before.position, before.payload
         self._safe = START
         self.folded = True
         self._tell(None)
