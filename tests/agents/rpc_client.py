@@ -72,8 +72,8 @@ class Home:
             }
         )
 
-    def codex(self, url: str, hooks: Any = None) -> dict[str, str]:
-        """Settings for Codex with the model at `url`; its environment."""
+    def codex(self, url: str, hooks: Any = None, features: Sequence[str] = ()) -> dict[str, str]:
+        """Settings for Codex with the model at `url`, and features of its own switched on; its environment."""
         kept = self.folder / "home" / ".codex"
         kept.mkdir(exist_ok=True)
         (kept / "config.toml").write_text(
@@ -82,6 +82,7 @@ class Home:
             f'[model_providers.test]\nname = "Test"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
             'env_key = "TEST_KEY"\nrequest_max_retries = 0\nstream_max_retries = 0\n'
             f'[analytics]\nenabled = false\n[projects."{self.work}"]\ntrust_level = "trusted"\n'
+            + "".join(["[features]\n", *(f"{name} = true\n" for name in features)])
         )
         if hooks is not None:
             (kept / "hooks.json").write_text(json.dumps(hooks))
