@@ -26,6 +26,7 @@ from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
 from ledger.stores.port import (
     START,
     Answer,
+    Answered,
     Append,
     Appended,
     Behind,
@@ -36,6 +37,7 @@ from ledger.stores.port import (
     Listener,
     Opening,
     OutsideWindow,
+    Place,
     Position,
     StreamInfo,
     StreamKey,
@@ -48,6 +50,7 @@ class WallClock:
     """The process's own clock: here it is the server's."""
 
     known = True
+    is_moved_by_hand = False
     grace_ms = SETTLE_GRACE_MS
 
     def now_ms(self) -> int:
@@ -71,7 +74,7 @@ class MemoryServer:
         self.due: dict[str, float] = {}
         self.feeds: dict[int, list[FeedItem]] = defaultdict(list)
         self.feed_counts: dict[int, int] = defaultdict(int)
-        self.leases: dict[str | None, dict[str, tuple[Presence, int]]] = defaultdict(dict)
+        self.leases: dict[Place, dict[str, tuple[Presence, int]]] = defaultdict(dict)
         self.turns: dict[str, tuple[str, int]] = {}
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
@@ -118,6 +121,10 @@ class MemoryStore:
     ) -> tuple[Answer, tuple[Entry, ...]]:
         answer = self._append(append)
         return answer, () if also_read is None else self._after(*also_read, PAGE_COUNT)
+
+    def post(self, append: Append, answered: Answered) -> bool:
+        """Nobody need wait for memory."""
+        return False
 
     def _append(self, append: Append) -> Answer:
         now_ms = self.clock.now_ms()
@@ -215,9 +222,10 @@ class MemoryStore:
         earliest = min(self._server.due.values(), default=math.inf)
         return None if earliest == math.inf else int(earliest)
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
         seen = math.inf if seen_ms is None else seen_ms
-        if self._server.due.get(session) != seen:
+        entries = self._server.streams.get(StreamKey("session", session))
+        if self._server.due.get(session) != seen or (entries[-1].position if entries else START) != at:
             return
         if isinstance(to, Due):
             self._server.due[session] = math.inf if to.ms is None else float(to.ms)
@@ -233,15 +241,15 @@ class MemoryStore:
             self._subscribed.add(partition)
             self._server.listeners[partition].append(self._listener)
 
-    async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
-        self._server.leases[session][client.client_id] = (client, self.clock.now_ms() + lease_ms)
+    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
+        self._server.leases[place][client.client_id] = (client, self.clock.now_ms() + lease_ms)
 
-    async def drop_lease(self, session: str | None, client_id: str) -> None:
-        self._server.leases[session].pop(client_id, None)
+    async def drop_lease(self, place: Place, client_id: str) -> None:
+        self._server.leases[place].pop(client_id, None)
 
-    async def leases(self, session: str | None) -> tuple[Presence, ...]:
+    async def leases(self, place: Place) -> tuple[Presence, ...]:
         now_ms = self.clock.now_ms()
-        return tuple(client for client, until_ms in self._server.leases[session].values() if now_ms < until_ms)
+        return tuple(client for client, until_ms in self._server.leases[place].values() if now_ms < until_ms)
 
     async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
         items: list[FeedItem] = []

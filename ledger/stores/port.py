@@ -7,7 +7,8 @@ feed, leases) that carry no truth. Times are milliseconds of the server's clock.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
 
 StreamKind = Literal["session", "project", "access"]
 
+
+class BoundInboxes(Enum):
+    """The place of the inboxes that see some projects or sessions only. What is no session id takes no session's name."""
+
+    ALL = "inboxes"
+
+
+BOUND_INBOXES: Final = BoundInboxes.ALL
+
+Place = str | BoundInboxes | None
+"""Where somebody is: in a session; in an inbox that sees every session (None); in one that sees some."""
 
 _KINDS: dict[str, StreamKind] = {"project": "project", "access": "access"}
 
@@ -129,6 +141,10 @@ class OutsideWindow(msgspec.Struct, frozen=True):
 
 Answer = Appended | Conflict | Behind | OutsideWindow
 
+Answered = Callable[[Answer | None, bool], None]
+"""Told the answer to what was posted, or None where there was none: then `append` it again. The flag says whether it may
+have counted all the same. Must not block."""
+
 
 class StreamInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the server says of a stream besides its entries; damage shows here."""
@@ -214,6 +230,13 @@ class Store(Protocol):
         """Compare and append; `also_read` reads another stream in the same flush, after the append was sent."""
         ...
 
+    def post(self, append: Append, answered: Answered) -> bool:
+        """Send an append now and return at once; `answered` is called when the answer is there.
+
+        False, and nothing was sent, where only `append` will do (no connection yet, `Append.binding`, …).
+        """
+        ...
+
     @property
     def durability(self) -> Durability:
         """What the settings of this process demand before a grant or an allow counts."""
@@ -260,8 +283,8 @@ class Store(Protocol):
 
     async def next_due_ms(self) -> int | None: ...
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
-        """Set the hint, if it still is `seen_ms`."""
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
+        """Set the hint, if it still is `seen_ms` and the session's stream still ends with the entry `at`."""
         ...
 
     async def listen(self, listener: Listener) -> None: ...
@@ -270,13 +293,11 @@ class Store(Protocol):
         """Return when wake-ups of this partition are delivered from now on."""
         ...
 
-    async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
-        """Session None is the inbox: present for every session."""
-        ...
+    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None: ...
 
-    async def drop_lease(self, session: str | None, client_id: str) -> None: ...
+    async def drop_lease(self, place: Place, client_id: str) -> None: ...
 
-    async def leases(self, session: str | None) -> tuple[Presence, ...]: ...
+    async def leases(self, place: Place) -> tuple[Presence, ...]: ...
 
     # what projectors need --------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "read_state": LOOKING_BACK,
     "read_timeline": LOOKING_BACK,
     "read_log": LOOKING_BACK,
+    "read_outline": LOOKING_BACK,
     "verify_session": LOOKING_BACK,
     # asks
     "ask": ASKING,

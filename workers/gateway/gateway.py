@@ -16,6 +16,7 @@ from ledger.trails import Trails
 from workers.gateway.events.service import EventStreams
 from workers.gateway.limiting import Limiter
 from workers.gateway.metrics import Metrics
+from workers.gateway.outline import Outlines
 from workers.gateway.principals import Principal
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 
@@ -30,6 +31,7 @@ class Gateway:
         self.settings = settings
         self.tokens: Tokens = ledger.tokens
         self.trails = Trails(ledger.store, ledger.streams.session_fold)
+        self.outlines = Outlines()
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
         self.metrics = Metrics(ledger, lambda: self.events.count)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.gateway.inbox.visitors import Inbox
+from tests.gateway.inbox.long_log import write_long_session
+from tests.gateway.inbox.visitors import Inbox, Visitor
+
+log = logging.getLogger(__name__)
 
 PENDING_COUNT = 5000
 SESSIONS_COUNT = 50
-EVENTS_COUNT = 5000
+EVENTS_COUNT = 50_000
 SCROLL_MS = 10_000
 WARM_UP_MS = 500
+EMPTY_MS = 3000
 FRAME_MS_MAX = 100
+ROUNDS_COUNT = 3
 
 # Scrolls for a while, faster and faster and back, and gives the longest time between two frames, and of 99 in 100.
 SCROLL = """async (duration) => {
@@ -38,26 +44,32 @@ SCROLL = """async (duration) => {
 }"""
 
 
-async def scrolled(page: Page, scroll_ms: int) -> dict[str, Any]:
-    """What was measured; the best of three.
+async def scroll_is_smooth(inbox: Inbox, page: Page, record: Any) -> int:
+    """How many items the page holds after ten seconds of scrolling without a slow frame; the best of three.
 
     Where more programs want to run than there are processors, any page waits for its turn now and then, an empty one
-    too: there the slowest frame of a hundred is left out.
+    too: there the slowest frame of a hundred is left out, and what an empty page waits is allowed on top.
     """
     await expect(page.locator("#connection")).to_have_text("live", timeout=30_000)
     await page.evaluate(SCROLL, WARM_UP_MS)
-    measured: dict[str, Any] = {}
-    for _ in range(3):
-        measured = await page.evaluate(SCROLL, scroll_ms)
-        is_crowded = os.getloadavg()[0] > (os.cpu_count() or 1)
-        measured["slowest"] = measured["most"] if is_crowded else measured["longest"]
-        if measured["slowest"] < FRAME_MS_MAX:
+    for _ in range(ROUNDS_COUNT):
+        measured = await page.evaluate(SCROLL, SCROLL_MS)
+        slowest, most_ms = measured["longest"], FRAME_MS_MAX
+        if os.getloadavg()[0] > (os.cpu_count() or 1):
+            empty = await (await inbox.stranger()).page.evaluate(SCROLL, EMPTY_MS)
+            slowest, most_ms = measured["most"], FRAME_MS_MAX + empty["most"]
+        log.info("frames: %(frames)d, the longest %(longest).1f ms, 99 of 100 within %(most).1f ms", measured)
+        for name in ("frames", "longest", "most"):
+            record(name, measured[name])
+        if slowest < most_ms:
             break
-    return measured
+    assert slowest < most_ms
+    items: int = measured["items"]
+    return items
 
 
-@pytest.mark.timeout(120)
-async def test_five_thousand_pending_scroll_without_a_slow_frame(inbox: Inbox) -> None:
+@pytest.mark.timeout(180)
+async def test_five_thousand_pending_scroll_without_a_slow_frame(inbox: Inbox, record_property: Any) -> None:
     sessions = [await inbox.session(f"ses_{index}") for index in range(SESSIONS_COUNT)]
     await asyncio.gather(
         *(
@@ -66,23 +78,48 @@ async def test_five_thousand_pending_scroll_without_a_slow_frame(inbox: Inbox) -
             for index in range(PENDING_COUNT // SESSIONS_COUNT)
         )
     )
-    ann = await inbox.visit("eve", role="auditor")
-    await expect(ann.page.locator(".summary")).to_contain_text(f"{PENDING_COUNT}", timeout=30_000)
-    measured = await scrolled(ann.page, SCROLL_MS)
-    assert measured["slowest"] < FRAME_MS_MAX
-    assert measured["items"] < 60
+    eve = await inbox.visit("eve", role="auditor")
+    await expect(eve.page.locator(".summary")).to_contain_text(f"{PENDING_COUNT}", timeout=30_000)
+    assert await scroll_is_smooth(inbox, eve.page, record_property) < 60
 
 
-@pytest.mark.timeout(120)
-async def test_a_long_session_scrolls_without_a_slow_frame_and_any_moment_is_near(inbox: Inbox) -> None:
-    session = await inbox.session("ses_long")
-    await asyncio.gather(*(session.submit("bash", [f"ls src/{index}"]) for index in range(EVENTS_COUNT - 1)))
+@pytest.mark.timeout(180)
+async def test_fifty_thousand_events_scroll_without_a_slow_frame_and_any_moment_is_near(
+    inbox: Inbox, record_property: Any
+) -> None:
+    await write_long_session(inbox.ledger, "ses_long", EVENTS_COUNT)
     await inbox.project()
     eve = await inbox.visit("eve", "/sessions/ses_long", role="auditor")
     await expect(eve.page.locator(".moment-label")).to_have_text(f"Now, after {EVENTS_COUNT} events")
-    measured = await scrolled(eve.page, SCROLL_MS // 2)
-    assert measured["slowest"] < FRAME_MS_MAX
-    assert measured["items"] < 80
-    await eve.page.get_by_role("slider").fill("2500")
-    await expect(eve.page.locator(".event-body[aria-pressed=true]")).to_contain_text("asked for bash `ls src/")
-    await expect(eve.page.locator(".moment")).to_contain_text("Settled by then: 2499 allowed.")
+    assert await scroll_is_smooth(inbox, eve.page, record_property) < 80
+    await stands_anywhere(eve)
+    await leads_anywhere(eve)
+
+
+async def stands_anywhere(eve: Visitor) -> None:
+    """The slider reaches every event: the axis shows what was near it, and the state is that of the moment."""
+    slider, chosen = eve.page.get_by_role("slider"), eve.page.locator(".event-body[aria-pressed=true]")
+    settled = eve.page.locator(".moment")
+    for version, command, text in (
+        (25_000, "git push origin branch-6250", "Settled by then: 18749 allowed."),
+        (49_997, "ls src/49997", "Settled by then: 37497 allowed."),
+        (3, "ls src/3", "Settled by then: 2 allowed."),
+    ):
+        await slider.fill(str(version))
+        await expect(chosen).to_contain_text(f"asked for bash `{command}`")
+        await expect(settled).to_contain_text(text)
+        await expect(eve.page.locator(".axis .tick.unknown")).to_have_count(0)
+        assert await eve.page.locator(".axis .ended").count() > 5
+    await slider.press("End")
+    await expect(eve.page.locator(".moment-label")).to_have_text(f"Now, after {EVENTS_COUNT} events")
+
+
+async def leads_anywhere(eve: Visitor) -> None:
+    """A link leads to any event; one to an event that is not there says so."""
+    await eve.go("/account")
+    await eve.go("/sessions/ses_long#40002")
+    await expect(eve.page.locator(".event-body[aria-pressed=true]")).to_contain_text("`git push origin branch-10000`")
+    await expect(eve.page.locator(".event-detail")).to_contain_text("Event 40002")
+    await eve.go("/account")
+    await eve.go("/sessions/ses_long#50001")
+    await expect(eve.page.locator(".moment-label")).to_contain_text("There is no event 50001 yet")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import expect
 
+from ledger import ExpiredError, Timeouts
 from tests.gateway.inbox.visitors import Inbox
 from tests.support.waiting import wait_until_async
 
@@ -52,6 +54,44 @@ async def test_every_event_says_who_and_why_and_a_link_leads_to_it(inbox: Inbox)
     assert await followed.locator("path.branch").count() >= 1
     await page.locator(".event-body").first.click()
     assert page.url.endswith("#1")
+
+
+async def test_the_axis_draws_deadlines_where_they_lie_and_what_an_answer_took_along(inbox: Inbox) -> None:
+    session = await inbox.session("ses_story", timeouts=Timeouts(unattended=86_400))
+    for request_id, command in (("r1", "npm install"), ("r2", "npm test"), ("r3", "git push")):
+        await session.submit("bash", [command], always=["npm *"], request_id=request_id)
+    await session.reply("r1", "session", actor="ann")
+    eve = await inbox.visit("eve", "/sessions/ses_story", role="auditor")
+    axis = eve.page.locator(".axis")
+    await expect(axis.locator(".asked")).to_have_count(3)
+    await expect(axis.locator(".ended.good")).to_have_count(2)
+    await expect(axis.locator(".branch.good")).to_have_count(1)
+    # Of the one that waits: the line to its deadline, which lies ahead of the last event, and what is left of it.
+    await expect(axis.locator(".left-text")).to_have_text("23h 59m")
+    ahead, due = await axis.locator(".ahead").bounding_box(), await axis.locator(".deadline").bounding_box()
+    assert ahead
+    assert due
+    assert ahead["x"] < due["x"] < ahead["x"] + ahead["width"]
+    # What came after the chosen event is veiled, and a press on the axis chooses.
+    await axis.click(position={"x": 9, "y": 20})
+    await expect(eve.page.locator(".moment-label")).to_contain_text("Event 1 of 7")
+    await expect(axis.locator(".later")).to_have_count(1)
+    assert eve.page.url.endswith("#1")
+
+
+async def test_a_deadline_that_nobody_met_lies_between_the_events_around_it(inbox: Inbox) -> None:
+    session = await inbox.session("ses_story", timeouts=Timeouts(attended=1, unattended=1, cap=1))
+    with pytest.raises(ExpiredError):
+        await session.ask("bash", ["git push"])
+    await session.submit("bash", ["ls"])
+    eve = await inbox.visit("eve", "/sessions/ses_story", role="auditor")
+    axis = eve.page.locator(".axis")
+    due, end = await axis.locator(".deadline.missed").bounding_box(), await axis.locator(".ended.gone").bounding_box()
+    begun = await axis.locator(".asked").bounding_box()
+    assert begun
+    assert due
+    assert end
+    assert begun["x"] < due["x"] <= end["x"] + end["width"]
 
 
 async def test_the_chain_of_a_session_is_verified_where_it_is_shown(inbox: Inbox) -> None:

@@ -7,15 +7,18 @@ from typing import Annotated, Any
 from litestar import Response, get, post, put
 from litestar.params import JSONBody, QueryParameter
 
-from ledger.errors import InputError
+from ledger.errors import DamageError, InputError, UnknownSessionError
 from ledger.stores.port import StreamKey
 from ledger.times import parse_time
 from projections import reading
-from workers.checking import check_stream
+from workers.checking import Checked, check_stream
 from workers.gateway.bodies import OpenSession, ReasonBody
 from workers.gateway.finding import SessionFilter, find_sessions
+from workers.gateway.gateway import Gateway
 from workers.gateway.opening import open_session as open_by_rules
+from workers.gateway.outline import BARS_MAX, LANES_MAX, bars_row, waits_row
 from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGateway, ThePrincipal
+from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, session_row
 from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.moments import approved_at, moment_json, project_grants
@@ -25,10 +28,10 @@ VERSION_DIGITS_MAX = 18
 
 @put("/v1/sessions/{session:str}", status_code=200, operation_id="open_session")
 async def open_session(
-    session: Id, data: JSONBody[OpenSession], gateway: TheGateway, principal: ThePrincipal
+    session: Id, gateway: TheGateway, principal: ThePrincipal, data: JSONBody[OpenSession | None] = None
 ) -> Response[Row]:
     """Open a session, or attach to it. 201 when it was opened by this request."""
-    opened, is_new = await open_by_rules(gateway, principal, session, data)
+    opened, is_new = await open_by_rules(gateway, principal, session, data or OpenSession())
     return Response(session_row(opened.stream.state), status_code=201 if is_new else 200)
 
 
@@ -67,10 +70,12 @@ async def read_session(session: Id, gateway: TheGateway, principal: ThePrincipal
 
 
 @post("/v1/sessions/{session:str}/close", status_code=200, operation_id="close_session")
-async def close_session(session: Id, data: JSONBody[ReasonBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
+async def close_session(
+    session: Id, gateway: TheGateway, principal: ThePrincipal, data: JSONBody[ReasonBody | None] = None
+) -> Row:
     """Close a session: what is pending is cancelled, nothing more is asked."""
     found = await gateway.session(session, principal)
-    await found.close(reason=data.reason, actor=principal.actor)
+    await found.close(reason=None if data is None else data.reason, actor=principal.actor)
     return session_row(found.stream.state)
 
 
@@ -114,11 +119,37 @@ async def read_log(
     return {"events": rows, "cursor": last if last < found.stream.state.version else None}
 
 
+@get("/v1/sessions/{session:str}/outline", operation_id="read_outline")
+async def read_outline(
+    session: Id,
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    after: After = 0,
+    limit: Limit = 200,
+    lanes: Annotated[int, QueryParameter(ge=0, le=LANES_MAX, required=False, description="How many may overlap")] = 8,
+    bars: Annotated[int, QueryParameter(ge=0, le=BARS_MAX, required=False, description="How many bars")] = 0,
+) -> Row:
+    """What waited among these events, from its question to its end, each in a lane of its own; and the whole session
+    in `bars` of equal length, each with how many requests were asked, allowed, refused or lapsed in it.
+    """
+    found = await gateway.session(session, principal, fresh=True)
+    outline = await gateway.outlines.of(found.stream.state)
+    return {
+        "session": session,
+        "version": outline.version,
+        "waits": waits_row(outline, after, limit, lanes),
+        "bars": bars_row(outline, bars) if bars else [],
+    }
+
+
 @get("/v1/sessions/{session:str}/verify", operation_id="verify_session")
 async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Whether an event of the session was changed, lost, put in or moved."""
-    await gateway.session(session, principal)
-    checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
+    try:
+        await gateway.session(session, principal)
+        checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
+    except DamageError:
+        checked = await _check_damaged(gateway, principal, session)
     return {
         "session": session,
         "ok": checked.ok,
@@ -126,6 +157,14 @@ async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincip
         "head": None if checked.head is None else {"id": str(checked.head.position), "hash": checked.head.hash},
         "problems": [{"version": one.version, "kind": one.kind, "text": one.text} for one in checked.problems],
     }
+
+
+async def _check_damaged(gateway: Gateway, principal: Principal, session: str) -> Checked:
+    """What cannot be folded can still be checked; whose it is stands in its first entry."""
+    checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
+    if not checked.is_there or not principal.reaches(session, checked.project):
+        raise UnknownSessionError(f"there is no session `{session}`", session=session)
+    return checked
 
 
 def _moment(at: str | None) -> tuple[int | None, int | None]:
@@ -145,5 +184,6 @@ HANDLERS: list[Any] = [
     read_state,
     read_timeline,
     read_log,
+    read_outline,
     verify_session,
 ]

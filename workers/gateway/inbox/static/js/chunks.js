@@ -1,16 +1,22 @@
-// The events of a session, of which a page at a time is fetched when it comes into view.
+// The events of a session, of which a page at a time is fetched when it comes into view, and forgotten again when there
+// are many: a session may be of any length.
 
 import { NoConnection, Problem, get, path } from "./api.js";
 
 export const CHUNK = 200;
+export const LANES = 6;
 const REST_MS = 60; // a list that is scrolled fast passes what nobody looks at
-const STRIP_CHUNKS = 15; // so many are fetched without being looked at, for the drawing over the slider
+const KEPT_CHUNKS = 60;
+const WAITS_AT_ONCE = 1000;
 
 export class Chunks extends EventTarget {
   constructor(session) {
     super();
     this.session = session;
     this.chunks = new Map();
+    /** What waited, by request: `{asked, ended, until, lane, deadline, …}` as the gateway outlines it. */
+    this.waits = new Map();
+    this.wanted = new Map();
     this.total = 0;
   }
 
@@ -19,18 +25,20 @@ export class Chunks extends EventTarget {
     return this.chunks.get(this.#of(version))?.rows[(version - 1) % CHUNK];
   }
 
-  /** There are so many now; the last chunk may have grown. */
+  /** There are so many now; the last chunk may have grown, and what waited may have ended. */
   grow(total) {
     if (total === this.total) return;
-    const last = this.#of(this.total || 1);
+    const before = this.total;
     this.total = total;
+    const last = this.#of(before || 1);
     const known = this.chunks.get(last);
     if (known && known.rows.length < CHUNK) this.#fetch(last);
+    else if (before) this.#fetchWaits(last, Math.max(before, total - WAITS_AT_ONCE), Math.min(WAITS_AT_ONCE, total - before));
   }
 
-  /** These versions are in view. What was wanted before and is out of view by now is not fetched. */
-  want(from, to) {
-    this.wanted = [this.#of(from), this.#of(to)];
+  /** These versions are in view in the place of this name. What was wanted before and is out of view by now is not fetched. */
+  want(name, from, to) {
+    this.wanted.set(name, [this.#of(from), this.#of(to)]);
     clearTimeout(this.resting);
     this.resting = setTimeout(() => this.#fetchWanted(), REST_MS);
   }
@@ -42,32 +50,27 @@ export class Chunks extends EventTarget {
       if (!(await this.#fetch(missing))) break;
     }
     this.fetching = false;
+    this.#forget();
   }
 
   #missing() {
-    const [from, to] = this.wanted;
-    for (let index = from; index <= to; index += 1) if (!this.chunks.has(index)) return index;
+    for (const [from, to] of this.wanted.values()) {
+      for (let index = from; index <= to; index += 1) if (!this.chunks.has(index)) return index;
+    }
     return undefined;
   }
 
-  async wantForDrawing() {
-    for (let index = 0; index < Math.min(STRIP_CHUNKS, this.#of(this.total) + 1); index += 1) {
-      if (!this.chunks.has(index)) await this.#fetch(index);
-    }
+  /** Drop what is furthest from all that is looked at. */
+  #forget() {
+    if (this.chunks.size <= KEPT_CHUNKS) return;
+    const distance = (index) => Math.min(...[...this.wanted.values()].map(([from, to]) => Math.max(from - index, index - to, 0)));
+    const far = [...this.chunks.keys()].sort((a, b) => distance(b) - distance(a));
+    for (const index of far.slice(0, this.chunks.size - KEPT_CHUNKS)) this.chunks.delete(index);
   }
 
-  /** Every loaded event of the log in order. */
-  *entries() {
-    for (const index of [...this.chunks.keys()].sort((a, b) => a - b)) {
-      for (const row of this.chunks.get(index).rows) if (row.entry) yield row.entry;
-    }
-  }
-
-  /** The loaded events of a chunk and of those beside it. */
-  *entriesNear(index) {
-    for (const near of [index - 1, index, index + 1]) {
-      for (const row of this.chunks.get(near)?.rows ?? []) if (row.entry) yield row.entry;
-    }
+  /** What waited at some time between these versions. */
+  waitsBetween(from, to) {
+    return [...this.waits.values()].filter((one) => one.asked <= to && (one.until ?? Infinity) >= from);
   }
 
   #of(version) {
@@ -79,17 +82,29 @@ export class Chunks extends EventTarget {
     this.chunks.set(index, known);
     const query = { after: index * CHUNK, limit: CHUNK };
     try {
-      const [{ events }, { lines }] = await Promise.all([
+      const [{ events }, { lines }, { waits }] = await Promise.all([
         get(path("/v1/sessions/{}/log", this.session), query),
         get(path("/v1/sessions/{}/timeline", this.session), query),
+        get(path("/v1/sessions/{}/outline", this.session), { ...query, lanes: LANES }),
       ]);
       const byVersion = new Map(lines.map((line) => [line.version, line]));
       known.rows = events.map((entry) => ({ entry, line: byVersion.get(entry.version) }));
+      for (const one of waits) this.waits.set(one.request_id, one);
     } catch (error) {
       this.chunks.delete(index);
       if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
     }
     this.dispatchEvent(new CustomEvent("loaded", { detail: index }));
     return this.chunks.has(index);
+  }
+
+  async #fetchWaits(index, after, limit) {
+    try {
+      const { waits } = await get(path("/v1/sessions/{}/outline", this.session), { after, limit, lanes: LANES });
+      for (const one of waits) this.waits.set(one.request_id, one);
+      this.dispatchEvent(new CustomEvent("loaded", { detail: index }));
+    } catch (error) {
+      if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+    }
   }
 }

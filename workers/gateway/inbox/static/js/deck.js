@@ -18,9 +18,9 @@ const MOVED_GUARD_MS = 350;
 const MAY_ANSWER = ["approver", "admin"];
 
 export class Deck {
-  /** `wanted(row)` chooses what is in it. */
-  constructor(root, { requests, me, wanted = () => true, onchange = () => {} }) {
-    Object.assign(this, { root, requests, me, wanted, onchange });
+  /** `wanted(row)` chooses what is in it, at most `most` of them; `onchange(waiting, shown)` hears how many there are. */
+  constructor(root, { requests, me, wanted = () => true, most = Infinity, onchange = () => {} }) {
+    Object.assign(this, { root, requests, me, wanted, most, onchange });
     this.mayAnswer = MAY_ANSWER.includes(me.role);
     this.drafts = new Map();
     root.setAttribute("role", "feed");
@@ -129,7 +129,7 @@ export class Deck {
       if (local.row && !this.requests.rows.has(key) && this.wanted(local.row)) rows.push(local.row);
     }
     rows.sort(byDeadline);
-    this.list.setKeys(rows.map(keyOf));
+    this.list.setKeys(rows.slice(0, this.most).map(keyOf));
     this.#refootChanged();
     this.onchange(rows.filter((row) => this.requests.rows.has(keyOf(row))).length, rows.length);
   }

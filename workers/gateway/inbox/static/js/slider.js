@@ -1,26 +1,32 @@
-// The slider through a session's time, with its events drawn over it.
+// The slider through a session's time: the axis of what is near, and under it the whole session from end to end.
 
+import { Axis } from "./axis.js";
 import { button, h } from "./dom.js";
-import { kindOf } from "./events.js";
 
-const COLOURS = { good: "--good", bad: "--bad", asks: "--warn", gone: "--muted", grant: "--accent", quiet: "--line-strong" };
-const HEIGHT_PX = 34;
-const TALL = new Set(["good", "bad", "asks", "grant", "gone"]);
+const BARS = [["asked", "--warn"], ["allowed", "--good"], ["refused", "--bad"], ["lapsed", "--muted"], ["by_rule", "--line-strong"]];
+const STRIP_PX = 22;
+const SIDE_PX = 8;
+export const BARS_COUNT = 300;
 
 export class Slider {
   /** `onmove(version)` is called with each version that is chosen; null is now. */
   constructor({ onmove }) {
     this.onmove = onmove;
+    this.axis = new Axis({ onpick: (version) => this.#choose(version === this.total ? null : version) });
     this.input = h("input", { type: "range", min: "1", max: "1", step: "1", "aria-label": "Moment in the session, as a version" });
-    this.canvas = h("canvas", { class: "strip", height: HEIGHT_PX, "aria-hidden": "true" });
+    this.strip = h("canvas", { class: "strip", height: STRIP_PX, "aria-hidden": "true" });
+    this.near = h("div", { class: "near", "aria-hidden": "true" });
     this.label = h("output", { class: "moment-label" });
     this.now = button("Now", () => this.#choose(null), { kind: "small" });
+    this.whole = h("div", { class: "whole" }, this.strip, this.near);
     this.input.addEventListener("input", () => this.#choose(Number(this.input.value) === this.total ? null : Number(this.input.value)));
     this.element = h("div", { class: "slider" },
       h("div", { class: "slider-head" }, button("‹", () => this.step(-1), { kind: "small quiet", "aria-label": "One event back" }), button("›", () => this.step(1), { kind: "small quiet", "aria-label": "One event on" }), this.label, this.now),
-      h("div", { class: "track" }, this.canvas, this.input));
+      this.axis.svg,
+      h("div", { class: "track" }, this.whole, this.input));
     this.total = 1;
     this.version = null;
+    this.bars = [];
   }
 
   step(by) {
@@ -51,24 +57,47 @@ export class Slider {
     this.show(this.version);
   }
 
-  /** Draw what is known of the events. */
-  draw(entries) {
-    const width = this.canvas.clientWidth;
-    if (!width) return;
+  /** The versions that the axis shows around where the slider stands. */
+  look(isOpen) {
+    const near = this.axis.look(this.version, this.total, isOpen);
+    this.whole.hidden = this.axis.isWhole;
+    // With the whole session on the axis, thumb and cursor stand above each other.
+    this.input.style.width = this.axis.isWhole ? `${this.axis.width - this.axis.aheadPx}px` : "";
+    const span = Math.max(1, this.total - 1);
+    this.near.style.left = `${((near[0] - 1) / span) * 100}%`;
+    this.near.style.width = `${((near[1] - near[0]) / span) * 100}%`;
+    return near;
+  }
+
+  /** Draw the axis from what is known of its events and of what waited. */
+  draw(chunks) {
+    const entryAt = (version) => chunks.at(version)?.entry;
+    this.axis.draw({ version: this.version, total: this.total, entryAt, waits: chunks.waitsBetween(this.axis.from, this.axis.to) });
+  }
+
+  /** Draw the whole session: `bars` of equal length, each with how often what happened in it. */
+  drawWhole(bars) {
+    this.bars = bars;
+    const width = this.element.clientWidth ? this.strip.clientWidth : 0;
+    if (!width || !bars.length) return;
     const scale = devicePixelRatio || 1;
-    this.canvas.width = width * scale;
-    this.canvas.height = HEIGHT_PX * scale;
-    const context = this.canvas.getContext("2d");
+    this.strip.width = width * scale;
+    this.strip.height = STRIP_PX * scale;
+    const context = this.strip.getContext("2d");
     context.scale(scale, scale);
     const style = getComputedStyle(document.documentElement);
-    const colours = Object.fromEntries(Object.entries(COLOURS).map(([kind, name]) => [kind, style.getPropertyValue(name)]));
-    const step = width / Math.max(1, this.total);
-    const wide = Math.max(1.5, Math.min(6, step * 0.6));
-    for (const entry of entries) {
-      const kind = kindOf(entry);
-      const tall = TALL.has(kind) ? HEIGHT_PX - 8 : 9;
-      context.fillStyle = colours[kind];
-      context.fillRect((entry.version - 0.5) * step - wide / 2, HEIGHT_PX - tall, wide, tall);
-    }
+    const most = Math.max(1, ...bars.map((bar) => Object.values(bar).reduce((sum, count) => sum + count, 0)));
+    const step = (width - 2 * SIDE_PX) / bars.length;
+    bars.forEach((bar, index) => {
+      let y = STRIP_PX;
+      for (const [kind, colour] of BARS) {
+        if (!bar[kind]) continue;
+        // What people had to do with is seen beside hundreds of calls that a rule decided.
+        const height = Math.max(kind === "by_rule" ? 1 : 3, (bar[kind] / most) * (STRIP_PX - 4));
+        context.fillStyle = style.getPropertyValue(colour);
+        context.fillRect(SIDE_PX + index * step, y - height, Math.max(1, step - 0.5), height);
+        y -= height;
+      }
+    });
   }
 }

@@ -22,6 +22,9 @@ export function show(main, app) {
     h("aside", { class: "just-now", "aria-label": "Settled just now" }, h("h2", {}, "Just now"), lines)));
 
   let words = "";
+  const search = () => { words = filter.value.trim().toLowerCase(); };
+  filter.value = new URLSearchParams(location.search).get("find") ?? "";
+  search();
   const deck = new Deck(feed, {
     requests: app.requests,
     me: app.me,
@@ -33,7 +36,7 @@ export function show(main, app) {
       if (!shown) drawEmpty(empty, words, app);
     },
   });
-  filter.addEventListener("input", () => { words = filter.value.trim().toLowerCase(); deck.draw(); });
+  filter.addEventListener("input", () => { search(); deck.draw(); });
   const drawLines = () => lines.replaceChildren(...app.requests.lines.slice(0, LINES_SHOWN).map((one) => settledLine(one, app)), ...(app.requests.lines.length ? [] : [h("li", { class: "hint" }, "What is answered or decided by rule appears here.")]));
   app.requests.addEventListener("change", drawLines);
   app.live.addEventListener("state", deck.draw.bind(deck));

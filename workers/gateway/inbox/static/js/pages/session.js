@@ -4,18 +4,20 @@ import { Deck } from "../deck.js";
 import { Chunks, CHUNK } from "../chunks.js";
 import { NoConnection, Problem, get, path } from "../api.js";
 import { WindowedList } from "../list.js";
-import { Slider } from "../slider.js";
+import { BARS_COUNT, Slider } from "../slider.js";
 import { ago, at } from "../clock.js";
-import { h, sessionLink } from "../dom.js";
+import { h, link, sessionLink } from "../dom.js";
 import { eventDetail, kindOf, sentence, shortWhy, whoText } from "../events.js";
-import { intervals, laneDrawing } from "../lanes.js";
+import { laneDrawing } from "../lanes.js";
 import { moment } from "../moment.js";
 import { reveal } from "../reveal.js";
 
 const ROW_PX = 58;
 const LOOK_MS = 3000;
 const SETTLE_MS = 120;
-const DRAW_MS = 200;
+const OUTLINE_MS = 2000; // a session that goes on is not outlined anew with each of its events
+const PROBLEMS_SHOWN = 5;
+const CARDS_SHOWN = 3; // what happened must not lie a hundred cards further down
 
 export function show(main, app, id) {
   const page = new SessionPage(main, app, id);
@@ -33,14 +35,22 @@ class SessionPage {
   start() {
     this.head = h("div", { class: "session-head" }, h("h1", {}, this.id));
     const feed = h("div", { class: "deck", "aria-label": "Requests that wait in this session" });
-    this.waiting = h("section", { class: "waiting-now", hidden: true }, h("h2", {}, "Waiting now"), feed);
+    const more = h("p", { class: "hint", hidden: true });
+    const count = h("span", { class: "number" });
+    this.waiting = h("section", { class: "waiting-now", hidden: true }, h("h2", {}, "Waiting now", count), feed, more);
+    this.broken = h("section", { class: "broken", hidden: true, "aria-label": "What is wrong with this session's log" });
     this.slider = new Slider({ onmove: (version) => this.goTo(version) });
     this.events = h("div", { class: "events", role: "list", "aria-label": "Events" });
     this.state = h("div", { class: "moment", "aria-live": "off" });
     this.detail = h("section", { class: "event-detail", hidden: true, "aria-label": "The chosen event" });
-    this.main.append(this.head, this.waiting, this.slider.element, h("div", { class: "session" }, h("section", { class: "timeline" }, h("h2", {}, "What happened"), this.events), h("aside", { class: "at-moment" }, this.detail, this.state)));
-    this.deck = new Deck(feed, { requests: this.app.requests, me: this.app.me, wanted: (row) => row.session === this.id, onchange: (_, shown) => { this.waiting.hidden = shown === 0; } });
-    this.list = new WindowedList(this.events, { estimate: ROW_PX, fixed: true, render: (key) => this.#row(Number(key)), onshow: (from, to) => this.chunks.want(from + 1, to) });
+    this.main.append(this.head, this.broken, this.waiting, this.slider.element, h("div", { class: "session" }, h("section", { class: "timeline" }, h("h2", {}, "What happened"), this.events), h("aside", { class: "at-moment" }, this.detail, this.state)));
+    this.deck = new Deck(feed, { requests: this.app.requests, me: this.app.me, wanted: (row) => row.session === this.id, most: CARDS_SHOWN, onchange: (waiting, shown) => {
+      this.waiting.hidden = shown === 0;
+      count.textContent = waiting > CARDS_SHOWN ? ` ${waiting}` : "";
+      more.hidden = shown <= CARDS_SHOWN;
+      more.replaceChildren(`${shown - CARDS_SHOWN} more: `, link(`/?find=${encodeURIComponent(this.id)}`, {}, "all of them in the inbox"));
+    } });
+    this.list = new WindowedList(this.events, { estimate: ROW_PX, fixed: true, render: (key) => this.#row(Number(key)), onshow: (from, to) => this.chunks.want("list", from + 1, to) });
     this.#listen();
     this.look();
     this.verify();
@@ -50,7 +60,8 @@ class SessionPage {
   leave() {
     this.controller.abort();
     clearInterval(this.timer);
-    clearTimeout(this.settling);
+    for (const one of [this.settling, this.looking, this.outlining]) clearTimeout(one);
+    cancelAnimationFrame(this.drawing);
     this.stopBeing?.();
     this.deck.destroy();
     this.list.destroy();
@@ -62,7 +73,8 @@ class SessionPage {
     this.app.requests.addEventListener("change", () => this.#lookSoon(), { signal });
     addEventListener("hashchange", () => this.#moved(versionOf(location.hash)), { signal });
     addEventListener("popstate", () => this.#moved(versionOf(location.hash)), { signal });
-    addEventListener("resize", () => this.slider.draw(this.chunks.entries()), { signal });
+    addEventListener("resize", () => { this.#draw(); this.slider.drawWhole(this.slider.bars); }, { signal });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.slider.drawWhole(this.slider.bars), { signal });
     this.timer = setInterval(() => { if (!document.hidden) this.look(); }, LOOK_MS);
   }
 
@@ -90,7 +102,8 @@ class SessionPage {
     if (error instanceof Problem && error.status === 404) {
       clearInterval(this.timer);
       this.main.replaceChildren(h("p", { class: "empty" }, `There is no session ${this.id} that you may see.`));
-    } else if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+    } else if (error instanceof Problem && ["DAMAGED", "NEWER_SCHEMA"].includes(error.code)) this.#cannotGoOn(error);
+    else if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
   }
 
   #grow(isFirst) {
@@ -98,10 +111,41 @@ class SessionPage {
     this.slider.grow(version);
     this.chunks.grow(version);
     this.list.setKeys(Array.from({ length: version }, (_, index) => String(index + 1)));
+    this.#outline(isFirst ? 0 : OUTLINE_MS);
     if (isFirst) {
-      this.#moved(this.version !== null && this.version <= version ? this.version : null);
-      this.chunks.wantForDrawing();
-    } else if (this.version === null) this.#settle();
+      this.missing = this.version !== null && this.version > version ? this.version : null;
+      this.#moved(this.missing === null ? this.version : null);
+    } else {
+      this.#draw();
+      if (this.version === null) this.#settle();
+      if (this.checked) this.#markVerified();
+    }
+  }
+
+  /** The whole session in bars; soon, and once for all that happens until then. */
+  #outline(ms) {
+    if (this.outlining) return;
+    this.outlining = setTimeout(async () => {
+      this.outlining = null;
+      try {
+        const { bars } = await get(path("/v1/sessions/{}/outline", this.id), { limit: 1, lanes: 0, bars: BARS_COUNT }, this.controller.signal);
+        this.slider.drawWhole(bars);
+      } catch (error) {
+        this.#said(error);
+      }
+    }, ms);
+  }
+
+  /** Draw the axis, once in a frame, and fetch the events that it shows. */
+  #draw() {
+    if (this.drawing) return;
+    this.drawing = requestAnimationFrame(() => {
+      this.drawing = null;
+      if (!this.summary) return;
+      const [from, to] = this.slider.look(this.summary.closed_at === null);
+      this.chunks.want("axis", from, to);
+      this.slider.draw(this.chunks);
+    });
   }
 
   #drawHead() {
@@ -114,18 +158,39 @@ class SessionPage {
   }
 
   async verify() {
-    const mark = (kind, text, title) => {
-      this.mark = h("button", { type: "button", class: `mark-verified ${kind}`, title, onclick: () => this.verify() }, text);
-      if (this.summary) this.#drawHead();
-    };
-    mark("", "checking the chain …", "");
+    this.#mark("", "checking the chain …", "");
     try {
-      const { ok, versions, head, problems } = await get(path("/v1/sessions/{}/verify", this.id), {}, this.controller.signal);
-      if (ok) mark("good", `✓ chain of ${versions} verified`, `No event was changed, lost or put in. Head ${head?.hash ?? ""}`);
-      else mark("bad", `✗ ${problems.length} problem${problems.length === 1 ? "" : "s"} in the chain, at version ${problems[0]?.version}`, problems.map((one) => one.text).join("\n"));
+      this.checked = await get(path("/v1/sessions/{}/verify", this.id), {}, this.controller.signal);
+      this.#markVerified();
     } catch (error) {
-      mark("", "could not be verified", error.message);
+      if (error.name !== "AbortError") this.#mark("", "could not be verified", error.message);
     }
+  }
+
+  #markVerified() {
+    const { ok, versions, head, problems } = this.checked;
+    const total = this.summary?.version ?? versions;
+    this.broken.hidden = ok;
+    if (!ok) {
+      this.#mark("bad", `✗ ${problems.length} problem${problems.length === 1 ? "" : "s"} in the chain`, "Press to check again");
+      this.broken.replaceChildren(...brokenLog(this.id, problems));
+    } else if (total > versions) this.#mark("good", `✓ first ${versions} of ${total} verified`, "Press to check all of them");
+    else this.#mark("good", `✓ chain of ${versions} verified`, `No event was changed, lost or put in. Head ${head?.hash ?? ""}`);
+  }
+
+  #mark(kind, text, title) {
+    this.mark = h("button", { type: "button", class: `mark-verified ${kind}`, title, onclick: () => this.verify() }, text);
+    if (this.summary) this.#drawHead();
+    else this.head.replaceChildren(h("h1", {}, this.id), this.mark);
+  }
+
+  /** The gateway reads no further: what is known of the damage is all that there is to see. */
+  #cannotGoOn(problem) {
+    clearInterval(this.timer);
+    for (const one of [this.slider.element, this.list.root.closest(".session")]) one.hidden = true;
+    if (this.checked && !this.checked.ok) return;
+    this.broken.hidden = false;
+    this.broken.replaceChildren(h("p", { class: "status bad", role: "alert" }, `This session cannot be read: ${problem.message}.`));
   }
 
   /** Stand at a version (null: now), and let the address say so. */
@@ -143,7 +208,9 @@ class SessionPage {
       const isSeen = this.list.element(String(version))?.getBoundingClientRect();
       if (!isOwn || !isSeen || isSeen.top < 160 || isSeen.bottom > innerHeight) this.list.reveal(String(version), { block: "center" });
     }
+    if (version !== null) this.missing = null;
     this.#say();
+    this.#draw();
     this.#drawDetail();
     this.#settle();
   }
@@ -172,7 +239,9 @@ class SessionPage {
   #say() {
     const total = this.summary?.version ?? 0;
     const row = this.version === null ? null : this.chunks.at(this.version);
-    this.slider.say(this.version === null ? `Now, after ${total} event${total === 1 ? "" : "s"}` : `Event ${this.version} of ${total}${row ? `, ${at(row.entry.at)}, ${ago(row.entry.at)}` : ""}`);
+    if (this.missing) return this.slider.say(`There is no event ${this.missing} yet; this is now, after ${total}`);
+    this.slider.say(this.version === null ? `Now, after ${total} event${total === 1 ? "" : "s"}` : `Event ${this.version} of ${total}${row ? `, ${at(row.entry.at)}` : ""}`);
+    this.slider.label.title = row ? ago(row.entry.at) : "";
   }
 
   #drawDetail() {
@@ -182,18 +251,27 @@ class SessionPage {
   }
 
   #loaded(index) {
-    this.lanes = new Map([...this.lanes, ...intervals(this.chunks.entriesNear(index), CHUNK)]);
+    this.lanes.clear();
     for (const key of [...this.list.shown.keys()]) if (Math.abs(Math.floor((Number(key) - 1) / CHUNK) - index) <= 1) this.list.refresh(key);
-    clearTimeout(this.drawing);
-    this.drawing = setTimeout(() => this.slider.draw(this.chunks.entries()), DRAW_MS);
+    this.#draw();
     this.#say();
     if (this.version !== null && this.detail.hidden) this.#drawDetail();
+  }
+
+  /** What waited around a version, by request. */
+  #near(version) {
+    const index = Math.floor((version - 1) / CHUNK);
+    if (!this.lanes.has(index)) {
+      const waits = this.chunks.waitsBetween(index * CHUNK + 1, (index + 1) * CHUNK);
+      this.lanes.set(index, new Map(waits.map((one) => [one.request_id, one])));
+    }
+    return this.lanes.get(index);
   }
 
   #row(version) {
     const row = this.chunks.at(version);
     const isChosen = this.version === version;
-    const drawing = laneDrawing(version, this.lanes.get(Math.floor((version - 1) / CHUNK)), ROW_PX);
+    const drawing = laneDrawing(version, this.#near(version), ROW_PX);
     if (!row) return h("div", { class: "event loading", role: "listitem" }, drawing, h("span", { class: "number" }, String(version)));
     const { entry } = row;
     const whys = shortWhy(entry);
@@ -209,3 +287,12 @@ function versionOf(hash) {
   return /^#v?\d{1,12}$/.test(hash) ? Number(hash.replace(/\D/g, "")) : null;
 }
 
+/** What is wrong, where, what it means, and what to do. */
+function brokenLog(id, problems) {
+  const shown = problems.slice(0, PROBLEMS_SHOWN);
+  return [
+    h("p", { class: "status bad", role: "alert" }, h("strong", {}, "This session's log is not what the ledger wrote. "), "Events were changed, lost, put in or moved, so what is shown here may be wrong, and nothing more is decided in it. Agents that ask are refused."),
+    h("ul", { class: "problems" }, ...shown.map((one) => h("li", {}, one.version ? h("span", { class: "number" }, `at event ${one.version}: `) : null, ...reveal(one.text))), problems.length > shown.length ? h("li", { class: "hint" }, `and ${problems.length - shown.length} more`) : null),
+    h("p", { class: "hint" }, "On a machine of the ledger, ", h("code", {}, `permission-ledger verify ${id}`), " tells the same. Bring the log back from a backup or an export, or go on in a new session."),
+  ];
+}
