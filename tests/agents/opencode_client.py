@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,7 +13,7 @@ import httpx
 from tests.agents.openai_model import Model
 from tests.agents.rpc_client import Home
 from tests.support.gateways import RunningGateway
-from tests.support.processes import ROOT
+from tests.support.processes import ROOT, free_port
 from tests.support.waiting import wait_until, wait_until_async
 
 Row = dict[str, Any]
@@ -22,18 +21,14 @@ Row = dict[str, Any]
 LONG_S: Final = 60.0
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 class OpenCodeClient:
     """One data folder and one project; the server may be killed and started again on them."""
 
-    def __init__(self, folder: Path, program: Path, model: Model, *, wrapper: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, program: Path, model: Model, *, wrapper: tuple[str, ...] = (), project: Path | None = None
+    ) -> None:
         self.folder = folder
-        self._home = Home(folder)
+        self._home = Home(folder, project)
         self.project = self._home.work
         self.model = model
         self.port = free_port()

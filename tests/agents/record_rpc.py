@@ -18,9 +18,9 @@ from typing import Any, Final
 from tests.agents.clients import installed
 from tests.agents.editor import ASK
 from tests.agents.openai_model import Model, bash
-from tests.agents.opencode_client import free_port
 from tests.agents.rpc_client import LONG_S, MODEL, Home, RpcClient
 from tests.agents.scripted_model import Call, ScriptedModel, Turn
+from tests.support.processes import free_port
 from tests.support.waiting import wait_until
 from tests.workers.bridges.acp_talk import chosen
 from tests.workers.bridges.codex_talk import decided

@@ -12,9 +12,9 @@ import pytest
 
 from tests.agents.editor import ASK, Editor, causes, verdicts
 from tests.agents.openai_model import Model, Turn, bash, use
-from tests.agents.opencode_client import free_port
 from tests.agents.rpc_client import LONG_S, Home, RpcClient, bridge
 from tests.support.gateways import RunningGateway
+from tests.support.processes import free_port
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.acp_talk import chosen
 
