@@ -114,6 +114,52 @@ async def test_a_reload_in_the_middle_of_an_answer_says_that_it_did_not_arrive_a
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
 
 
+async def test_a_reload_after_the_gateway_has_heard_says_that_the_answer_arrived(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann")
+    await ann.page.route("**/v1/events*", lambda route: route.abort())
+    await ann.go()
+    heard = asyncio.Event()
+
+    async def hear(route: Route) -> None:
+        await route.fetch()
+        heard.set()  # the gateway has it, and the page is loaded anew before it is told
+
+    await ann.page.route("**/reply", hear)
+    await ann.press("git push", "Once")
+    await heard.wait()
+    await ann.page.reload()
+    await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
+    await expect(ann.page.locator(".lines")).to_contain_text("allowed by you (once)")
+    replies = [event async for event in session.events(follow_on=False) if event.type == "replied"]
+    assert len(replies) == 1
+
+
+async def test_a_network_cut_in_the_middle_of_an_answer_is_said_until_it_is_known_what_became_of_it(
+    inbox: Inbox,
+) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann")
+    await expect(ann.page.locator("#connection")).to_have_text("live")
+
+    async def cut(route: Route) -> None:
+        await ann.context.set_offline(True)
+        await route.abort()
+
+    await ann.page.route("**/reply", cut)
+    await ann.press("git push", "Reject…")
+    await ann.press("git push", "Reject")
+    await expect(ann.card("git push")).to_contain_text("it is not known whether “reject” arrived")
+    # Somebody else answers in the meantime: the first answer counts, and both are told.
+    await session.reply("r1", "once", actor=PERSON)
+    await ann.page.unroute("**/reply")
+    await ann.context.set_offline(False)
+    await expect(ann.card("git push")).to_contain_text("Allowed by")
+    assert (await session.result("r1")).outcome == "allowed"
+
+
 async def test_feedback_reaches_the_agent_and_the_effect_on_others_is_said_before(inbox: Inbox) -> None:
     session = await inbox.session()
     for request_id, command in (("r1", "git rebase main"), ("r2", "npm test")):

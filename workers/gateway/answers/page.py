@@ -16,21 +16,39 @@ from workers.cli.text import visible
 from workers.cli.wording import about
 
 STYLE: Final = """
-:root { color-scheme: light dark; --line: #8888; --go: #0a6b35; --stop: #a11; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 44rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.25rem; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: .4rem;
-  padding: .6rem; margin: .4rem 0; font: .95rem/1.4 ui-monospace, monospace; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
-dt { opacity: .8; } dd { margin: 0; overflow-wrap: anywhere; }
-button { font: inherit; font-weight: 600; width: 100%; min-height: 3rem; margin: .3rem 0; border-radius: .5rem;
-  border: 2px solid currentColor; background: none; color: inherit; }
-button.go { background: var(--go); border-color: var(--go); color: #fff; }
-button.stop { background: var(--stop); border-color: var(--stop); color: #fff; }
-button:focus-visible, textarea:focus-visible, summary:focus-visible { outline: 3px solid #06f; outline-offset: 2px; }
-textarea { font: inherit; width: 100%; box-sizing: border-box; min-height: 4rem; }
-small { display: block; overflow-wrap: anywhere; }
+:root { color-scheme: light dark; --ground: #f4f5f7; --surface: #fff; --sunken: #f0f2f5; --line: #d9dde3;
+  --text: #171b22; --muted: #545d6b; --accent: #1a56c4; --on-accent: #fff; --bad: #b3261e; --edge: #8a93a0; }
+@media (prefers-color-scheme: dark) { :root { --ground: #0f1217; --surface: #181c23; --sunken: #11151b;
+  --line: #2c333e; --text: #e9edf3; --muted: #a3adbb; --accent: #86b2ff; --on-accent: #0b1730; --bad: #ff9a90;
+  --edge: #6d7889; } }
+* { box-sizing: border-box; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 42rem; margin: 0 auto; padding: .75rem .75rem 3rem;
+  background: var(--ground); color: var(--text); }
+main { background: var(--surface); border: 1px solid var(--line); border-radius: .75rem; padding: 1rem; }
+h1 { font-size: 1.3rem; line-height: 1.25; margin: 0 0 .5rem; overflow-wrap: anywhere; }
+p { margin: .5rem 0; }
+a { color: var(--accent); display: inline-block; padding: .6rem 0; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: .5rem;
+  background: var(--sunken); padding: .7rem .8rem; margin: .4rem 0; font: .95rem/1.5 ui-monospace, monospace; }
+dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .15rem .9rem; margin: .8rem 0;
+  font-size: .93rem; }
+dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
+summary { color: var(--muted); padding: .6rem 0; cursor: pointer; }
+form { display: grid; gap: .6rem; margin-top: 1rem; }
+button { font: inherit; font-weight: 600; width: 100%; min-height: 3.2rem; padding: .5rem .8rem; border-radius: .6rem;
+  border: 1px solid var(--edge); background: var(--surface); color: inherit; touch-action: manipulation; }
+button.go { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
+button.stop { border-color: var(--bad); color: var(--bad); }
+button:focus-visible, textarea:focus-visible, summary:focus-visible, a:focus-visible {
+  outline: 3px solid var(--accent); outline-offset: 2px; }
+label { color: var(--muted); font-size: .93rem; }
+textarea { font: inherit; color: inherit; width: 100%; min-height: 4rem; padding: .6rem .7rem; border-radius: .6rem;
+  border: 1px solid var(--edge); background: var(--surface); }
+small { display: block; overflow-wrap: anywhere; font-weight: 400; color: var(--muted); }
+.refusing { display: grid; gap: .4rem; border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .3rem; }
 """
+
+INBOX_LINK: Final = '<p><a href="/">Open the inbox</a></p>'
 
 _STYLE_HASH: Final = b64encode(sha256(STYLE.encode()).digest()).decode()
 
@@ -69,8 +87,8 @@ def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
 
 
 def problem_page(title: str, text: str) -> str:
-    """Why nothing can be done here."""
-    return _page(title, f"<p>{_text(text[:1].upper() + text[1:])}.</p>")
+    """Why nothing can be done here, and where to go on."""
+    return _page(title, f"<p>{_text(text[:1].upper() + text[1:])}.</p>", INBOX_LINK)
 
 
 def headline(result: Result, name: str | None) -> str:
@@ -125,10 +143,10 @@ def _form(state: SessionState, request: Request) -> str:
         '<form method="post">'
         + _button("once", "Allow once", "", "go")
         + remember
-        + '<p><label for="message">Or say what to do instead (the agent is told):</label>'
-        '<textarea id="message" name="message" maxlength="4000"></textarea></p>'
+        + '<div class="refusing"><label for="message">To reject: what should the agent do instead? (optional)</label>'
+        '<textarea id="message" name="message" maxlength="4000"></textarea>'
         + _button("reject", "Reject", "", "stop")
-        + "</form>"
+        + "</div></form>"
     )
 
 

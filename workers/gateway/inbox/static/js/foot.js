@@ -1,5 +1,6 @@
 // The foot of a card: what may be answered, what the answer would grant, and how it goes with the answer.
 
+import { at } from "./clock.js";
 import { button, h } from "./dom.js";
 import { commandOf } from "./what.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
@@ -33,7 +34,7 @@ function settled(local, page) {
 function answering(row, local, page, element) {
   const key = element.key;
   const draft = page.draftOf(key);
-  const problem = local?.phase === "failed" ? problemText(local.problem, row, page) : null;
+  const problem = local?.phase === "failed" ? problemText(local, row, page) : null;
   const note = local?.note ? status(local.note, "warn") : null;
   if (draft.mode === "reject") return [problem, rejecting(row, draft, page, element)].filter(Boolean);
   if (draft.mode === "edit") return [problem, editing(row, draft, page, element)].filter(Boolean);
@@ -122,8 +123,15 @@ function parsed(text) {
   }
 }
 
-function problemText(problem, row, page) {
+function problemText({ problem, holder }, row, page) {
+  if (problem.code === "NO_INPUT_LOCK") return lockedText(holder, row, page);
   const said = { DIGEST_MISMATCH: "What is asked is not what was shown here; nothing was sent. Look at it again.", FORBIDDEN: `You may not answer this: ${problem.message}.`, UNAUTHORIZED: "You are signed out; nothing was sent." }[problem.code];
-  const text = problem.code === "NO_INPUT_LOCK" ? "Only the device that holds this session's input lock may answer; nothing was sent. " : (said ?? `Not sent: ${problem.message}.`);
-  return status(text, "bad", problem.code === "NO_INPUT_LOCK" ? button("Ask for the lock", () => page.takeLock(row), { kind: "quiet" }) : null);
+  return status(said ?? `Not sent: ${problem.message}.`, "bad");
+}
+
+/** In this session one device at a time may answer: which, and how to become it. */
+function lockedText(holder, row, page) {
+  if (holder === null) return status("Nothing was sent: in this session only the device that holds its input lock may answer, and nobody holds it now. ", "bad", button("Take the lock", () => page.takeLock(row), { kind: "small" }));
+  const who = holder ? `${holder.name === page.me.name ? "another device of yours" : holder.name} holds it since ${at(holder.since)}` : "another device holds it";
+  return status(`Nothing was sent: in this session only the device that holds its input lock may answer, and ${who}. `, "bad", button("Ask for the lock", () => page.takeLock(row), { kind: "small" }));
 }
