@@ -20,7 +20,8 @@ from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeR
 from ledger.grants import in_force
 from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
-from ledger.limits import LEASE_MS, POLICIES_KEPT_COUNT, POLICY_BYTES
+from ledger.inboxes import EVERYWHERE, Inbox, Reach, close_inbox, open_inboxes, present_in, renew_inbox
+from ledger.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
 from ledger.plugins import Decider, check_deciders, from_entry_points
 from ledger.policy.dialects import compile_policy, digest
 from ledger.policy.disk import DiskFacts
@@ -82,7 +83,7 @@ class Ledger:
         self._streams: Streams | None = None
         self._policies: OrderedDict[str, Policy] = OrderedDict()
         self._tokens: Tokens | None = None
-        self._inbox: tuple[float, tuple[Presence, ...]] = (float("-inf"), ())
+        self._inboxes: tuple[float, tuple[Inbox, ...]] = (float("-inf"), ())
 
     @classmethod
     def connect(
@@ -413,34 +414,37 @@ class Ledger:
 
     # --- the inbox --------------------------------------------------------------------------------------------------
 
-    async def connect_inbox(self, client_id: str, *, actor: str) -> list[Pending]:
-        """A person's client has the inbox open: it is present for every session; what waits is replayed to it."""
+    async def connect_inbox(self, client_id: str, *, actor: str, reach: Reach = EVERYWHERE) -> list[Pending]:
+        """A person's client has the inbox open: it is present for every session within its reach, also for those to
+        come; what waits there is replayed to it.
+        """
         presence = Presence(check_id(client_id, "client id"), check_name(actor, "client name"))
-        await self.store.renew_lease(None, presence, LEASE_MS)
-        self._inbox = (float("-inf"), ())
+        await renew_inbox(self.store, Inbox(presence, reach))
+        self._inboxes = (float("-inf"), ())
         replayed: list[Pending] = []
         for state in await self.pending_states():
-            if state.closed_ms is None:
+            if state.closed_ms is None and reach.covers(state.session_id, state.project):
                 replayed += (await Session(self, state.session_id).connect(client_id, actor=actor)).replayed
         return sorted(replayed, key=lambda one: (one.request.asked_ms, one.session, one.request.version))
 
-    async def renew_inbox(self, client_id: str, *, actor: str) -> None:
+    async def renew_inbox(self, client_id: str, *, actor: str, reach: Reach = EVERYWHERE) -> None:
         """Say that the client still has the inbox open."""
-        await self.store.renew_lease(None, Presence(client_id, actor), LEASE_MS)
+        await renew_inbox(self.store, Inbox(Presence(client_id, actor), reach))
 
     async def disconnect_inbox(self, client_id: str, *, actor: str) -> None:
-        await self.store.drop_lease(None, client_id)
-        self._inbox = (float("-inf"), ())
+        await close_inbox(self.store, client_id)
+        self._inboxes = (float("-inf"), ())
         for state in await self.pending_states():
-            if client_id in state.clients:
+            known = state.clients.get(client_id)
+            if known is not None and known.name == actor:
                 await Session(self, state.session_id).disconnect(client_id, actor=actor)
 
-    async def inbox_presence(self) -> tuple[Presence, ...]:
-        """Who has the inbox open, as of at most a second ago."""
+    async def inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...]:
+        """Who has the inbox open and sees this session in it, as of at most a second ago."""
         now = asyncio.get_running_loop().time()
-        if now - self._inbox[0] > INBOX_FRESH_SECONDS or self._clock is not None:
-            self._inbox = (now, await self.store.leases(None))
-        return self._inbox[1]
+        if now - self._inboxes[0] > INBOX_FRESH_SECONDS or self._clock is not None:
+            self._inboxes = (now, await open_inboxes(self.store))
+        return present_in(self._inboxes[1], session, project)
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

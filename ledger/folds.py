@@ -7,6 +7,7 @@ from typing import Any
 from ledger.access import AccessState, decide_access, evolve_access
 from ledger.events import Asked, Event, LogRegressed
 from ledger.grants import Recorded
+from ledger.inboxes import open_inboxes, present_in
 from ledger.limits import LEASE_MS
 from ledger.plans import NOTHING, SYSTEM, Plan, Regression
 from ledger.policy.model import Verdict
@@ -49,7 +50,7 @@ class SessionFold:
     async def live(self, state: SessionState, now_ms: int) -> Live:
         """Who is there by the leases. A client that connected within the last lease needs none to be there."""
         fresh = {client.client_id for client in state.clients.values() if now_ms < client.since_ms + LEASE_MS}
-        inbox = await self._store.leases(None)
+        inbox = present_in(await open_inboxes(self._store), state.session_id, state.project)
         leases = await self._store.leases(state.session_id) if len(fresh) < len(state.clients) else ()
         here = frozenset(fresh.union(client.client_id for client in leases))
         return Live(here, inbox, asked_for=frozenset(state.clients))

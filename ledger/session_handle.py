@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import msgspec
 
 from ledger.asking_tools import ToolCalls, ToolRequest, as_asked, tool_requests
-from ledger.connection import Connection
+from ledger.connection import Connection, lease_ms
 from ledger.durations import check_duration_ms
 from ledger.errors import InDoubtError, StoreError
 from ledger.events import Actor, CancelCause, Presence, ToolRef
 from ledger.grants import derived_event_id, in_force
 from ledger.history import LoggedEvent, follow
 from ledger.ids import check_id, new_grant_id, new_request_id
-from ledger.limits import LEASE_MS
 from ledger.plans import Done
 from ledger.plugins import opinions_of
 from ledger.policy.model import Policy, PolicySource
@@ -477,9 +476,9 @@ class Session(ToolCalls):
         command = Connect(actor=actor, client_id=presence.client_id, name=presence.name, live=live)
         return await self._stream.submit(command)
 
-    async def renew_lease(self, client: Presence) -> None:
-        """Say that a connected client is still there."""
-        await self._ledger.store.renew_lease(self.id, client, LEASE_MS)
+    async def renew_lease(self, client: Presence, *, is_held: bool = False) -> None:
+        """Say that a connected client is still there; `is_held` is one that goes on saying so by itself."""
+        await self._ledger.store.renew_lease(self.id, client, lease_ms(self._ledger.store.clock, is_held=is_held))
 
     async def disconnect(self, client_id: str, *, actor: Actor | str | None = None) -> None:
         await self._ledger.store.drop_lease(self.id, client_id)
@@ -594,7 +593,7 @@ class Session(ToolCalls):
         return stream
 
     async def _live(self, state: SessionState) -> Live:
-        inbox = await self._ledger.inbox_presence()
+        inbox = await self._ledger.inbox_presence(state.session_id, state.project)
         if not state.clients:
             return Live(inbox=inbox, asked_for=frozenset())
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())

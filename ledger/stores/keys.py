@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
-from ledger.stores.port import StreamKey, StreamKind
+from ledger.stores.port import BOUND_INBOXES, Place, StreamKey, StreamKind
 
 APPEND_KEYS_KEPT_COUNT = 4096
 
@@ -72,11 +72,13 @@ class Keys:
         """What is written only so that replicas can be asked whether they have it, and all that came before it."""
         return f"{self.tag(partition)}:sure"
 
-    def lease(self, session: str | None) -> str:
-        """Who has a session open; None is the inbox."""
-        if session is None:
+    def lease(self, place: Place) -> str:
+        """Who is there: in a session, or in the inbox."""
+        if place is None:
             return f"{self.tag(0)}:inbox"
-        return f"{self.tag(self.partition_of(StreamKey('session', session)))}:lease:{session}"
+        if place is BOUND_INBOXES:
+            return f"{self.tag(0)}:inboxes"
+        return f"{self.tag(self.partition_of(StreamKey('session', place)))}:lease:{place}"
 
     def turn(self, name: str) -> str:
         """Who does this piece of work just now."""

@@ -36,6 +36,7 @@ from ledger.stores.port import (
     Listener,
     Opening,
     OutsideWindow,
+    Place,
     Position,
     StreamInfo,
     StreamKey,
@@ -48,6 +49,7 @@ class WallClock:
     """The process's own clock: here it is the server's."""
 
     known = True
+    is_moved_by_hand = False
     grace_ms = SETTLE_GRACE_MS
 
     def now_ms(self) -> int:
@@ -71,7 +73,7 @@ class MemoryServer:
         self.due: dict[str, float] = {}
         self.feeds: dict[int, list[FeedItem]] = defaultdict(list)
         self.feed_counts: dict[int, int] = defaultdict(int)
-        self.leases: dict[str | None, dict[str, tuple[Presence, int]]] = defaultdict(dict)
+        self.leases: dict[Place, dict[str, tuple[Presence, int]]] = defaultdict(dict)
         self.turns: dict[str, tuple[str, int]] = {}
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
@@ -233,15 +235,15 @@ class MemoryStore:
             self._subscribed.add(partition)
             self._server.listeners[partition].append(self._listener)
 
-    async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
-        self._server.leases[session][client.client_id] = (client, self.clock.now_ms() + lease_ms)
+    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
+        self._server.leases[place][client.client_id] = (client, self.clock.now_ms() + lease_ms)
 
-    async def drop_lease(self, session: str | None, client_id: str) -> None:
-        self._server.leases[session].pop(client_id, None)
+    async def drop_lease(self, place: Place, client_id: str) -> None:
+        self._server.leases[place].pop(client_id, None)
 
-    async def leases(self, session: str | None) -> tuple[Presence, ...]:
+    async def leases(self, place: Place) -> tuple[Presence, ...]:
         now_ms = self.clock.now_ms()
-        return tuple(client for client, until_ms in self._server.leases[session].values() if now_ms < until_ms)
+        return tuple(client for client, until_ms in self._server.leases[place].values() if now_ms < until_ms)
 
     async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
         items: list[FeedItem] = []

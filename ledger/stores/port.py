@@ -7,7 +7,8 @@ feed, leases) that carry no truth. Times are milliseconds of the server's clock.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
 
 StreamKind = Literal["session", "project", "access"]
 
+
+class BoundInboxes(Enum):
+    """The place of the inboxes that see some projects or sessions only. What is no session id takes no session's name."""
+
+    ALL = "inboxes"
+
+
+BOUND_INBOXES: Final = BoundInboxes.ALL
+
+Place = str | BoundInboxes | None
+"""Where somebody is: in a session; in an inbox that sees every session (None); in one that sees some."""
 
 _KINDS: dict[str, StreamKind] = {"project": "project", "access": "access"}
 
@@ -270,13 +282,11 @@ class Store(Protocol):
         """Return when wake-ups of this partition are delivered from now on."""
         ...
 
-    async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
-        """Session None is the inbox: present for every session."""
-        ...
+    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None: ...
 
-    async def drop_lease(self, session: str | None, client_id: str) -> None: ...
+    async def drop_lease(self, place: Place, client_id: str) -> None: ...
 
-    async def leases(self, session: str | None) -> tuple[Presence, ...]: ...
+    async def leases(self, place: Place) -> tuple[Presence, ...]: ...
 
     # what projectors need --------------------------------------------------------------------------------------------
 

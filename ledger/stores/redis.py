@@ -31,6 +31,7 @@ from ledger.stores.port import (
     Listener,
     Opening,
     OutsideWindow,
+    Place,
     Position,
     StreamInfo,
     StreamKey,
@@ -436,8 +437,8 @@ class RedisStore:
             # A wake-up is a hint: without it the sweep finds what was appended, only later.
             log.warning("wake-ups of partition %s cannot be had (is SSUBSCRIBE allowed?)", partition)
 
-    async def renew_lease(self, session: str | None, client: Presence, lease_ms: int) -> None:
-        key = self.keys.lease(session)
+    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
+        key = self.keys.lease(place)
         member = f"{client.client_id}\n{client.name}".encode()
         time, members = await self.ask((("TIME",), ("ZRANGE", key, 0, -1)))
         now_ms = self._observe_time(time)
@@ -453,14 +454,14 @@ class RedisStore:
             )
         )
 
-    async def drop_lease(self, session: str | None, client_id: str) -> None:
-        key = self.keys.lease(session)
+    async def drop_lease(self, place: Place, client_id: str) -> None:
+        key = self.keys.lease(place)
         gone = leases_of(client_id, await self.command("ZRANGE", key, 0, -1))
         if gone:
             await self.command("ZREM", key, *gone)
 
-    async def leases(self, session: str | None) -> tuple[Presence, ...]:
-        key = self.keys.lease(session)
+    async def leases(self, place: Place) -> tuple[Presence, ...]:
+        key = self.keys.lease(place)
         try:
             members = await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE")
         except DamageError as error:

@@ -7,6 +7,9 @@ import asyncio
 import pytest
 
 from ledger import Ledger, NoInputLockError, Timeouts
+from ledger.events import Presence
+from ledger.inboxes import Reach
+from ledger.stores.port import BOUND_INBOXES
 from ledger.testing import TestClock
 from tests.api.actors import ANN, BOB, OpenLedger, ask_and_wait, events_of, outcome_of, pend, pending_ids, raised
 
@@ -153,6 +156,67 @@ async def test_who_has_the_inbox_open_is_present_for_every_session(
     assert list((await two.state()).clients) == ["laptop"]
     await people.disconnect_inbox("laptop", actor=ANN)
     assert (await pend(two, "call_3", "ls")).request.tier == "unattended"
+
+
+async def test_who_sees_some_projects_in_the_inbox_is_present_in_their_sessions_also_those_to_come(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
+    waiting = await ledger.session("ses_1", project="shop")
+    elsewhere = await ledger.session("ses_2", project="bank")
+    for session in (waiting, elsewhere):
+        await pend(session, "call_1")
+    people, reach = await open_ledger(), Reach(projects=("shop", "ses_5"))
+    replayed = await people.connect_inbox("laptop", actor=ANN, reach=reach)
+    assert [(item.session, item.request.request_id) for item in replayed] == [("ses_1", "call_1")]
+    opened_later = {
+        "ses_3": await ledger.session("ses_3", project="shop"),
+        "ses_4": await ledger.session("ses_4", project="bank"),
+        "ses_5": await ledger.session("ses_5"),
+        "ses_6": await ledger.session("ses_6"),
+    }
+    tiers = {name: (await pend(one, "call_2")).request.tier for name, one in opened_later.items()}
+    assert tiers == {"ses_3": "attended", "ses_4": "unattended", "ses_5": "attended", "ses_6": "unattended"}
+    assert (await pend(elsewhere, "call_2")).request.tier == "unattended"
+    assert list((await opened_later["ses_3"].state()).clients) == ["laptop"]
+    await people.disconnect_inbox("laptop", actor=ANN)
+    assert (await pend(opened_later["ses_3"], "call_3", "ls")).request.tier == "unattended"
+
+
+async def test_who_sees_some_sessions_in_the_inbox_is_present_in_those(ledger: Ledger) -> None:
+    both = Reach(projects=("shop",), sessions=("ses_1", "ses_3"))
+    await ledger.connect_inbox("laptop", actor=ANN, reach=both)
+    sessions = [
+        await ledger.session(name, project=project)
+        for name, project in (("ses_1", "shop"), ("ses_2", "shop"), ("ses_3", "bank"))
+    ]
+    assert [(await pend(one, "call_1")).request.tier for one in sessions] == ["attended", "unattended", "unattended"]
+
+
+async def test_an_inbox_that_sees_some_projects_has_a_lease_too(ledger: Ledger, clock: TestClock) -> None:
+    reach = Reach(projects=("shop",))
+    await ledger.connect_inbox("laptop", actor=ANN, reach=reach)
+    session = await ledger.session("ses_1", project="shop")
+    clock.advance("29s")
+    await ledger.renew_inbox("laptop", actor=ANN, reach=reach)
+    clock.advance("29s")
+    assert (await pend(session, "call_1")).request.tier == "attended"
+    clock.advance("31s")
+    assert (await pend(session, "call_2", "ls")).request.tier == "unattended"
+
+
+@pytest.mark.parametrize("lease", ["ann", "{}", '{"name": "ann"}', '{"name": "ann", "projects": "shop"}'])
+async def test_a_lease_that_does_not_say_what_it_reaches_makes_nobody_present(ledger: Ledger, lease: str) -> None:
+    session = await ledger.session("ses_1", project="shop")
+    await ledger.store.renew_lease(BOUND_INBOXES, Presence("laptop", lease), 30_000)
+    assert (await pend(session, "call_1")).request.tier == "unattended"
+
+
+async def test_who_leaves_the_inbox_disconnects_no_device_of_others(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    await session.connect("laptop", actor=ANN)
+    await pend(session, "call_1")
+    await ledger.disconnect_inbox("laptop", actor="bob")
+    assert list((await session.state()).clients) == ["laptop"]
 
 
 async def test_the_inbox_has_a_lease_too(ledger: Ledger, clock: TestClock) -> None:

@@ -123,4 +123,5 @@ async def _tokens(url: str) -> dict[str, str]:
         agent = await ledger.tokens.create("claude", "agent", brings_rules=True)
         auditor = await ledger.tokens.create("prometheus", "auditor")
         people = [await ledger.tokens.create(name, "approver") for name in PEOPLE]
-    return {made.token.name: made.text for made in (agent, auditor, *people)}
+        bound = await ledger.tokens.create("c3", "approver", projects=["bound"])
+    return {made.token.name: made.text for made in (agent, auditor, *people, bound)}

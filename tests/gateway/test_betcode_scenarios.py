@@ -348,6 +348,30 @@ async def test_an_open_stream_alone_is_nobody_and_a_page_that_says_so_is_somebod
     await agent.post(f"{path}/close", {})
 
 
+async def test_who_sees_one_project_is_there_for_what_its_sessions_ask_later(
+    world: World, callers: dict[str, Caller]
+) -> None:
+    agent, person = callers["claude"], world.caller("c3")
+    try:
+        assert (await person.put("/v1/clients/tablet")).json() == {"replayed": []}
+        rows = {}
+        for project in ("bound", "elsewhere"):
+            path = f"/v1/sessions/of-{project}"
+            await agent.put(path, {"project": project, "timeouts": {"attended": "1s", "unattended": "7d"}})
+            rows[project] = (await agent.ask(f"of-{project}", request_id="r1")).json()["request"]["tier"]
+        assert rows == {"bound": "attended", "elsewhere": "unattended"}
+        # The worker that ends it is a process of its own: it finds that person there, too.
+        ended = (await agent.get("/v1/sessions/of-bound/asks/r1?wait=30")).json()
+        assert (ended["outcome"], ended["message"]) == ("expired", "Permission request timed out after 1 second.")
+        await person.delete("/v1/clients/tablet")
+        await agent.put("/v1/sessions/of-nobody", {"project": "bound"})
+        assert (await agent.ask("of-nobody", request_id="r1")).json()["request"]["tier"] == "unattended"
+    finally:
+        await person.http.aclose()
+        for name in ("of-bound", "of-elsewhere", "of-nobody"):
+            await agent.post(f"/v1/sessions/{name}/close", {})
+
+
 async def test_who_follows_the_link_of_a_message_and_answers_lets_the_agent_go_on(
     world: World, callers: dict[str, Caller]
 ) -> None:

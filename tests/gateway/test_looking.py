@@ -179,6 +179,27 @@ async def test_the_open_inbox_makes_requests_of_all_sessions_attended(root: Call
     assert (await ann.delete("/v1/clients/phone")).status_code == 204
 
 
+async def test_the_inbox_of_one_project_makes_its_requests_attended_also_those_of_sessions_to_come(
+    gateway: Served, root: Caller
+) -> None:
+    bob = await gateway.caller("approver", "bob", projects=["shop"])
+    assert (await bob.put("/v1/clients/desk")).json() == {"replayed": []}
+    tiers = {}
+    for session, project in (("ses_1", "shop"), ("ses_2", "bank")):
+        await root.put(f"/v1/sessions/{session}", {"project": project})
+        tiers[session] = (await root.ask(session, request_id="r1")).json()["request"]["tier"]
+    assert tiers == {"ses_1": "attended", "ses_2": "unattended"}
+    # Renewed by the same token, and by another of his; a device of his own that nobody else may speak for.
+    admin = await gateway.caller("admin", "bob")
+    assert (await bob.put("/v1/clients/desk")).json() == {"replayed": []}
+    assert [one["session"] for one in (await admin.put("/v1/clients/desk")).json()["replayed"]] == ["ses_1", "ses_2"]
+    carl = await gateway.caller("approver", "carl", projects=["shop"])
+    for answer in (await carl.put("/v1/clients/desk"), await carl.delete("/v1/clients/desk")):
+        assert (answer.status_code, answer.json()["code"]) == (403, "FORBIDDEN")
+    assert (await bob.delete("/v1/clients/desk")).status_code == 204
+    assert (await root.ask("ses_1", "git pull")).json()["request"]["tier"] == "unattended"
+
+
 async def test_rules_are_asked_without_a_session(ann: Caller) -> None:
     line = {"id": "a", "dialect": "opencode", "config": {"permission": {"bash": {"ls*": "allow"}}}}
     call = {"tool": "bash", "input": {"command": "ls -l"}}

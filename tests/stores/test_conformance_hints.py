@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.events import Presence
-from ledger.stores.port import NOTHING_DUE, START, Due, Position, Store, StreamKey
+from ledger.stores.port import BOUND_INBOXES, NOTHING_DUE, START, Due, Place, Position, Store, StreamKey
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, answer_to, append_of, written
 from tests.support.waiting import wait_until_async
@@ -111,22 +111,22 @@ async def test_a_deadline_that_is_gone_is_not_brought_back(store: Store, seen_ms
     assert await store.due(None, 10) == []
 
 
-@pytest.mark.parametrize("session", ["ses_1", None], ids=["session", "inbox"])
-async def test_a_lease_counts_for_every_process_until_it_is_dropped(backend: Backend, session: str | None) -> None:
+@pytest.mark.parametrize("place", ["ses_1", None, BOUND_INBOXES], ids=["session", "inbox", "bound inboxes"])
+async def test_a_lease_counts_for_every_process_until_it_is_dropped(backend: Backend, place: Place) -> None:
     one, other = await backend.open(), await backend.open()
-    await one.renew_lease(session, LAPTOP, 30_000)
-    await one.renew_lease(session, PHONE, 30_000)
-    await one.renew_lease(session, NAMED_BY_NOBODY, 30_000)
-    assert set(await other.leases(session)) == {LAPTOP, PHONE, NAMED_BY_NOBODY}
-    await other.drop_lease(session, PHONE.client_id)
-    await other.drop_lease(session, "cli_unknown")
-    assert set(await one.leases(session)) == {LAPTOP, NAMED_BY_NOBODY}
+    await one.renew_lease(place, LAPTOP, 30_000)
+    await one.renew_lease(place, PHONE, 30_000)
+    await one.renew_lease(place, NAMED_BY_NOBODY, 30_000)
+    assert set(await other.leases(place)) == {LAPTOP, PHONE, NAMED_BY_NOBODY}
+    await other.drop_lease(place, PHONE.client_id)
+    await other.drop_lease(place, "cli_unknown")
+    assert set(await one.leases(place)) == {LAPTOP, NAMED_BY_NOBODY}
 
 
 async def test_a_lease_of_one_session_says_nothing_of_another_nor_of_the_inbox(store: Store) -> None:
     await store.renew_lease("ses_1", LAPTOP, 30_000)
     assert await store.leases("ses_2") == ()
-    assert await store.leases(None) == ()
+    assert await store.leases(None) == await store.leases(BOUND_INBOXES) == ()
     await store.drop_lease(None, LAPTOP.client_id)
     assert await store.leases("ses_1") == (LAPTOP,)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from ledger import Ledger, Session
 from ledger.events import Presence
 from ledger.ids import check_id
-from ledger.results import Pending, pending_of
+from ledger.inboxes import Inbox, open_inboxes
+from ledger.results import Pending
+from ledger.session.state import SessionState
 from workers.gateway.principals import ForbiddenError, Principal
 
 
@@ -34,39 +36,36 @@ class Presences:
         await session.disconnect(client_id, actor=principal.actor)
 
     async def in_inbox(self, principal: Principal, client_id: str) -> list[Pending]:
-        """The same for all sessions. Whoever sees only some is there in those of them where something waits."""
-        check_id(client_id, "client id")
-        if principal.projects or principal.sessions:
-            return await self._in_some(principal, client_id)
-        known = [one for one in await self._ledger.store.leases(None) if one.client_id == client_id]
-        if known and known[0].name != principal.name:
-            raise ForbiddenError(f"the client `{client_id}` is somebody else's")
-        if known:
-            await self._ledger.renew_inbox(client_id, actor=principal.name)
+        """The same for all sessions within the principal's reach, also for those to come. Raises ForbiddenError."""
+        open_ones = await self._own_inboxes(principal, client_id)
+        if any(one.reach == principal.reach for one in open_ones):
+            await self._ledger.renew_inbox(client_id, actor=principal.name, reach=principal.reach)
             return []
-        return await self._ledger.connect_inbox(client_id, actor=principal.name)
-
-    async def _in_some(self, principal: Principal, client_id: str) -> list[Pending]:
-        replayed: list[Pending] = []
         for state in await self._ledger.pending_states():
             if principal.reaches(state.session_id, state.project):
-                session = Session(self._ledger, state.session_id)
-                known = client_id in state.clients
-                await self.in_session(session, principal, client_id)
-                replayed += [] if known else pending_of(state, is_replay=True)
-        return replayed
+                _require_own(state, principal, client_id)
+        return await self._ledger.connect_inbox(client_id, actor=principal.name, reach=principal.reach)
 
     async def leave_inbox(self, principal: Principal, client_id: str) -> None:
-        known = [
-            one for one in await self._ledger.store.leases(None) if one.client_id == check_id(client_id, "client id")
-        ]
-        if known and known[0].name != principal.name:
-            raise ForbiddenError(f"the client `{client_id}` is somebody else's")
+        """Raises ForbiddenError."""
+        await self._own_inboxes(principal, client_id)
         await self._ledger.disconnect_inbox(client_id, actor=principal.name)
+
+    async def _own_inboxes(self, principal: Principal, client_id: str) -> list[Inbox]:
+        check_id(client_id, "client id")
+        found = [one for one in await open_inboxes(self._ledger.store) if one.client.client_id == client_id]
+        if any(one.client.name != principal.name for one in found):
+            raise ForbiddenError(f"the client `{client_id}` is somebody else's")
+        return found
 
 
 def require_own_client(session: Session, principal: Principal, client_id: str | None) -> None:
     """A client is whose it was when it connected: nobody answers, locks or leaves as somebody else's device."""
-    client = None if client_id is None else session.stream.state.clients.get(client_id)
+    if client_id is not None:
+        _require_own(session.stream.state, principal, client_id)
+
+
+def _require_own(state: SessionState, principal: Principal, client_id: str) -> None:
+    client = state.clients.get(client_id)
     if client is not None and client.name != principal.name:
-        raise ForbiddenError(f"the client `{client_id}` is somebody else's", session=session.id)
+        raise ForbiddenError(f"the client `{client_id}` is somebody else's", session=state.session_id)

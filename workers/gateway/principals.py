@@ -9,6 +9,7 @@ import msgspec
 from ledger.access import Token
 from ledger.errors import LedgerError
 from ledger.events import Actor, Role
+from ledger.inboxes import Reach
 
 Channel = Literal["gateway", "inbox", "link", "opencode"]
 
@@ -37,10 +38,13 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     def actor(self) -> Actor:
         return Actor("agent" if self.role == "agent" else "person", self.name, self.via)
 
+    @property
+    def reach(self) -> Reach:
+        return Reach(self.projects, self.sessions)
+
     def reaches(self, session: str, project: str | None) -> bool:
         """Whether a session of this project is theirs to see. A session without a project is its own."""
-        in_project = not self.projects or (session if project is None else project) in self.projects
-        return in_project and (not self.sessions or session in self.sessions)
+        return self.reach.covers(session, project)
 
     def reaches_project(self, project: str) -> bool:
         """Whether what is said of a whole project is theirs to see: a token bound to sessions has no such reach."""
