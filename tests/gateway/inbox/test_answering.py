@@ -185,11 +185,13 @@ async def test_always_grants_what_it_says_and_exactly_grants_only_what_was_asked
     await session.submit("bash", ["npm test"], always=["npm *"], request_id="r2")
     ann = await inbox.visit("ann")
     wide, exact = ann.card("git push origin main"), ann.card("npm test")
-    await expect(wide.locator(".granting p")).to_contain_text("let through git push *")
+    await expect(wide.locator(".granting p")).to_contain_text(
+        "remember git push * for bash: in this session, or in all of project shop."
+    )
     await ann.press("git push origin main", "Always")
     await expect(wide).to_contain_text("Allowed by you (always)")
     await exact.get_by_label("exactly this").check()
-    await expect(exact.locator(".granting p")).to_contain_text("let through npm test, bash only")
+    await expect(exact.locator(".granting p")).to_contain_text("remember npm test for bash")
     await ann.press("npm test", "Always")
     await expect(exact).to_contain_text("Remembered exactly as asked.")
     grants = await inbox.ledger.approved_in_project("shop")

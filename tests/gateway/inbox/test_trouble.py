@@ -47,9 +47,12 @@ class Hanging:
         self._held: asyncio.Future[Route] = asyncio.get_running_loop().create_future()
 
     async def begin(self) -> None:
-        await self._page.route("**/hang", lambda route: self._held.set_result(route))
+        await self._page.route("**/hang", self._hold)
         await self._page.evaluate(HANG)
         await self._held
+
+    def _hold(self, route: Route) -> None:
+        self._held.set_result(route)
 
     async def let_go(self) -> None:
         await (await self._held).fulfill(status=204)

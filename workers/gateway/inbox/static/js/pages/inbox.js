@@ -32,7 +32,7 @@ export function show(main, app) {
     wanted: (row) => !words || textOf(row).includes(words),
     onchange: (waiting, shown) => {
       const all = app.requests.rows.size;
-      count.textContent = waiting === all ? (all ? `${all}, nearest deadline first` : "") : `${waiting} of ${all}`;
+      count.replaceChildren(waiting === all ? (all ? String(all) : "") : `${waiting} of ${all}`, waiting === all && all > 1 ? h("span", { class: "order" }, ", nearest deadline first") : "");
       empty.hidden = shown > 0;
       if (!shown) drawEmpty(empty, words, app);
     },
