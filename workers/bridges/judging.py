@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
-from workers.bridges.askers import Asker, call_digest
+from workers.bridges.askers import Asker, call_digest, waiting_for
 from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
 from workers.bridges.gateway_client import WAIT_SECONDS, GatewayClient, Row
 from workers.bridges.options import Options, opening
@@ -179,9 +179,12 @@ class Judge:
 
     async def _attached(self, digest: str, request_id: str, pending: Callable[[Row], None]) -> Row | None:
         """How a request of the same call ends whose asker is gone; None when there is none that is pending."""
-        while (asker := Asker.orphan(self.session, digest)) is not None:
+        for left in waiting_for(self.session, digest):
+            row = await self._standing(left)
+            asker = Asker.take_over(self.session, left)
+            if asker is None:
+                continue
             self._askers[request_id] = asker
-            row = await self._standing(asker.request_id)
             if row is None or row["outcome"] is not None:
                 self._done(request_id)
                 continue
@@ -190,7 +193,7 @@ class Judge:
             self._in_flight[request_id].set()
             pending(row)
             while row is not None and row["outcome"] is None:
-                row = await self._standing(asker.request_id, WAIT_SECONDS)
+                row = await self._standing(left, WAIT_SECONDS)
             self._done(request_id)
             return row
         return None

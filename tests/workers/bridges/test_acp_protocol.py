@@ -12,7 +12,8 @@ from tests.workers.bridges.recorded import questions_in
 from workers.bridges.acp.protocol import AcpWire
 from workers.bridges.acp.tools import call_of
 from workers.bridges.judging import Verdict
-from workers.bridges.rpc import HostAnswer, Question, key_of, line_of
+from workers.bridges.messages import line_of
+from workers.bridges.rpc import HostAnswer, Question, key_of
 
 ROOT = "/home/user/project"
 

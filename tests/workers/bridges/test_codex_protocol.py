@@ -12,7 +12,8 @@ from tests.workers.bridges.recorded import conversation, questions_in
 from workers.bridges.calls import script_of
 from workers.bridges.codex.protocol import CodexWire
 from workers.bridges.judging import Verdict
-from workers.bridges.rpc import Ending, HostAnswer, Question, line_of
+from workers.bridges.messages import line_of
+from workers.bridges.rpc import Ending, HostAnswer, Question
 
 ROOT = "/home/user/project"
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from workers.bridges.claude import protocol
 from workers.bridges.claude.lineage import Lineage
-from workers.bridges.claude.protocol import Message, Permission
+from workers.bridges.claude.protocol import Permission
 from workers.bridges.errors import BridgeError
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Cause, Judge, ToolCall, Verdict
+from workers.bridges.messages import Message
 from workers.bridges.naming import id_of, new_id
 from workers.bridges.options import Options
 from workers.bridges.stdio import tell

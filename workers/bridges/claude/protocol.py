@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-Message = dict[str, Any]
+from workers.bridges.messages import Message, line_of
 
 AGENT: Final = "claude-code"
 QUESTION: Final = "AskUserQuestion"
@@ -31,15 +31,6 @@ class Permission(NamedTuple):
     tool_name: str
     input: dict[str, Any]
     request: Message
-
-
-def parse(line: bytes) -> Message | None:
-    """A line as an object; None for what is none."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def permission_of(message: Message) -> Permission | str:
@@ -176,7 +167,3 @@ def without_ours(message: Message, ours: Collection[str]) -> Message | None:
 
 def _response(response: Message) -> bytes:
     return line_of({"type": "control_response", "response": response})
-
-
-def line_of(message: Message) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

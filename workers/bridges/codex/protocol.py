@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from workers.bridges.codex.tools import command_call, file_change_call
 from workers.bridges.judging import Verdict
+from workers.bridges.messages import Message, line_of
 from workers.bridges.naming import id_of
-from workers.bridges.rpc import Ending, HostAnswer, HostReply, Message, Question, key_of, line_of
+from workers.bridges.rpc import Ending, HostAnswer, HostReply, Question, key_of
 
 COMMAND: Final = "item/commandExecution/requestApproval"
 FILE_CHANGE: Final = "item/fileChange/requestApproval"
