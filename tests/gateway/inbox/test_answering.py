@@ -36,6 +36,8 @@ async def test_whoever_is_second_is_told_who_was_first(inbox: Inbox) -> None:
     await bob.go()
     await expect(bob.card("git push")).to_be_visible()
     await bob.page.route("**/v1/pending*", lambda route: route.abort())
+    # From now on the page hears nothing of what others do.
+    await expect(bob.page.locator("#connection")).to_contain_text("Reconnecting")
     await session.reply("r1", "once", actor=PERSON)
     await bob.press("git push", "Reject…")
     await bob.press("git push", "Reject")
