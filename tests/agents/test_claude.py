@@ -277,6 +277,29 @@ async def test_a_question_is_answered_with_what_a_person_chose(
     await ann.close()
 
 
+async def test_a_plan_is_sent_back_with_words_and_approved_as_a_person_changed_it(
+    room: MakeRoom, start: Start, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    proof = tmp_path / "work" / "proof"
+    plans = [use("ExitPlanMode", {"plan": text}, f"toolu_{index}") for index, text in enumerate(["all", "less"])]
+    place = room([plans[0]], [plans[1]], [bash(make(proof), "toolu_2")])
+    client = start(place, words=("--permission-mode", "plan"))
+    ann = gateway.person()
+    first = await ann.answer_next(client.session, "reject", message="that is too much")
+    second = await ann.answer_next(client.session, "once", updated_input={"plan": "even less"})
+    third = await ann.answer_next(client.session, "once")
+    client.result()
+    assert [(row["input"].get("plan"), row["metadata"].get("kind")) for row in (first, second, third)] == [
+        ("all", "plan"),
+        ("less", "plan"),
+        (None, None),
+    ]
+    told = place.model.results
+    assert (told["toolu_0"][0], "that is too much" in told["toolu_0"][1]) == (True, True)
+    assert (told["toolu_1"][0], "even less" in told["toolu_1"][1], proof.exists()) == (False, True, True)
+    await ann.close()
+
+
 async def test_wrapped_or_not_the_client_says_the_same(room: MakeRoom, start: Start, tmp_path: Path) -> None:
     """But for what changes with every run: ids, times, and the order in which threads speak."""
     proof = tmp_path / "work" / "proof"

@@ -36,8 +36,11 @@ class Asker:
         self.request_id = request_id
 
     @classmethod
-    def wait_for(cls, session: str, request_id: str, digest: str) -> Self | None:
-        """Say that this process waits for a request; None where another one does, or where nothing can be written."""
+    def wait_for(cls, session: str, request_id: str, digest: str, owner: str | None = None) -> Self | None:
+        """Say that this process waits for a request; None where another one does, or where nothing can be written.
+
+        `owner` names the agent on whose behalf, where processes come and go while the agent stays.
+        """
         path = _path(session, request_id)
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103,PTH120 - pathlib is slow
@@ -45,7 +48,8 @@ class Asker:
             if descriptor is None:
                 return None
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps({"request_id": request_id, "digest": digest}).encode(), 0)
+            said = {"request_id": request_id, "digest": digest, "owner": owner}
+            os.pwrite(descriptor, json.dumps(said).encode(), 0)
         except OSError:
             return None
         return cls(path, descriptor, request_id)
@@ -79,13 +83,23 @@ class Asker:
 
 def waiting_for(session: str, digest: str) -> list[str]:
     """The requests of a call that some process waits for, or waited for when it died."""
+    return _where(session, "digest", digest)
+
+
+def left_by(session: str, owner: str) -> list[Asker]:
+    """What an agent asked and nobody waits for any more; taken over."""
+    found = (Asker.take_over(session, request_id) for request_id in _where(session, "owner", owner))
+    return [asker for asker in found if asker is not None]
+
+
+def _where(session: str, name: str, value: str) -> list[str]:
     folder = os.path.dirname(_path(session, ""))  # noqa: PTH120
     try:
-        names = sorted(os.listdir(folder))  # noqa: PTH208
+        files = sorted(os.listdir(folder))  # noqa: PTH208
     except OSError:
         return []
-    found = (_said(os.path.join(folder, name)) for name in names)  # noqa: PTH118
-    return [str(said["request_id"]) for said in found if said.get("digest") == digest and "request_id" in said]
+    found = (_said(os.path.join(folder, file)) for file in files)  # noqa: PTH118
+    return [str(said["request_id"]) for said in found if said.get(name) == value and "request_id" in said]
 
 
 def _said(path: str) -> dict[str, Any]:

@@ -12,26 +12,35 @@ from typing import Any, Final
 from workers.bridges.errors import BridgeError
 from workers.bridges.hooks.settings import LIMIT_SECONDS
 
-EVENTS: Final = ("PreToolUse", "PermissionRequest", "PostToolUse")
+CALLS: Final = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
+ENDINGS: Final = ("Stop", "SessionEnd")
+EVENTS: Final = (*CALLS, *ENDINGS)
+
+ENDING_SECONDS: Final = 5
+"""How long the client waits at the end of a turn, and at its own, where a gateway does not answer."""
+
 SCRIPT: Final = "workers/bridges/hooks/run.py"
 
 Settings = dict[str, Any]
 
 
-def hook_line(words: Sequence[str]) -> str:
+def hook_line(words: Sequence[str], *, blocks: bool = True) -> str:
     """The line that a settings file names.
 
     The interpreter by its full path and isolated, so that no folder or variable changes what runs; and where not even
     that starts, the call is blocked, because the client takes a hook that cannot be run for one without an opinion.
+    Without `blocks` it is for an event that is about no call, where a fault would keep the agent from ending its turn.
     """
     script = Path(__file__).parents[1] / "hooks" / "run.py"
-    return f"{shlex.join([sys.executable, '-I', str(script), 'claude', *words])} || exit 2"
+    return f"{shlex.join([sys.executable, '-I', str(script), 'claude', *words])} || exit {2 if blocks else 0}"
 
 
 def hook_settings(words: Sequence[str], limit: float = LIMIT_SECONDS) -> Settings:
     """The member `hooks` of a settings file with all of ours."""
     hook = {"type": "command", "command": hook_line(words), "timeout": int(limit)}
-    return {event: [{"matcher": "*", "hooks": [hook]}] for event in EVENTS}
+    ending = {"type": "command", "command": hook_line(words, blocks=False), "timeout": ENDING_SECONDS}
+    calls: Settings = {event: [{"matcher": "*", "hooks": [hook]}] for event in CALLS}
+    return {**calls, **{event: [{"hooks": [ending]}] for event in ENDINGS}}
 
 
 def is_ours(hook: Any) -> bool:

@@ -20,13 +20,24 @@ WAIT_SECONDS = 55.0
 
 
 class HookedCall:
-    """One call of one tool. `body` is the ask's, with `request_id`, `tool_name` and `input`."""
+    """One call of one tool. `body` is the ask's, with `request_id`, `tool_name` and `input`.
 
-    def __init__(self, session: str, body: dict[str, Any], opening: dict[str, Any], settings: HookSettings) -> None:
+    `owner` is the agent's own name for its session, where it says when that ends.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        body: dict[str, Any],
+        opening: dict[str, Any],
+        settings: HookSettings,
+        owner: str | None = None,
+    ) -> None:
         self.session = session
         self.body = body
         self._opening = opening
         self._settings = settings
+        self._owner = owner
         self._path = f"/v1/sessions/{quoted(session)}"
         self._asker: Asker | None = None
         self._attached = False
@@ -69,7 +80,7 @@ class HookedCall:
         self._listen()
         if self._asker is None:
             digest = call_digest(self.body["tool_name"], self.body["input"])
-            self._asker = Asker.wait_for(self.session, self.body["request_id"], digest)
+            self._asker = Asker.wait_for(self.session, self.body["request_id"], digest, self._owner)
         try:
             while row["outcome"] is None and monotonic() < until:
                 self._waits_for = row["request_id"]
