@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,7 +14,7 @@ import httpx
 
 from tests.agents.openai_model import Model
 from tests.support.gateways import RunningGateway
-from tests.support.processes import ROOT
+from tests.support.processes import ROOT, free_port
 from tests.support.waiting import wait_until, wait_until_async
 
 Row = dict[str, Any]
@@ -27,24 +26,21 @@ OFFLINE: Final = (
 )  # fmt: skip
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 class OpenCodeClient:
     """One data folder and one project; the server may be killed and started again on them."""
 
-    def __init__(self, folder: Path, program: Path, model: Model, *, wrapper: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, program: Path, model: Model, *, wrapper: tuple[str, ...] = (), project: Path | None = None
+    ) -> None:
         self.folder = folder
-        self.project = folder / "project"
+        self.project = project or folder / "project"
         self.model = model
         self.port = free_port()
         self._program = program
         self._wrapper = wrapper
         self._process: subprocess.Popen[bytes] | None = None
-        for name in ("project", "home/.config/opencode", "data", "state", "cache", "tmp"):
+        self.project.mkdir(parents=True, exist_ok=True)
+        for name in ("home/.config/opencode", "data", "state", "cache", "tmp"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         subprocess.run(["git", "init", "-q", "-b", "main"], cwd=self.project, check=True)
         (folder / "home/.config/opencode/opencode.json").write_text(json.dumps(self._config()))

@@ -24,11 +24,11 @@ CODELIA_MODEL: Final = "kimi-k2.5"
 class Home:
     """A folder with all that a client keeps."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, work: Path | None = None) -> None:
         self.folder = folder
-        self.work = folder / "work"
-        for name in ("work", "home", "tmp"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
+        self.work = work or folder / "work"
+        for path in (self.work, folder / "home", folder / "tmp"):
+            path.mkdir(parents=True, exist_ok=True)
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         return {

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger
-from tests.support.processes import ROOT, environment_without_settings
+from tests.support.processes import ROOT, environment_without_settings, free_port
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
 from workers.bridges.errors import RefusedError
@@ -35,11 +35,13 @@ PEOPLE: Final = ("ann", "bob")
 class RunningGateway:
     """`permission-ledger serve` on a unix socket of a data folder of its own, whose ledger is on `server`."""
 
-    def __init__(self, server: RealServer, *words: str) -> None:
+    def __init__(self, server: RealServer, *words: str, with_pages: bool = False) -> None:
         # Short: the paths of sockets are bounded.
         self.home = Path(tempfile.mkdtemp(prefix="pl-gw-"))
         self.server = server
-        self._words = words
+        self.page_url = f"http://127.0.0.1:{free_port()}" if with_pages else ""
+        pages = ("--listen", self.page_url.removeprefix("http://"), "--public-url", self.page_url)
+        self._words = (*words, *(pages if with_pages else ()))
         self._process: subprocess.Popen[bytes] | None = None
         self._tokens: dict[str, str] = {}
 
@@ -116,6 +118,9 @@ class Person:
     def __init__(self, address: str, token: str) -> None:
         self._client = GatewayClient(lambda: parse_place(address, token))
 
+    async def open(self, session: str, **body: Any) -> Row:
+        return await self._client.open_session(session, **body)
+
     async def waiting(self, session: str, count: int = 1) -> list[Row]:
         """What waits in a session, when at least so many do."""
 
@@ -127,6 +132,11 @@ class Person:
 
     async def pending(self, session: str) -> list[Row]:
         return await self._client.pending(session)
+
+    async def all_pending(self) -> list[Row]:
+        """What waits, in all sessions."""
+        rows: list[Row] = (await self._client.call("GET", "/v1/pending"))["pending"]
+        return rows
 
     async def pending_below(self, session: str) -> list[Row]:
         """What waits in a session and in those of its sub-agents."""

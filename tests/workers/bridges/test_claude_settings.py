@@ -77,6 +77,12 @@ def test_installing_twice_is_installing_once_and_with_other_options_the_later_on
     assert "--on-unreachable agent" in entry["hooks"][0]["command"]
 
 
+def test_hooks_are_installed_with_the_language_of_the_rules(settings: Settings) -> None:
+    settings("--install", "--yes", "--dialect", "betcode")
+    [entry] = settings.read()["hooks"]["PreToolUse"]
+    assert "--dialect betcode" in entry["hooks"][0]["command"]
+
+
 @pytest.mark.parametrize("before", [THEIRS, {"model": "opus"}])
 @pytest.mark.parametrize("indent", [2, 4])
 def test_uninstalling_leaves_the_file_as_it_was(settings: Settings, before: dict[str, Any], indent: int) -> None:

@@ -24,9 +24,11 @@ SCOPES = ("user", "project", "local")
 @bridge_command(
     "claude",
     dialect="claude",
+    other_dialects=("betcode",),
     examples=(
         "permission-ledger bridge claude -- claude -p --input-format stream-json --output-format stream-json --verbose",
         "permission-ledger bridge claude --rules .claude/settings.json -- claude",
+        "permission-ledger bridge claude --dialect betcode --rules permissions.json -- claude",
         "permission-ledger bridge claude --install --scope project",
         "permission-ledger bridge claude --status",
     ),
@@ -124,7 +126,8 @@ def _write(change: installing.Change, *, yes: bool) -> int | None:
 def hook_words(options: Options) -> list[str]:
     """The options that our hooks are installed with: paths in full, since hooks run in any folder."""
     words = ["--on-unreachable", options.on_unreachable]
-    for name, value in (("--session", options.session), ("--project", options.project)):
+    dialect = None if options.dialect == Options().dialect else options.dialect
+    for name, value in (("--session", options.session), ("--project", options.project), ("--dialect", dialect)):
         words += [] if value is None else [name, value]
     words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
     return words if options.grace == GRACE_SECONDS else [*words, "--grace", f"{options.grace:g}"]

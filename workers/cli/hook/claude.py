@@ -15,6 +15,7 @@ from workers.cli.bridge.base import bridge_command
 @bridge_command(
     "claude",
     dialect="claude",
+    other_dialects=("betcode",),
     examples=(
         "permission-ledger hook claude",
         "permission-ledger hook claude --rules .claude/settings.json --on-unreachable agent",
@@ -33,7 +34,7 @@ def claude(*, options: Options, limit: float) -> int:
 
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
     """
-    settings = HookSettings("claude")
+    settings = HookSettings(options.dialect)
     settings.session, settings.project, settings.rules = options.session, options.project, options.rules
     settings.on_unreachable, settings.grace, settings.limit = options.on_unreachable, options.grace, limit
     try:
