@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -165,9 +164,6 @@ async def test_an_answer_after_five_minutes_is_the_answer_to_what_was_asked(
         await wait_until_async(agent.proof.exists, f"what {agent.name} asked for to run", ENDED_S)
     told = [text.partition(":")[0] for _, text in model.results.values()]
     assert told[:5] == ["still pending, ask again"] * 5
-    sys.stdout.write(
-        f"after {LATE_S:g} s: {', '.join(agent.name for agent in waiting)}; asked again {len(told)} times\n"
-    )
     await ann.close()
 
 
