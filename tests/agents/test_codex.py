@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.agents.rpc_client import MODEL, Home, RpcClient, bridge, hook_settings
+from tests.agents.editor import verdicts
+from tests.agents.rpc_client import LONG_S, MODEL, Home, RpcClient, bridge, hook_settings
 from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import wait_until, wait_until_async
 from tests.workers.bridges.codex_talk import decided
 
 pytestmark = [pytest.mark.agents("codex"), pytest.mark.timeout(180)]
@@ -26,14 +27,20 @@ UPDATE = "*** Begin Patch\n*** Update File: hello.txt\n@@\n-hello\n+moon\n*** Ad
 class Ide:
     """A client of the app-server with one thread and one turn under way."""
 
-    def __init__(self, client: RpcClient, model: ScriptedModel, home: Home, *, trusts: bool) -> None:
+    def __init__(
+        self, client: RpcClient, model: ScriptedModel, home: Home, *, trusts: bool, resume: str | None = None
+    ) -> None:
         self.client, self.model, self.home = client, model, home
         client.call("initialize", {"clientInfo": {"name": "ide", "title": "IDE", "version": "1"}})
         client.end.say({"method": "initialized"})
         if trusts:
             self._trust_hooks()
         about = {"approvalPolicy": "untrusted", "sandbox": "danger-full-access", "model": MODEL}
-        opened = client.call("thread/start", {"cwd": str(home.work), "modelProvider": "test", **about})
+        about |= {"cwd": str(home.work), "modelProvider": "test"}
+        if resume is None:
+            opened = client.call("thread/start", about)
+        else:
+            opened = client.call("thread/resume", {"threadId": resume, **about})
         self.thread: str = opened["thread"]["id"]
         said = [{"type": "text", "text": "do the work"}]
         started = client.call("turn/start", {"threadId": self.thread, "input": said})
@@ -48,8 +55,12 @@ class Ide:
 
     def status(self) -> str:
         """How the turn ended."""
-        [ended] = self.client.hears("turn/completed")
-        status: str = ended["params"]["turn"]["status"]
+
+        def found() -> list[str]:
+            turns = [one["params"]["turn"] for one in self.client.said("turn/completed")]
+            return [turn["status"] for turn in turns if turn["id"] == self.turn]
+
+        [status] = wait_until(found, "the end of the turn", LONG_S)
         return status
 
 
@@ -61,15 +72,21 @@ def start(gateway: RunningGateway, program: Path, tmp_path: Path) -> Iterator[St
     ides: list[Ide] = []
 
     def start(
-        *turns: Turn, options: tuple[str, ...] = (), wrapped: bool = True, hooks: Any = None, **rules: Any
+        *turns: Turn,
+        options: tuple[str, ...] = (),
+        wrapped: bool = True,
+        hooks: Any = None,
+        features: tuple[str, ...] = (),
+        resume: str | None = None,
+        **rules: Any,
     ) -> Ide:
         home, model = Home(tmp_path), ScriptedModel(*turns)
         (home.work / "hello.txt").write_text("hello\n")
         (tmp_path / "rules.json").write_text(json.dumps({"permission": rules}))
         words = bridge("codex", "--rules", str(tmp_path / "rules.json"), *options) if wrapped else []
-        environment = {**home.codex(model.url, hooks), "PERMISSION_LEDGER_HOME": str(gateway.home)}
+        environment = {**home.codex(model.url, hooks, features), "PERMISSION_LEDGER_HOME": str(gateway.home)}
         client = RpcClient([*words, str(program), "app-server"], home, environment)
-        ides.append(Ide(client, model, home, trusts=hooks is not None))
+        ides.append(Ide(client, model, home, trusts=hooks is not None, resume=resume))
         return ides[-1]
 
     yield start
@@ -170,6 +187,70 @@ async def test_an_agent_that_was_killed_leaves_nothing_that_runs(start: Start, g
     ide.client.kill()
     await ann.reply(ide.thread, shown["request_id"], "once")
     assert not (ide.home.work / "proof").exists()
+    await ann.close()
+
+
+async def test_a_resumed_thread_attaches_to_what_is_pending_and_uses_its_answer_once(
+    start: Start, gateway: RunningGateway
+) -> None:
+    first = start([shell("touch proof")])
+    ann = gateway.person()
+    [shown] = await ann.waiting(first.thread)
+    first.client.hears(COMMAND)
+    first.client.kill()
+    again = start([shell("touch proof", "call_b")], [shell("touch proof", "call_c")], resume=first.thread)
+    again.client.hears(COMMAND)
+    assert [row["request_id"] for row in await ann.pending(first.thread)] == [shown["request_id"]]
+    await ann.reply(first.thread, shown["request_id"], "once")
+    another = await ann.answer_next(first.thread, "reject")
+    assert (again.status(), another["tool"]["call_id"]) == ("completed", "call_c")
+    assert (again.home.work / "proof").exists()
+    assert await verdicts(ann, first.thread) == ["ask", "ask"], "the killed agent's request, and the third call's"
+    await ann.close()
+
+
+@pytest.mark.parametrize(("reply", "expected"), [("always", ["ask", "allow"]), ("once", ["ask", "ask"])])
+async def test_what_was_answered_while_the_agent_was_gone_counts_for_another_call_only_if_it_is_a_grant(
+    start: Start, gateway: RunningGateway, reply: str, expected: list[str]
+) -> None:
+    first = start([shell("touch proof")])
+    ann = gateway.person()
+    [shown] = await ann.waiting(first.thread)
+    first.client.hears(COMMAND)
+    first.client.kill()
+    await ann.reply(first.thread, shown["request_id"], reply)
+    again = start([shell("touch proof", "call_b")], resume=first.thread)
+    if reply == "once":
+        await ann.answer_next(first.thread, "once")
+    assert (again.status(), (again.home.work / "proof").exists()) == ("completed", True)
+    assert await verdicts(ann, first.thread) == expected
+    await ann.close()
+
+
+@pytest.mark.parametrize(
+    ("namespace", "more", "features"),
+    [("multi_agent_v1", {}, ()), ("collaboration", {"task_name": "below"}, ("multi_agent_v2",))],
+)
+async def test_a_sub_agent_asks_below_its_parent(
+    start: Start, gateway: RunningGateway, namespace: str, more: dict[str, str], features: tuple[str, ...]
+) -> None:
+    spawn = Call("spawn_agent", {"message": "work", **more}, "call_s", namespace=namespace)
+    # The two threads take turns as they come: each of them runs some of these.
+    work = [[shell("touch one", f"call_{number}")] for number in range(6)]
+    ide = start([spawn], *work, features=features)
+    ann = gateway.person()
+    seen: dict[str, list[str]] = {}
+
+    async def both_ended() -> bool:
+        for row in await ann.pending_below(ide.thread):
+            seen[row["session"]] = row["lineage"]
+            await ann.reply(row["session"], row["request_id"], "once")
+        return len(ide.client.said("turn/completed")) == 2
+
+    await wait_until_async(both_ended, "the agent and its sub-agent to end", LONG_S)
+    lineages = [lineage for session, lineage in seen.items() if session != ide.thread]
+    assert (lineages, (ide.home.work / "one").exists()) == ([[ide.thread]], True)
+    assert len(ide.client.said("serverRequest/resolved")) == len(work), "every call was asked about, and answered"
     await ann.close()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.agents.editor import ASK, Editor, causes
 from tests.agents.rpc_client import LONG_S, Home, RpcClient, bridge, hook_settings, start_program
 from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
@@ -19,29 +20,6 @@ from tests.workers.bridges.acp_talk import chosen
 from workers.bridges.errors import RefusedError
 
 pytestmark = [pytest.mark.agents("gemini"), pytest.mark.timeout(180)]
-
-ASK = "session/request_permission"
-
-
-class Editor:
-    """An editor with one session and one prompt under way."""
-
-    def __init__(self, client: RpcClient, model: ScriptedModel, home: Home) -> None:
-        self.client, self.model, self.home = client, model, home
-        capabilities = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
-        client.call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
-        opened = client.call("session/new", {"cwd": str(home.work), "mcpServers": []})
-        self.session: str = opened["sessionId"]
-        self._prompt = self.begin()
-
-    def begin(self) -> int:
-        said = [{"type": "text", "text": "do the work"}]
-        return self.client.begin("session/prompt", {"sessionId": self.session, "prompt": said})
-
-    def stop_reason(self) -> str:
-        reason: str = self.client.ended(self._prompt)["stopReason"]
-        return reason
-
 
 Start = Callable[..., Editor]
 
@@ -115,8 +93,8 @@ async def test_a_cancelled_turn_withdraws_what_is_pending(start: Start, gateway:
     await ann.waiting(editor.session)
     editor.client.end.say({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": editor.session}})
     assert editor.stop_reason() == "cancelled"
-    await wait_until_async(lambda: _causes(ann, editor.session), "the request to be cancelled")
-    assert await _causes(ann, editor.session) == ["asker_gave_up"]
+    await wait_until_async(lambda: causes(ann, editor.session), "the request to be cancelled")
+    assert await causes(ann, editor.session) == ["asker_gave_up"]
     assert not (editor.home.work / "proof").exists()
     await ann.close()
 
@@ -237,7 +215,3 @@ def _essence(editor: Editor) -> list[tuple[str, str]]:
         kept = {key: update.get(key) for key in ("sessionUpdate", "status", "title", "kind", "content")}
         found.append((one.get("method", "answer"), json.dumps([sorted(one), kept])))
     return found
-
-
-async def _causes(person: Any, session: str) -> list[str]:
-    return [row["event"]["cause"] for row in await person.events(session) if row["type"] == "cancelled"]

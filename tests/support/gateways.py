@@ -107,6 +107,10 @@ class RunningGateway:
     def agent_place(self) -> Place:
         return find_place({"PERMISSION_LEDGER_HOME": str(self.home)})
 
+    def token(self, name: str = "ann") -> str:
+        """Of somebody who may answer: one of PEOPLE."""
+        return self._tokens[name]
+
     def person(self, name: str = "ann") -> Person:
         """Somebody who may answer: one of PEOPLE."""
         return Person(self.address, self._tokens[name])

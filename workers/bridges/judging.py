@@ -59,16 +59,27 @@ class Verdict(NamedTuple):
 
 
 class Judge:
-    """The requests of one session. Its methods raise nothing of the gateway's: what fails is a deny, or the agent's."""
+    """The requests of one session. Its methods raise nothing of the gateway's: what fails is a deny, or the agent's.
+
+    `parent` is of a sub-agent's session: the session of the agent that started it.
+    """
 
     def __init__(
-        self, client: GatewayClient, options: Options, session: str, *, agent: str, cwd: str | None = None
+        self,
+        client: GatewayClient,
+        options: Options,
+        session: str,
+        *,
+        agent: str,
+        cwd: str | None = None,
+        parent: Judge | None = None,
     ) -> None:
         self.client = client
         self.session = session
         self._options = options
         self._agent = agent
         self._cwd = cwd
+        self._parent = parent
         self._opening: asyncio.Lock = asyncio.Lock()
         self._is_open = False
         self._asked_as: dict[str, str] = {}
@@ -100,8 +111,16 @@ class Judge:
         async with self._opening:
             if not self._is_open:
                 body = opening(self._options, agent=self._agent, cwd=self._cwd)
+                if self._parent is not None:
+                    await self._parent.open()
+                    body["parent"] = self._parent.session
                 await self.client.open_session(self.session, **body)
                 self._is_open = True
+
+    def _forget(self) -> None:
+        self._is_open = False
+        if self._parent is not None:
+            self._parent._forget()  # noqa: SLF001 - another of these
 
     async def withdraw(self, request_id: str, cause: Cause, reason: str | None = None) -> None:
         """Nobody waits for the answer any more. A request that is settled, or unknown, stays as it is."""
@@ -173,7 +192,7 @@ class Judge:
             if error.code != "UNKNOWN_SESSION":
                 raise
             # The ledger behind the gateway is another one by now.
-            self._is_open = False
+            self._forget()
             await self.open()
             return await self.client.ask(self.session, body, seen=seen)
 
