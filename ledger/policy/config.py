@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from ledger.policy.checks import NOWHERE, Origin, check_action, check_pattern, check_permission, shown
 from ledger.policy.model import Rule, Verdict
 
 Keys = tuple[str | int, ...]
 
-_LEGACY_EDIT_TOOLS = frozenset({"write", "edit", "patch", "multiedit"})
+Value = TypeVar("Value")
+
+_INDEX_MAX: Final = 2**32 - 1
+_INDEX_DIGITS_MAX: Final = 10
+
+_LEGACY_EDIT_TOOLS = frozenset({"write", "edit", "patch"})
 
 
 class Entry(NamedTuple):
@@ -53,7 +58,7 @@ def _entry(action: object, what: str, origin: Origin, keys: Keys) -> Entry:
 
 
 def read_tools(tools: object, origin: Origin = NOWHERE, keys: Keys = ()) -> Section:
-    """The older `tools` object, from tool to true or false; the tools that write files share the key `edit`."""
+    """The older `tools` object, from tool to true or false; `write`, `edit` and `patch` share the key `edit`."""
     if not isinstance(tools, Mapping):
         raise origin.problem(f"`tools` must be an object, not {shown(tools)}", keys)
     section: Section = {}
@@ -79,12 +84,25 @@ def merge_sections(low: Section, high: Section) -> Section:
 def section_rules(section: Section, *, home: str | None) -> tuple[Rule, ...]:
     """One rule for each pattern, in order (opencode-zh.md 9.2). Raises PolicyError when `~` needs a home."""
     rules: list[Rule] = []
-    for permission, value in section.items():
+    for permission, value in _as_listed(section):
         patterns = value if isinstance(value, dict) else {"*": value}
-        for pattern, (action, origin, keys) in patterns.items():
+        for pattern, (action, origin, keys) in _as_listed(patterns):
             expanded = _expand(pattern, home, origin, keys)
             rules.append(Rule(permission, expanded, action, origin.layer, origin.file, origin.line(keys)))
     return tuple(rules)
+
+
+def _as_listed(members: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
+    """As OpenCode's own program lists an object's members: keys that are whole numbers come first, smallest first."""
+    numbers = sorted((key for key in members if _is_array_index(key)), key=int)
+    yield from ((key, members[key]) for key in numbers)
+    yield from ((key, value) for key, value in members.items() if not _is_array_index(key))
+
+
+def _is_array_index(key: str) -> bool:
+    if len(key) > _INDEX_DIGITS_MAX or not (key.isascii() and key.isdecimal()):
+        return False
+    return key == str(int(key)) and int(key) < _INDEX_MAX
 
 
 def _expand(pattern: str, home: str | None, origin: Origin, keys: Keys) -> str:

@@ -10,6 +10,11 @@ from ledger.session.state import Settled
 REJECTED = "The user rejected permission to use this specific tool call."
 
 
+def rejected(source: PolicySource) -> str:
+    """`opencode-zh.md` 7.1; in `codelia.md` 9 a tool's error is `Permission denied: <reason>`, here without a reason."""
+    return "Permission denied: permission denied" if source.dialect == "codelia" else REJECTED
+
+
 def corrected(source: PolicySource, message: str) -> str:
     """`opencode-zh.md` 7.1; `brutus.md` errors.go; `opencode.md` "CorrectedError" for its edition."""
     if source.dialect == "brutus":
@@ -57,7 +62,7 @@ def message_of(settled: Settled, source: PolicySource) -> str | None:
         case "denied":
             return denied(settled)
         case "rejected":
-            return REJECTED
+            return rejected(source)
         case "corrected":
             return corrected(source, settled.message or "")
         case "expired":

@@ -18,6 +18,11 @@ class Clock(Protocol):
         ...
 
     @property
+    def is_moved_by_hand(self) -> bool:
+        """Whether it stands still until a test moves it."""
+        ...
+
+    @property
     def grace_ms(self) -> int:
         """How long who waits leaves it to an expiry worker to settle what is due."""
         ...
@@ -40,6 +45,10 @@ class EstimatedClock:
     @property
     def known(self) -> bool:
         return self._offset_ms is not None
+
+    @property
+    def is_moved_by_hand(self) -> bool:
+        return False
 
     @property
     def grace_ms(self) -> int:

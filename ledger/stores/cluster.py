@@ -21,7 +21,7 @@ from ledger.stores.cluster_bells import ClusterBells
 from ledger.stores.cluster_topology import Address, Topology
 from ledger.stores.confirmed_link import ConfirmedLink
 from ledger.stores.keys import Keys
-from ledger.stores.link import Argument, CommandLine, Link, LinkError
+from ledger.stores.link import Argument, CommandLine, Link, LinkError, Receiver
 from ledger.stores.servers import Commands, Revive, WakeUps
 
 REDIRECTIONS_MAX = 8
@@ -124,6 +124,10 @@ class ClusterLink:
                     raise LinkError("the cluster does not settle who serves a slot", sent=_wrote(commands, replies))
             waiting = ([*sent[again[0] :]] if again else []) + later if in_order else [sent[one] for one in again]
         return replies
+
+    def post(self, command: bytes, receiver: Receiver) -> bool:
+        """Which node it would go to is not known yet, nor whether that one would send it on."""
+        return False
 
     async def _addresses_of(self, chunks: Sequence[_Chunk]) -> list[Address]:
         return [chunk.ask or await self._topology.address_of(chunk.slot) for chunk in chunks]

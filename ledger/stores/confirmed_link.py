@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ledger.stores.link import Argument, CommandLine, Link, LinkError
+from ledger.stores.link import Argument, CommandLine, Link, LinkError, Receiver
 
 CONFIRMING = ("WAIT", "WAITAOF")
 
@@ -31,6 +31,10 @@ class ConfirmedLink:
         if self._turns is None or self._turns.done():
             self._turns = asyncio.create_task(self._take_turns(), name="ledger confirmed link")
         return await future
+
+    def post(self, command: bytes, receiver: Receiver) -> bool:
+        """Not without its turn."""
+        return False
 
     async def one(self, *command: Argument) -> Any:
         return await self._link.one(*command)

@@ -16,7 +16,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import hiredis
 from redis.asyncio.connection import AbstractConnection
@@ -39,6 +39,17 @@ class LinkError(Exception):
         super().__init__(text)
         self.sent = sent
         self.refused = refused
+
+
+class Receiver(Protocol):
+    """Who is given answers. Neither call may block or raise."""
+
+    since: float
+    """When its commands were handed in, by the loop's clock."""
+
+    def take(self, reply: Any) -> None: ...
+
+    def fail(self, error: LinkError) -> None: ...
 
 
 class _Group:
@@ -87,7 +98,7 @@ class Link:
         self._connection: AbstractConnection | None = None
         self._connecting = asyncio.Lock()
         self._outbox: list[bytes] = []
-        self._awaited: deque[_Group] = deque()
+        self._awaited: deque[Receiver] = deque()
         self._writable = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._watchdog: asyncio.TimerHandle | None = None
@@ -105,6 +116,22 @@ class Link:
         for command in commands:
             self._outbox.append(hiredis.pack_command(command))
             self._awaited.append(group)
+        self._send_soon(loop, is_idle=is_idle)
+        return await group.future
+
+    def post(self, command: bytes, receiver: Receiver) -> bool:
+        """Send one packed command, whose answer goes to `receiver`; False where there is no connection just now."""
+        if self._connection is None:
+            return False
+        loop = asyncio.get_running_loop()
+        is_idle = not self._awaited
+        receiver.since = loop.time()
+        self._outbox.append(command)
+        self._awaited.append(receiver)
+        self._send_soon(loop, is_idle=is_idle)
+        return True
+
+    def _send_soon(self, loop: asyncio.AbstractEventLoop, *, is_idle: bool) -> None:
         if self._writer is None:
             self._writable.set()
         elif is_idle:
@@ -115,7 +142,6 @@ class Link:
             loop.call_soon(self._flush)
         if self._watchdog is None:
             self._watch()
-        return await group.future
 
     async def one(self, *command: Argument) -> Any:
         """The answer to one command. Raises ResponseError or LinkError."""
@@ -217,7 +243,7 @@ class Link:
 
     async def _break(self, error: LinkError) -> None:
         connection, self._connection = self._connection, None
-        awaited, self._awaited = self._awaited, deque()
+        awaited, self._awaited = self._awaited, deque[Receiver]()
         self._outbox = []
         self._writer = None
         tasks, self._tasks = self._tasks, []

@@ -26,6 +26,7 @@ from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
 from ledger.stores.port import (
     START,
     Answer,
+    Answered,
     Append,
     Appended,
     Behind,
@@ -49,6 +50,7 @@ class WallClock:
     """The process's own clock: here it is the server's."""
 
     known = True
+    is_moved_by_hand = False
     grace_ms = SETTLE_GRACE_MS
 
     def now_ms(self) -> int:
@@ -119,6 +121,10 @@ class MemoryStore:
     ) -> tuple[Answer, tuple[Entry, ...]]:
         answer = self._append(append)
         return answer, () if also_read is None else self._after(*also_read, PAGE_COUNT)
+
+    def post(self, append: Append, answered: Answered) -> bool:
+        """Nobody need wait for memory."""
+        return False
 
     def _append(self, append: Append) -> Answer:
         now_ms = self.clock.now_ms()
@@ -216,9 +222,10 @@ class MemoryStore:
         earliest = min(self._server.due.values(), default=math.inf)
         return None if earliest == math.inf else int(earliest)
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
         seen = math.inf if seen_ms is None else seen_ms
-        if self._server.due.get(session) != seen:
+        entries = self._server.streams.get(StreamKey("session", session))
+        if self._server.due.get(session) != seen or (entries[-1].position if entries else START) != at:
             return
         if isinstance(to, Due):
             self._server.due[session] = math.inf if to.ms is None else float(to.ms)

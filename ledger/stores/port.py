@@ -141,6 +141,10 @@ class OutsideWindow(msgspec.Struct, frozen=True):
 
 Answer = Appended | Conflict | Behind | OutsideWindow
 
+Answered = Callable[[Answer | None, bool], None]
+"""Told the answer to what was posted, or None where there was none: then `append` it again. The flag says whether it may
+have counted all the same. Must not block."""
+
 
 class StreamInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the server says of a stream besides its entries; damage shows here."""
@@ -226,6 +230,13 @@ class Store(Protocol):
         """Compare and append; `also_read` reads another stream in the same flush, after the append was sent."""
         ...
 
+    def post(self, append: Append, answered: Answered) -> bool:
+        """Send an append now and return at once; `answered` is called when the answer is there.
+
+        False, and nothing was sent, where only `append` will do (no connection yet, `Append.binding`, …).
+        """
+        ...
+
     @property
     def durability(self) -> Durability:
         """What the settings of this process demand before a grant or an allow counts."""
@@ -272,8 +283,8 @@ class Store(Protocol):
 
     async def next_due_ms(self) -> int | None: ...
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
-        """Set the hint, if it still is `seen_ms`."""
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
+        """Set the hint, if it still is `seen_ms` and the session's stream still ends with the entry `at`."""
         ...
 
     async def listen(self, listener: Listener) -> None: ...

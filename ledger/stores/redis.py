@@ -13,7 +13,8 @@ from redis.exceptions import ResponseError
 
 from ledger.errors import DamageError, InDoubtError, SetupError, StoreError
 from ledger.events import Presence
-from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, GIVE_UP_SECONDS, INLINE_WAKE_UP_BYTES, PAGE_COUNT
+from ledger.limits import GIVE_UP_SECONDS, PAGE_COUNT
+from ledger.stores.append_calls import AppendCalls, Posted, append_script
 from ledger.stores.clock import Clock, EstimatedClock
 from ledger.stores.deployment import agree_on_partitions, check_server
 from ledger.stores.durability import Durability
@@ -21,16 +22,14 @@ from ledger.stores.keys import Keys
 from ledger.stores.link import Argument, CommandLine, LinkError
 from ledger.stores.port import (
     Answer,
+    Answered,
     Append,
     Appended,
-    Behind,
-    Conflict,
     Due,
     Entry,
     FeedItem,
     Listener,
     Opening,
-    OutsideWindow,
     Place,
     Position,
     StreamInfo,
@@ -40,7 +39,6 @@ from ledger.stores.port import (
 from ledger.stores.redis_admin import RedisAdmin
 from ledger.stores.redis_replies import (
     beside_of,
-    due_arguments,
     entries_of,
     feed_item_of,
     info_of,
@@ -70,21 +68,6 @@ RETRY_SECONDS_MAX = 0.5
 SURE_MS = 60_000
 """How long a key stays that was written only to be waited for."""
 
-_SERVER_CLOCK = """local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-"""
-_TEST_CLOCK = "local now = tonumber(table.remove(ARGV))\n"
-
-
-def append_script(*, test_clock: bool) -> Script:
-    """The append script; for tests with a clock that they move, the same with its time as the last argument."""
-    script = Script.named("append.lua")
-    if not test_clock:
-        return script
-    text = script.text.replace(_SERVER_CLOCK, _TEST_CLOCK)
-    assert text != script.text, "append.lua no longer reads its clock as it did"
-    return Script(text)
-
 
 class RedisStore:
     """The store over its servers; several stores and processes may share them."""
@@ -111,7 +94,6 @@ class RedisStore:
         self._wanted_partitions = partition_count
         self._test_clock = clock
         self._clock = clock or EstimatedClock()
-        self._append_script = append_script(test_clock=clock is not None)
         self._project_script = Script.named("project.lua")
         self._correct_due_script = Script.named("correct_due.lua")
         self._keys: Keys | None = None
@@ -121,6 +103,7 @@ class RedisStore:
 
     async def start(self) -> None:
         self._keys = Keys(await when_ready(self._meet, others_take_over=self._servers.others_take_over))
+        self._append_calls = AppendCalls(self._keys, self._clock, moved_by_a_test=self._test_clock is not None)
         self._bells = self._servers.wake_ups(self._keys, self._revive)
         await self.now_ms()
 
@@ -252,7 +235,7 @@ class RedisStore:
     ) -> tuple[Answer, tuple[Entry, ...]]:
         """Sent again with the same events when the answer was lost: compare-and-append makes that harmless."""
         waits = self._durability.commands() if append.binding else ()
-        commands = [self._append_command(append), *waits]
+        commands = [self._append_calls.command(append), *waits]
         if also_read is not None:
             commands.append(self.range_of(*also_read, PAGE_COUNT))
         attempts = Attempts()
@@ -262,18 +245,23 @@ class RedisStore:
         if isinstance(replies[0], ResponseError):
             # A refusal now says nothing of an attempt whose answer was lost before.
             raise _in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
-        answer = self._answer(replies[0])
+        answer = self._append_calls.answer(replies[0])
         if waits and isinstance(answer, Appended):
             self._check_sure(replies[1 : 1 + len(waits)])
         return answer, () if also_read is None else beside_of(also_read[0], replies[-1])
 
+    def post(self, append: Append, answered: Answered) -> bool:
+        if append.binding:
+            return False
+        return self._link.post(self._append_calls.packed(append), Posted(self._append_calls, answered))
+
     def _run_append(self, commands: Sequence[CommandLine], link: Commands) -> Awaitable[list[Any]]:
-        return self._run_loaded(commands, self._append_script, link)
+        return self._run_loaded(commands, self._append_calls.script, link)
 
     def _run_append_now(self, commands: Sequence[CommandLine], link: Commands) -> Awaitable[list[Any]]:
         """As `_run_append`, with the time of the clock that a test moves."""
         first, *rest = commands
-        return self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_script, link)
+        return self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_calls.script, link)
 
     @property
     def durability(self) -> Durability:
@@ -306,42 +294,6 @@ class RedisStore:
             raise InDoubtError(
                 f"it is in the log, but not safe yet: {shortfall}; ask again with the same request id",
             )
-
-    def _append_command(self, append: Append) -> CommandLine:
-        key, keys = append.key, self.keys.of_append(append.key)
-        due_mode, due_value = due_arguments(append.due)
-        return (
-            "EVALSHA",
-            self._append_script.sha,
-            3,
-            keys.stream,
-            keys.due,
-            keys.feed,
-            append.after.ms,
-            append.after.version,
-            "" if append.not_before_ms is None else append.not_before_ms,
-            "" if append.not_after_ms is None else append.not_after_ms,
-            CONFLICT_TAIL_COUNT,
-            due_mode,
-            due_value,
-            key.name,
-            key.id,
-            keys.bell,
-            FEED_LENGTH_COUNT,
-            INLINE_WAKE_UP_BYTES,
-            *append.payloads,
-        )
-
-    def _answer(self, reply: list[Any]) -> Answer:
-        kind, now_ms = reply[0], int(reply[1])
-        self._clock.observe(now_ms)
-        if kind == 1:
-            return Appended(int(reply[2]), now_ms)
-        if kind == 0:
-            return Conflict(entries_of(reply[3]), Position.parse(reply[2].decode()), now_ms)
-        if kind == -1:
-            return Behind(Position.parse(reply[2].decode()), now_ms)
-        return OutsideWindow(int(reply[2]), now_ms)
 
     def range_of(self, key: StreamKey, after: Position, count: int) -> CommandLine:
         return ("XRANGE", self.keys.stream(key), f"({after}", "+", "COUNT", count)
@@ -416,13 +368,13 @@ class RedisStore:
         earliest = min((score_of(reply[1]) for reply in replies if reply), default=math.inf)
         return None if earliest == math.inf else int(earliest)
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
-        due = self.keys.due(self.partition_of(StreamKey("session", session)))
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
+        keys = self.keys.of_append(StreamKey("session", session))
         new: Argument = ""
         if isinstance(to, Due):
             new = "inf" if to.ms is None else to.ms
         seen: Argument = "inf" if seen_ms is None else seen_ms
-        await self.evaluate(self._correct_due_script, (due,), (session, seen, new))
+        await self.evaluate(self._correct_due_script, (keys.due, keys.stream), (session, seen, new, str(at)))
 
     async def listen(self, listener: Listener) -> None:
         assert self._bells is not None, "start() comes first"

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from ledger.stores.keys import Keys
-from ledger.stores.link import Argument, CommandLine
+from ledger.stores.link import Argument, CommandLine, Receiver
 from ledger.stores.port import Listener
 
 Revive = Callable[[], Awaitable[None]]
@@ -21,6 +21,10 @@ class Commands(Protocol):
 
         With `in_order` no command runs before those in front of it, also where they run on several nodes.
         """
+        ...
+
+    def post(self, command: bytes, receiver: Receiver) -> bool:
+        """Send one packed command now; False, and nothing was sent, where only `run` will do."""
         ...
 
     async def one(self, *command: Argument) -> Any:

@@ -28,11 +28,11 @@ LONG_S: Final = 45.0
 class Room:
     """A folder with all that a client keeps: home, settings, work. Several runs may share it."""
 
-    def __init__(self, folder: Path, program: Path, model: Model) -> None:
+    def __init__(self, folder: Path, program: Path, model: Model, work: Path | None = None) -> None:
         self.folder = folder
         self.program = program
         self.model = model
-        self.work = folder / "work"
+        self.work = work or folder / "work"
         self.config = folder / "config"
         for path in (self.work, self.config, folder / "home", folder / "tmp"):
             path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Record what the real Claude Code says and is told: `python -m tests.agents.record_claude FOLDER`.
+"""Record what the real Claude Code says and is told: `python -m tests.agents.record_claude FOLDER [NAME…]`.
 
 The transcripts in tests/data/agents/claude are made by this; paths of the machine are replaced.
 """
@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -29,11 +30,16 @@ QUESTION: Final = {
 
 
 class Scenario(NamedTuple):
-    """`answers` by call id, in the order in which they are given, once all of them are asked; None interrupts."""
+    """`answers` by call id, in the order in which they are given, once all of them are asked; None interrupts.
+
+    `later` are answers to what is asked after those. `words` are options of the client.
+    """
 
     turns: Sequence[Turn]
     answers: Mapping[str, Mapping[str, Any]] | None
     agents: Mapping[str, Sequence[Turn]] = {}
+    later: Mapping[str, Mapping[str, Any]] = {}
+    words: Sequence[str] = ()
 
 
 def allow(tool_input: Any) -> dict[str, Any]:
@@ -47,6 +53,9 @@ def asked(block: Mapping[str, Any]) -> Any:
 ONE: Final = bash("touch proof", "toolu_1")
 READS: Final = [use("Read", {"file_path": f"/etc/{name}"}, f"toolu_{name}") for name in ("hostname", "passwd")]
 BEANS: Final = bash("touch beans", "toolu_2")
+PLANNING: Final = ("--permission-mode", "plan")
+PLAN: Final = use("ExitPlanMode", {"plan": "1. touch proof\n"}, "toolu_1")
+BETTER_PLAN: Final = use("ExitPlanMode", {"plan": "1. look first\n2. touch proof\n"}, "toolu_2")
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "allowed": Scenario([[ONE]], {"toolu_1": allow(asked(ONE))}),
@@ -67,6 +76,12 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "question": Scenario(
         [[use("AskUserQuestion", QUESTION, "toolu_1")]],
         {"toolu_1": allow({**QUESTION, "answers": {"Which colour?": "Blue"}})},
+    ),
+    "plan": Scenario(
+        [[PLAN], [BETTER_PLAN]],
+        {"toolu_1": {"behavior": "deny", "message": REJECTED}},
+        later={"toolu_2": allow(asked(BETTER_PLAN))},
+        words=PLANNING,
     ),
     "interrupted": Scenario([[ONE]], None),
 }
@@ -89,28 +104,35 @@ def record(client: Client, scenario: Scenario) -> list[dict[str, str]]:
 
     said = {"role": "user", "content": "do the work"}
     send({"type": "user", "session_id": "", "parent_tool_use_id": None, "message": said})
-    wanted = 1 if scenario.answers is None else len(scenario.answers)
-    requests = wait_until(lambda: found if len(found := client.requests()) >= wanted else [], "the questions", 40)
     if scenario.answers is None:
+        wait_until(client.requests, "the question", 40)
         send({"type": "control_request", "request_id": "stop", "request": {"subtype": "interrupt"}})
-    by_call = {one["request"]["tool_use_id"]: one["request_id"] for one in requests}
-    for call_id, answer in (scenario.answers or {}).items():
-        response = {"subtype": "success", "request_id": by_call[call_id], "response": answer}
-        send({"type": "control_response", "response": response})
+    for answers in filter(None, (scenario.answers, scenario.later)):
+        control_ids = wait_until(partial(_asked_about, client, answers), "the questions", 40)
+        for call_id, answer in answers.items():
+            response = {"subtype": "success", "request_id": control_ids[call_id], "response": answer}
+            send({"type": "control_response", "response": response})
     client.result()
     client.end()
     take()
     return entries
 
 
+def _asked_about(client: Client, answers: Mapping[str, Any]) -> dict[str, str]:
+    """The control ids of calls by their own, once all of these are asked about; empty until then."""
+    asked_ids = {one["request"]["tool_use_id"]: str(one["request_id"]) for one in client.requests()}
+    return asked_ids if set(answers) <= set(asked_ids) else {}
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, scenario in SCENARIOS.items():
+    for name in sys.argv[2:] or SCENARIOS:
+        scenario = SCENARIOS[name]
         place = Path(tempfile.mkdtemp(prefix="record-"))
         model = Model(scenario.turns, scenario.agents)
         try:
-            entries = record(Room(place, installed("claude"), model).start(), scenario)
+            entries = record(Room(place, installed("claude"), model).start(*scenario.words), scenario)
         finally:
             model.close()
             shutil.rmtree(place)

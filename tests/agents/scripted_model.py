@@ -12,12 +12,13 @@ Json = dict[str, Any]
 
 
 class Call(NamedTuple):
-    """A call of a tool; `text` instead of arguments is a call whose input is no JSON."""
+    """A call of a tool; `text` instead of arguments is a call whose input is no JSON. Codex names some in a namespace."""
 
     name: str
     arguments: Json
     call_id: str
     text: str | None = None
+    namespace: str | None = None
 
 
 Turn = Sequence[Call]
@@ -52,6 +53,11 @@ class ScriptedModel:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def say_next(self, *turns: Turn) -> None:
+        """These, and nothing that was still to be said."""
+        with self._lock:
+            self._turns = list(turns)
 
     def close(self) -> None:
         self._server.shutdown()
@@ -135,6 +141,8 @@ def _said(text: str) -> Json:
 
 def _item(call: Call) -> Json:
     about = {"call_id": call.call_id, "name": call.name, "status": "completed"}
+    if call.namespace is not None:
+        about["namespace"] = call.namespace
     if call.text is not None:
         return {"type": "custom_tool_call", "id": f"ctc_{call.call_id}", "input": call.text, **about}
     arguments = json.dumps(call.arguments)

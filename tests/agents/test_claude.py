@@ -232,6 +232,7 @@ async def test_an_agent_that_was_killed_with_its_bridge_and_resumed_attaches_to_
     session = first.session
     ann = gateway.person()
     await ann.waiting(session)
+    wait_until(gateway.is_waited_for, "the first asker to say that it waits", 30)
     # A client that was killed before it wrote down what it was doing has nothing to resume.
     wait_until(lambda: place.has_written(session, "toolu_1"), "the client to write down its call", 30)
     first.kill()
@@ -273,6 +274,29 @@ async def test_a_question_is_answered_with_what_a_person_chose(
     await ann.reply(client.session, "toolu_1", "once", updated_input={**asked, "answers": {"Which colour?": "Blue"}})
     client.result()
     assert "Blue" in place.model.results["toolu_1"][1]
+    await ann.close()
+
+
+async def test_a_plan_is_sent_back_with_words_and_approved_as_a_person_changed_it(
+    room: MakeRoom, start: Start, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    proof = tmp_path / "work" / "proof"
+    plans = [use("ExitPlanMode", {"plan": text}, f"toolu_{index}") for index, text in enumerate(["all", "less"])]
+    place = room([plans[0]], [plans[1]], [bash(make(proof), "toolu_2")])
+    client = start(place, words=("--permission-mode", "plan"))
+    ann = gateway.person()
+    first = await ann.answer_next(client.session, "reject", message="that is too much")
+    second = await ann.answer_next(client.session, "once", updated_input={"plan": "even less"})
+    third = await ann.answer_next(client.session, "once")
+    client.result()
+    assert [(row["input"].get("plan"), row["metadata"].get("kind")) for row in (first, second, third)] == [
+        ("all", "plan"),
+        ("less", "plan"),
+        (None, None),
+    ]
+    told = place.model.results
+    assert (told["toolu_0"][0], "that is too much" in told["toolu_0"][1]) == (True, True)
+    assert (told["toolu_1"][0], "even less" in told["toolu_1"][1], proof.exists()) == (False, True, True)
     await ann.close()
 
 

@@ -15,6 +15,7 @@ from tests.agents.claude_client import LONG_S, Room
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
+from workers.bridges.claude.hooking import hook_settings
 
 pytestmark = [pytest.mark.agents("claude"), pytest.mark.timeout(180)]
 
@@ -113,6 +114,37 @@ async def test_a_client_that_is_killed_while_its_hook_asks_withdraws_the_request
 
     await wait_until_async(gone, "the request to be withdrawn", 20)
     assert [row["type"] for row in await ann.events("ses_hooks")][-1] == "cancelled"
+    await ann.close()
+
+
+async def test_what_ran_and_failed_is_recorded_and_what_was_denied_is_not(
+    plain: Plain, gateway: RunningGateway
+) -> None:
+    plain.install("--session", "ses_hooks")
+    plain.room.model.turns = [[bash(f"touch {plain.proof}/x", "toolu_1")], [bash(f"rm {plain.proof}", "toolu_2")]]
+    plain.run()
+    ann = gateway.person()
+    rows = await ann.events("ses_hooks")
+    assert [(row["event"]["request_id"], row["event"]["ok"]) for row in rows if row["type"] == "tool_finished"] == [
+        ("toolu_1", False)
+    ]
+    assert [row["event"]["verdict"] for row in rows if row["type"] == "asked"] == ["allow", "deny"]
+    await ann.close()
+
+
+async def test_what_was_not_asked_again_is_withdrawn_at_the_end_of_the_turn(
+    plain: Plain, gateway: RunningGateway
+) -> None:
+    settings = {"hooks": hook_settings(["--session", "ses_hooks", "--limit", "1"])}
+    (plain.room.config / "settings.json").write_text(json.dumps(settings))
+    plain.room.model.turns = [[bash(f"mkdir {plain.proof}", "toolu_1")]]
+    assert "Done." in plain.run()
+    assert plain.room.model.results["toolu_1"][1].startswith("still pending, ask again: ")
+    ann = gateway.person()
+    ended = [row["event"] for row in await ann.events("ses_hooks") if row["type"] == "cancelled"]
+    assert [(one["request_id"], one["cause"], one["detail"]["reason"]) for one in ended] == [
+        ("toolu_1", "asker_gave_up", "the turn ended before it was answered")
+    ]
     await ann.close()
 
 

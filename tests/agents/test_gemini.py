@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.agents.rpc_client import LONG_S, Home, RpcClient, bridge, hook_settings, start_program
+from tests.agents.editor import ASK, Editor, causes
+from tests.agents.rpc_client import LONG_S, Home, RpcClient, bridge, hook_command, hook_settings, start_program
 from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
@@ -19,29 +20,6 @@ from tests.workers.bridges.acp_talk import chosen
 from workers.bridges.errors import RefusedError
 
 pytestmark = [pytest.mark.agents("gemini"), pytest.mark.timeout(180)]
-
-ASK = "session/request_permission"
-
-
-class Editor:
-    """An editor with one session and one prompt under way."""
-
-    def __init__(self, client: RpcClient, model: ScriptedModel, home: Home) -> None:
-        self.client, self.model, self.home = client, model, home
-        capabilities = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
-        client.call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
-        opened = client.call("session/new", {"cwd": str(home.work), "mcpServers": []})
-        self.session: str = opened["sessionId"]
-        self._prompt = self.begin()
-
-    def begin(self) -> int:
-        said = [{"type": "text", "text": "do the work"}]
-        return self.client.begin("session/prompt", {"sessionId": self.session, "prompt": said})
-
-    def stop_reason(self) -> str:
-        reason: str = self.client.ended(self._prompt)["stopReason"]
-        return reason
-
 
 Start = Callable[..., Editor]
 
@@ -115,8 +93,8 @@ async def test_a_cancelled_turn_withdraws_what_is_pending(start: Start, gateway:
     await ann.waiting(editor.session)
     editor.client.end.say({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": editor.session}})
     assert editor.stop_reason() == "cancelled"
-    await wait_until_async(lambda: _causes(ann, editor.session), "the request to be cancelled")
-    assert await _causes(ann, editor.session) == ["asker_gave_up"]
+    await wait_until_async(lambda: causes(ann, editor.session), "the request to be cancelled")
+    assert await causes(ann, editor.session) == ["asker_gave_up"]
     assert not (editor.home.work / "proof").exists()
     await ann.close()
 
@@ -219,6 +197,33 @@ async def test_the_hook_asks_about_every_call_with_its_exact_input(
     assert (home.work / "proof").exists() is (reply == "once")
 
 
+@pytest.mark.parametrize("scope", ["user", "project"])
+async def test_an_installed_hook_runs_and_after_uninstalling_it_does_not(
+    gateway: RunningGateway, program: Path, tmp_path: Path, scope: str
+) -> None:
+    home, model = Home(tmp_path), ScriptedModel(shell("touch proof"))
+    environment = {**home.gemini(model.url), "PERMISSION_LEDGER_HOME": str(gateway.home)}
+    words = [str(program), "--approval-mode", "yolo", "-p", "do the work"]
+    there = (home.folder / "home" if scope == "user" else home.work) / ".gemini" / "settings.json"
+    hook_command("gemini", home, environment, "--install", "--yes", "--scope", scope, "--session", "hooked")
+    assert f"{there}: installed for BeforeTool" in hook_command("gemini", home, environment, "--status")
+    ann = gateway.person()
+    with start_program(words, home, environment) as running:
+        shown = await ann.answer_next("hooked", "reject")
+        await asyncio.to_thread(running.communicate, timeout=LONG_S)
+    assert (shown["input"]["command"], (home.work / "proof").exists()) == ("touch proof", False)
+    hook_command("gemini", home, environment, "--uninstall", "--yes", "--scope", scope)
+    # Gemini CLI itself writes its settings anew, so that they are not compared byte for byte.
+    assert "run.py" not in (there.read_text() if there.exists() else "")
+    model.say_next(shell("touch second"))
+    with start_program(words, home, environment) as running:
+        await asyncio.to_thread(running.communicate, timeout=LONG_S)
+    assert (home.work / "second").exists(), "nobody was asked"
+    assert await ann.pending("hooked") == []
+    await ann.close()
+    model.close()
+
+
 def _lives(home: Home) -> bool:
     """Whether some process still works in the client's folder."""
     places = [path / "cwd" for path in Path("/proc").iterdir() if path.name.isdigit()]
@@ -237,7 +242,3 @@ def _essence(editor: Editor) -> list[tuple[str, str]]:
         kept = {key: update.get(key) for key in ("sessionUpdate", "status", "title", "kind", "content")}
         found.append((one.get("method", "answer"), json.dumps([sorted(one), kept])))
     return found
-
-
-async def _causes(person: Any, session: str) -> list[str]:
-    return [row["event"]["cause"] for row in await person.events(session) if row["type"] == "cancelled"]

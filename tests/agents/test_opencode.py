@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from tests.agents.openai_model import Model, Turn, bash, use
-from tests.agents.opencode_client import LONG_S, BridgeProcess, OpenCodeClient, free_port
+from tests.agents.opencode_client import LONG_S, BridgeProcess, OpenCodeClient
 from tests.support.gateways import Person, RunningGateway
+from tests.support.processes import free_port
 from tests.support.waiting import wait_until_async
 
 pytestmark = [pytest.mark.agents("opencode"), pytest.mark.timeout(240)]

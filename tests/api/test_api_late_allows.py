@@ -8,6 +8,8 @@ import pytest
 
 from ledger import InDoubtError, Ledger, RejectedError, Result, Session
 
+TIMEOUT_SECONDS = 300.0
+
 
 async def test_an_allow_that_is_not_yet_safe_when_time_runs_out_is_not_told(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
@@ -16,16 +18,21 @@ async def test_an_allow_that_is_not_yet_safe_when_time_runs_out_is_not_told(
     await session.submit("bash", ["ls"], request_id="r1")
     await session.reply("r1", "once", actor="ann")
     looked: list[Result] = []
+    loop = asyncio.get_running_loop()
+    by_the_loop = loop.time
 
     async def unsafe(_: Session, result: Result) -> Result:
         looked.append(result)
         if len(looked) == 1:
+            # Here time runs out, however slow the machine is.
+            monkeypatch.setattr(loop, "time", lambda: by_the_loop() + TIMEOUT_SECONDS)
             await asyncio.Event().wait()
         raise InDoubtError("no replica has it")
 
     monkeypatch.setattr(Session, "_safe", unsafe)
     with pytest.raises(InDoubtError):
-        await session.wait("r1", timeout=0.01)
+        await session.wait("r1", timeout=TIMEOUT_SECONDS)
+    assert len(looked) == 2
 
 
 async def test_a_tool_call_that_a_grant_released_waits_again_when_the_grant_is_gone(

@@ -125,6 +125,7 @@ async def test_a_reply_whose_writer_believes_it_is_in_time_is_refused_by_the_ser
         return await appending(append, also_read)  # type: ignore[arg-type]
 
     store.append = late  # type: ignore[method-assign, assignment]
+    store.post = lambda *_: False  # type: ignore[method-assign]
     assert (await raised(session.reply("call_1", "once"))).code == "PERMISSION_STALE"
     assert await events_of(session) == ["session_opened", "asked", "expired"]
 

@@ -12,7 +12,7 @@ from ledger.limits import LEASE_MS
 from ledger.policy import dialects
 from ledger.policy.opencode import OpenCodePolicy
 from ledger.testing import TestClock
-from tests.api.actors import ANN, OpenLedger, events_of, pend, pending_ids
+from tests.api.actors import ANN, OpenLedger, ask_and_wait, events_of, pend, pending_ids, raised
 
 
 async def test_who_only_follows_the_log_is_no_client(ledger: Ledger) -> None:
@@ -38,6 +38,18 @@ async def test_renewing_a_lease_keeps_a_client_there_and_writes_nothing(ledger: 
         await connection.renew()
     assert (await session.state()).version == before
     assert (await pend(session, "call_1")).request.tier == "attended"
+
+
+async def test_a_client_that_is_there_stays_there_however_far_a_test_moves_the_clock(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    async with await session.connect("phone", actor=ANN):
+        asking = await ask_and_wait(session, "call_1")
+        clock.advance("60s")
+        error = await raised(asking)
+        assert (error.code, error.text) == ("EXPIRED", "Permission request timed out after 60 seconds.")
+    assert (await pend(session, "call_2")).request.tier == "unattended"
 
 
 async def test_opening_the_inbox_is_written_only_to_sessions_where_something_waits(

@@ -29,6 +29,43 @@ async def test_opening_again_attaches(opened: Caller) -> None:
     assert (again.status_code, again.json()["version"], again.json()["project"]) == (200, 1, "shop")
 
 
+async def test_opening_closing_and_withdrawing_need_no_body(opened: Caller) -> None:
+    answers = [
+        await opened.http.put("/v1/sessions/ses_1"),
+        await opened.ask("ses_1", request_id="r1"),
+        await opened.http.post("/v1/sessions/ses_1/asks/r1/cancel"),
+        await opened.http.post("/v1/sessions/ses_1/close"),
+    ]
+    assert [one.status_code for one in answers] == [200, 202, 200, 200]
+
+
+async def test_codelias_confirm_result_may_be_the_body_of_an_answer(opened: Caller, ann: Caller) -> None:
+    for request_id, body, outcome in (
+        ("r1", {"ok": True}, "allowed"),
+        ("r2", {"ok": False, "remember": False, "reason": "use rg"}, "corrected"),
+        ("r3", {"ok": False}, "rejected"),
+    ):
+        await opened.ask("ses_1", request_id=request_id)
+        answer = await ann.post(f"/v1/sessions/ses_1/asks/{request_id}/reply", body)
+        assert (answer.status_code, answer.json()["outcome"]) == (200, outcome)
+
+
+async def test_an_answer_said_twice_in_one_body_decides_nothing(opened: Caller, ann: Caller) -> None:
+    await opened.ask("ses_1", request_id="r1")
+    answer = await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once", "ok": False})
+    assert (answer.status_code, answer.json()["detail"]) == (
+        422,
+        "say `reply`, or Codelia's `ok`, `remember` and `reason`, not both",
+    )
+    assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["outcome"] is None
+
+
+async def test_a_grant_of_one_pattern_is_answered_with_that_grant(opened: Caller, ann: Caller) -> None:
+    made = await ann.post("/v1/grants", {"project": "shop", "permission": "bash", "pattern": "make *"})
+    assert (made.status_code, made.json()["pattern"]) == (201, "make *")
+    assert (await ann.get("/v1/grants?project=shop")).json() == {"grants": [made.json()]}
+
+
 @pytest.mark.parametrize(("pattern", "outcome", "code"), [("ls -l", "allowed", None), ("rm x", "denied", "DENIED")])
 async def test_what_rules_decide_is_settled_at_once(
     opened: Caller, pattern: str, outcome: str, code: str | None

@@ -30,6 +30,7 @@ async def root(gateway: Served) -> Caller:
         (("POST", ASKS, []), 422, "INPUT"),
         (("POST", ASKS, {}), 422, "INPUT"),
         (("POST", ASKS, {"permission": "bash", "paterns": ["x"]}), 422, "INPUT"),
+        (("POST", ASKS, {"permission": "bash"}), 422, "INPUT"),
         (("POST", ASKS, {"permission": "bash", "patterns": "x"}), 422, "INPUT"),
         (("POST", ASKS, {"permission": "", "patterns": ["x"]}), 422, "INPUT"),
         (("POST", ASKS, {"permission": "bash", "patterns": ["x" * 100_000]}), 422, "INPUT"),
@@ -54,6 +55,12 @@ async def root(gateway: Served) -> Caller:
         (("GET", "/v1/sessions?outcome=fine", None), 422, "INPUT"),
         (("POST", "/v1/grants", {"permission": "bash", "patterns": ["x"]}), 422, "INPUT"),
         (("POST", "/v1/grants", {"project": "shop", "permission": "bash", "patterns": []}), 422, "INPUT"),
+        (("POST", "/v1/grants", {"project": "shop", "permission": "bash"}), 422, "INPUT"),
+        (
+            ("POST", "/v1/grants", {"project": "shop", "permission": "x", "pattern": "a", "patterns": ["b"]}),
+            422,
+            "INPUT",
+        ),
         (("DELETE", "/v1/grants/nope", None), 404, "UNKNOWN_GRANT"),
         (("POST", "/v1/tokens", {"name": "x", "role": "king"}), 422, "INPUT"),
         (("DELETE", "/v1/tokens/nope", None), 404, "UNKNOWN_TOKEN"),
@@ -70,6 +77,15 @@ async def test_a_bad_request_is_told_what_is_wrong_and_changes_nothing(
     assert answer.json()["detail"] != ""
     assert (await root.get("/v1/sessions/ses_1")).json()["version"] == 2
     assert (await root.get("/v1/sessions/ses_2")).status_code == 404
+
+
+async def test_what_is_wrong_with_a_body_is_said_in_words(root: Caller) -> None:
+    sent = {"permission": "bash", "patterns": ["x"], "metadata": 5}
+    assert (await root.post(ASKS, sent)).json()["detail"] == "metadata: expected `object | null`, got `int`"
+    unknown = await root.post(ASKS, {"permission": "bash", "paterns": ["x"]})
+    assert unknown.json()["detail"] == "the body: object contains unknown field `paterns`"
+    nowhere = await root.get("/v1/nowhere")
+    assert nowhere.json()["detail"] == "there is no such address here; `/openapi.json` lists them"
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"permission": "b\xff"}', b"[" * 100_000, b"\x00"])

@@ -20,6 +20,7 @@ from ledger.policy import (
     RuleRef,
     Verdict,
     compile_policy,
+    from_config,
 )
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 
@@ -222,6 +223,26 @@ def test_the_older_tools_become_rules_before_permission_and_share_the_key_edit(a
     judge = policy(Layer("p", config={"agent": {"build": section}} if agent else section), agent=agent)
     answers = [verdict(judge, permission, "x") for permission in ("bash", "edit", "webfetch", "write")]
     assert answers == [DENY, ALLOW, ASK, ASK]
+
+
+def test_the_older_tool_multiedit_is_a_tool_of_its_own() -> None:
+    """Today's program, `opencode debug agent build`: it has no such tool any more."""
+    judge = policy(Layer("p", config={"tools": {"multiedit": True}, "permission": {"edit": "ask"}}))
+    assert verdict(judge, "edit", "x") is ASK
+
+
+def test_keys_that_are_whole_numbers_stand_first_as_the_program_lists_them() -> None:
+    """As its language lists an object's members; a later `*` therefore decides over an earlier-looking number."""
+    rules = from_config({"bash": {"10": "deny", "b": "allow", "2": "ask", "02": "deny", "-1": "ask"}, "7": "deny"})
+    assert [(rule.permission, rule.pattern) for rule in rules] == [
+        ("7", "*"),
+        ("bash", "2"),
+        ("bash", "10"),
+        ("bash", "b"),
+        ("bash", "02"),
+        ("bash", "-1"),
+    ]
+    assert verdict(policy(config({"bash": {"*": "deny", "5": "allow"}})), "bash", "5") is DENY
 
 
 def test_the_home_option_stands_for_the_tilde() -> None:

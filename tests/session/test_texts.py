@@ -26,6 +26,13 @@ def test_a_reject_has_the_same_words_everywhere() -> None:
         assert (scenario.result("per_1").message, scenario.result("per_1").agent) == (REJECTED, "stop")
 
 
+def test_codelia_tells_a_reject_as_a_permission_denied_for_its_own_reason() -> None:
+    """codelia.md 9: `Permission denied: <reason>`; nobody gave a reason, so the reason is that it was denied."""
+    scenario = given(opens(dialect="codelia"), asks("per_1", "ls"), replies("per_1", "reject"))
+    told = scenario.result("per_1")
+    assert (told.code, told.message, told.agent) == ("REJECTED", "Permission denied: permission denied", "stop")
+
+
 @pytest.mark.parametrize(
     ("dialect", "options", "text"),
     [

@@ -15,6 +15,7 @@ from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import (
     BOUND_INBOXES,
     Answer,
+    Answered,
     Append,
     Due,
     Entry,
@@ -30,6 +31,10 @@ from tests.simulation.scheduler import Parked, Scheduler
 
 T0: Final = 1_800_000_000_000
 """When a simulation begins (server ms)."""
+
+
+POST_REFUSED: Final = 0.3
+"""How often there is no connection on which something could be posted."""
 
 
 class Faults(msgspec.Struct, frozen=True):
@@ -51,6 +56,7 @@ class ServerClock:
     """The server's time is that of the simulation; a process is wrong about it by its skew."""
 
     known = True
+    is_moved_by_hand = False
     grace_ms = 250
 
     def __init__(self, scheduler: Scheduler, skew_ms: int = 0) -> None:
@@ -125,6 +131,28 @@ class FaultyStore:
         await self._turn(f"{where} answered")
         return answer, beside
 
+    def post(self, append: Append, answered: Answered) -> bool:
+        """As `append`, but whoever sent it goes on at once."""
+        self._must_live()
+        if self._scheduler.happens(self.faults.unreachable) or self._scheduler.happens(POST_REFUSED):
+            return False
+        where = f"{self._name} post {append.key.name}"
+        lost = self._scheduler.happens(self.faults.answer_lost) or self._scheduler.happens(self.faults.in_doubt)
+
+        def answer(said: Answer | None) -> None:
+            if not self.is_dead:
+                answered(said, lost)
+
+        def go() -> None:
+            said = self._inner._append(append)
+            self._ring(f"post {append.key.name} answered", lambda: answer(None if lost else said))
+
+        if lost and self._scheduler.happens(0.5):
+            self._ring(f"post {append.key.name} lost", lambda: answer(None))
+        else:
+            self._scheduler.park(Parked(f"{where} on its way", self, go, lambda: None))
+        return True
+
     async def _arrive(self, where: str, append: Append) -> Answer:
         """The server carries it out, also where the process that sent it is dead by then."""
         self._must_live()
@@ -164,9 +192,9 @@ class FaultyStore:
         await self._asked("due")
         return await self._inner.due(until_ms, count, partitions)
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str) -> None:
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
         await self._asked(f"correct {session}")
-        await self._inner.correct_due(session, seen_ms, to)
+        await self._inner.correct_due(session, seen_ms, to, at=at)
 
     async def leases(self, place: Place) -> tuple[Presence, ...]:
         if place is BOUND_INBOXES:

@@ -6,8 +6,9 @@ import pytest
 
 from ledger.errors import DamageError, StoreError
 from ledger.events import Presence
+from ledger.stores.append_calls import append_script
 from ledger.stores.port import START, Appended, Behind, Due, Entry, StreamKey
-from ledger.stores.redis import RedisStore, append_script
+from ledger.stores.redis import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import (
     PROJECT,
@@ -92,11 +93,11 @@ async def test_a_flushed_script_is_loaded_again_once(server_store: RedisStore, a
 
 
 async def test_every_script_is_loaded_again(server_store: RedisStore, admin: Operator) -> None:
-    await written(server_store, b"a", due=Due(5))
+    at = await written(server_store, b"a", due=Due(5))
     await admin.run("SCRIPT", "FLUSH")
     assert await server_store.project(SESSION, 0, 1, [])
     await admin.run("SCRIPT", "FLUSH")
-    await server_store.correct_due(SESSION.id, 5, Due(6))
+    await server_store.correct_due(SESSION.id, 5, Due(6), at=at)
     assert await server_store.due(None, 1) == [(SESSION.id, 6)]
 
 
@@ -104,8 +105,8 @@ async def test_two_versions_of_the_script_work_side_by_side(server_backend: Back
     """During a rolling upgrade old and new workers write to the same streams."""
     old, new = as_redis(await server_backend.open()), as_redis(await server_backend.open())
     script = append_script(test_clock=True)
-    new._append_script = type(script)(script.text + "\n-- a later version\n")
-    assert new._append_script.sha != script.sha
+    new._append_calls.script = type(script)(script.text + "\n-- a later version\n")
+    assert new._append_calls.script.sha != script.sha
     head = START
     for number in range(6):
         head = await written((old, new)[number % 2], b"%d" % number, after=head)

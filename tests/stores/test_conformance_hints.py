@@ -92,22 +92,32 @@ async def test_deadlines_can_be_asked_of_some_partitions_only(store: Store, cloc
 async def test_a_deadline_is_corrected_if_it_still_is_what_was_seen(
     store: Store, seen_ms: int | None, to: Due | str
 ) -> None:
-    await written(store, b"a", due=Due(seen_ms))
-    await store.correct_due(SESSION.id, seen_ms, to)
+    at = await written(store, b"a", due=Due(seen_ms))
+    await store.correct_due(SESSION.id, seen_ms, to, at=at)
     expected = [(SESSION.id, to.ms)] if isinstance(to, Due) else []
     assert await store.due(None, 10) == expected
 
 
 @pytest.mark.parametrize("seen_ms", [1_001, None])
 async def test_a_deadline_that_somebody_changed_meanwhile_is_not_corrected(store: Store, seen_ms: int | None) -> None:
-    await written(store, b"a", due=Due(1_000))
-    await store.correct_due(SESSION.id, seen_ms, NOTHING_DUE)
+    at = await written(store, b"a", due=Due(1_000))
+    await store.correct_due(SESSION.id, seen_ms, NOTHING_DUE, at=at)
+    assert await store.due(None, 10) == [(SESSION.id, 1_000)]
+
+
+@pytest.mark.parametrize("change", [(0, -1), (0, 1), (1, 0)], ids=["version before", "version after", "time"])
+async def test_a_deadline_is_not_corrected_by_who_saw_another_end_of_the_stream(
+    store: Store, change: tuple[int, int]
+) -> None:
+    at = await written(store, b"a", due=Due(1_000))
+    elsewhere = Position(at.ms + change[0], at.version + change[1])
+    await store.correct_due(SESSION.id, 1_000, NOTHING_DUE, at=elsewhere)
     assert await store.due(None, 10) == [(SESSION.id, 1_000)]
 
 
 @pytest.mark.parametrize("seen_ms", [1_000, None])
 async def test_a_deadline_that_is_gone_is_not_brought_back(store: Store, seen_ms: int | None) -> None:
-    await store.correct_due(SESSION.id, seen_ms, Due(2_000))
+    await store.correct_due(SESSION.id, seen_ms, Due(2_000), at=START)
     assert await store.due(None, 10) == []
 
 

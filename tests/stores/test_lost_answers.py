@@ -17,6 +17,7 @@ from tests.support.backends import PROJECT, SESSION, Backend, Operator, answer_t
 from tests.support.proxy import Fault, Proxy
 from tests.support.servers import RealServer
 from tests.support.tally import Tally, add, tally
+from tests.support.waiting import wait_until_async
 
 LOSSES = (Fault.NOT_FORWARDED, Fault.ANSWER_LOST)
 
@@ -145,6 +146,8 @@ async def test_an_append_that_was_never_sent_is_not_in_doubt(proxy: Proxy, impat
     stream = tally(impatient)
     await stream.submit(add("first"))
     await proxy.stop()
+    # What is written to a connection before its end was noticed may have been sent.
+    await wait_until_async(lambda: getattr(impatient._link, "_connection", 1) is None, "the end of the connection")
     with pytest.raises(StoreError, match=r"cannot be reached .* is it running, and is --url right") as caught:
         await stream.submit(add("a"))
     assert caught.value.code == "UNREACHABLE"

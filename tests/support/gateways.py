@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger
-from tests.support.processes import ROOT, environment_without_settings
+from tests.support.processes import ROOT, environment_without_settings, free_port
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
 from workers.bridges.errors import RefusedError
@@ -35,11 +35,13 @@ PEOPLE: Final = ("ann", "bob")
 class RunningGateway:
     """`permission-ledger serve` on a unix socket of a data folder of its own, whose ledger is on `server`."""
 
-    def __init__(self, server: RealServer, *words: str) -> None:
+    def __init__(self, server: RealServer, *words: str, with_pages: bool = False) -> None:
         # Short: the paths of sockets are bounded.
         self.home = Path(tempfile.mkdtemp(prefix="pl-gw-"))
         self.server = server
-        self._words = words
+        self.page_url = f"http://127.0.0.1:{free_port()}" if with_pages else ""
+        pages = ("--listen", self.page_url.removeprefix("http://"), "--public-url", self.page_url)
+        self._words = (*words, *(pages if with_pages else ()))
         self._process: subprocess.Popen[bytes] | None = None
         self._tokens: dict[str, str] = {}
 
@@ -79,10 +81,10 @@ class RunningGateway:
         assert self._process.poll() is None, (self.home / "log").read_text()
         return "inbox" in (self.home / "log").read_text()
 
-    def is_waited_for(self) -> bool:
+    def is_waited_for(self, session: str = "*") -> bool:
         """Whether some bridge or hook waits for an answer. Only looked at: a lock taken here would be in its way."""
         locked = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
-        return any(str(path.stat().st_ino) in locked for path in (self.home / "askers").glob("*/*"))
+        return any(str(path.stat().st_ino) in locked for path in (self.home / "askers").glob(f"{session}/*"))
 
     async def _make_tokens(self) -> None:
         """The people's, and the agent's in the file where programs of this user look for it."""
@@ -105,6 +107,10 @@ class RunningGateway:
     def agent_place(self) -> Place:
         return find_place({"PERMISSION_LEDGER_HOME": str(self.home)})
 
+    def token(self, name: str = "ann") -> str:
+        """Of somebody who may answer: one of PEOPLE."""
+        return self._tokens[name]
+
     def person(self, name: str = "ann") -> Person:
         """Somebody who may answer: one of PEOPLE."""
         return Person(self.address, self._tokens[name])
@@ -115,6 +121,9 @@ class Person:
 
     def __init__(self, address: str, token: str) -> None:
         self._client = GatewayClient(lambda: parse_place(address, token))
+
+    async def open(self, session: str, **body: Any) -> Row:
+        return await self._client.open_session(session, **body)
 
     async def waiting(self, session: str, count: int = 1) -> list[Row]:
         """What waits in a session, when at least so many do."""
@@ -127,6 +136,11 @@ class Person:
 
     async def pending(self, session: str) -> list[Row]:
         return await self._client.pending(session)
+
+    async def all_pending(self) -> list[Row]:
+        """What waits, in all sessions."""
+        rows: list[Row] = (await self._client.call("GET", "/v1/pending"))["pending"]
+        return rows
 
     async def pending_below(self, session: str) -> list[Row]:
         """What waits in a session and in those of its sub-agents."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -51,3 +52,9 @@ def next_line(process: subprocess.Popen[str]) -> str:
     line = process.stdout.readline()
     assert line, f"the program ended without a word:\n{process.stderr.read()}"
     return line.strip()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port

@@ -97,7 +97,8 @@ async def test_two_at_once_write_each_expiry_once(open_ledger: OpenLedger, clock
 async def test_an_index_that_names_a_deadline_too_early_is_corrected(ledger: Ledger, clock: TestClock) -> None:
     asked = await pend(await ledger.session(SES), "r")
     deadline_ms = asked.request.deadline_ms
-    await ledger.store.correct_due(SES, deadline_ms, Due(clock.now_ms() - 5))
+    at = (await ledger.attach(SES)).stream.position
+    await ledger.store.correct_due(SES, deadline_ms, Due(clock.now_ms() - 5), at=at)
     await Settler(ledger).settle_due()
     assert await ledger.store.due(None, 10) == [(SES, deadline_ms)]
 
@@ -108,8 +109,9 @@ async def test_an_index_that_names_a_session_without_anything_pending_is_correct
     session = await ledger.session(SES)
     asked = await pend(session, "r")
     await session.cancel("r")
-    other = await pend(await ledger.session("ses_2"), "r")
-    await ledger.store.correct_due("ses_2", other.request.deadline_ms, NOTHING_DUE)
+    elsewhere = await ledger.session("ses_2")
+    other = await pend(elsewhere, "r")
+    await ledger.store.correct_due("ses_2", other.request.deadline_ms, NOTHING_DUE, at=elsewhere.stream.position)
     await lose_hint(ledger, SES, asked.request.asked_ms)
     await Settler(ledger).settle_due()
     assert await ledger.store.due(None, 10) == []

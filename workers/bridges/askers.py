@@ -36,8 +36,11 @@ class Asker:
         self.request_id = request_id
 
     @classmethod
-    def wait_for(cls, session: str, request_id: str, digest: str) -> Self | None:
-        """Say that this process waits for a request; None where another one does, or where nothing can be written."""
+    def wait_for(cls, session: str, request_id: str, digest: str, owner: str | None = None) -> Self | None:
+        """Say that this process waits for a request; None where another one does, or where nothing can be written.
+
+        `owner` names the agent on whose behalf, where processes come and go while the agent stays.
+        """
         path = _path(session, request_id)
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103,PTH120 - pathlib is slow
@@ -45,41 +48,25 @@ class Asker:
             if descriptor is None:
                 return None
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps({"request_id": request_id, "digest": digest}).encode(), 0)
+            said = {"request_id": request_id, "digest": digest, "owner": owner}
+            os.pwrite(descriptor, json.dumps(said).encode(), 0)
         except OSError:
             return None
         return cls(path, descriptor, request_id)
 
     @classmethod
-    def orphan(cls, session: str, digest: str | None) -> Self | None:
-        """Take over a request of this call whose asker is gone (of any call where `digest` is None)."""
-        folder = os.path.dirname(_path(session, ""))  # noqa: PTH120
-        try:
-            names = sorted(os.listdir(folder))  # noqa: PTH208
-        except OSError:
-            return None
-        for name in names:
-            found = cls._taken(os.path.join(folder, name), digest)  # noqa: PTH118
-            if found is not None:
-                return found
-        return None
+    def take_over(cls, session: str, request_id: str) -> Self | None:
+        """Wait in the place of an asker that is gone; None while it lives, or where somebody else was quicker.
 
-    @classmethod
-    def _taken(cls, path: str, digest: str | None) -> Self | None:
+        To be called for a request that is known to be pending. The other way round an answer that came in between,
+        when somebody was seen to wait already, would be nobody's.
+        """
+        path = _path(session, request_id)
         try:
             descriptor = _locked(path, os.O_RDWR)
         except OSError:
             return None
-        if descriptor is None:
-            return None
-        try:
-            said = json.loads(os.pread(descriptor, FILE_BYTES_MAX, 0))
-            if digest in (None, said["digest"]):
-                return cls(path, descriptor, str(said["request_id"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        os.close(descriptor)
-        return None
+        return None if descriptor is None else cls(path, descriptor, request_id)
 
     def done(self) -> None:
         """The request is settled, or nobody's any more."""
@@ -96,17 +83,32 @@ class Asker:
 
 def waiting_for(session: str, digest: str) -> list[str]:
     """The requests of a call that some process waits for, or waited for when it died."""
+    return _where(session, "digest", digest)
+
+
+def left_by(session: str, owner: str) -> list[Asker]:
+    """What an agent asked and nobody waits for any more; taken over."""
+    found = (Asker.take_over(session, request_id) for request_id in _where(session, "owner", owner))
+    return [asker for asker in found if asker is not None]
+
+
+def _where(session: str, name: str, value: str) -> list[str]:
     folder = os.path.dirname(_path(session, ""))  # noqa: PTH120
-    found = []
     try:
-        for name in sorted(os.listdir(folder)):  # noqa: PTH208
-            with open(os.path.join(folder, name), encoding="utf-8") as file:  # noqa: PTH118,PTH123
-                said = json.loads(file.read(FILE_BYTES_MAX))
-            if said["digest"] == digest:
-                found.append(str(said["request_id"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return found
-    return found
+        files = sorted(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return []
+    found = (_said(os.path.join(folder, file)) for file in files)  # noqa: PTH118
+    return [str(said["request_id"]) for said in found if said.get(name) == value and "request_id" in said]
+
+
+def _said(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+            said = json.loads(file.read(FILE_BYTES_MAX))
+    except (OSError, ValueError):
+        return {}  # just made and not written yet, or gone
+    return said if isinstance(said, dict) else {}
 
 
 def _path(session: str, request_id: str) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from workers.bridges.errors import RefusedError, UnreachableError
 from workers.bridges.place import Place, find_place
-from workers.bridges.wire import Connection, Head
+from workers.bridges.wire import Connection, Connections, Head
 
 Row = dict[str, Any]
 
@@ -40,9 +40,8 @@ class GatewayClient:
     """For one event loop; any number of requests at once, each on a connection of its own that is kept for the next."""
 
     def __init__(self, find: Callable[[], Place] = find_place, *, grace: float = GRACE_SECONDS) -> None:
-        self._find = find
         self.grace = grace
-        self._idle: list[Connection] = []
+        self._connections = Connections(find, IDLE_COUNT)
 
     async def __aenter__(self) -> Self:
         return self
@@ -53,8 +52,7 @@ class GatewayClient:
         await self.close()
 
     async def close(self) -> None:
-        while self._idle:
-            await self._idle.pop().close()
+        await self._connections.close()
 
     # --- what bridges do
 
@@ -109,7 +107,7 @@ class GatewayClient:
     async def events(self, session: str | None = None, *, since: str | None = None) -> AsyncIterator[Row]:
         """Events as they come: `{id, event, data}`. Ends when the connection does; go on with the last id as `since`."""
         path = "/v1/events" if session is None else f"/v1/sessions/{_id(session)}/events"
-        connection = await self._connect()
+        connection = await self._connections.connect()
         try:
             more = {"accept": "text/event-stream", **({"last-event-id": since} if since else {})}
             head = await connection.send("GET", path, b"", {**_headers(connection.place), **more})
@@ -160,29 +158,13 @@ class GatewayClient:
             await asyncio.sleep(pause)
 
     async def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Row:
-        connection = await self._connect()
-        done = False
-        try:
-            head = await connection.send(method, path, body, {**_headers(connection.place), **headers})
-            found = _object(await connection.body(head))
-            done = head.headers.get("connection", "").lower() != "close"
-        finally:
-            if done and len(self._idle) < IDLE_COUNT:
-                self._idle.append(connection)
-            else:
-                with suppress(OSError):
-                    await connection.close()
+        head, content = await self._connections.exchange(
+            method, path, body, lambda place: {**_headers(place), **headers}
+        )
+        found = _object(content)
         if head.status >= 400:
             raise RefusedError(head.status, found)
         return found
-
-    async def _connect(self) -> Connection:
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.is_open:
-                return connection
-            await connection.close()
-        return await Connection.open(self._find())
 
 
 def _headers(place: Place) -> dict[str, str]:

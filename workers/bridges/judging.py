@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
-from workers.bridges.askers import Asker, call_digest
+from workers.bridges.askers import Asker, call_digest, waiting_for
 from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
 from workers.bridges.gateway_client import WAIT_SECONDS, GatewayClient, Row
 from workers.bridges.options import Options, opening
@@ -59,16 +59,27 @@ class Verdict(NamedTuple):
 
 
 class Judge:
-    """The requests of one session. Its methods raise nothing of the gateway's: what fails is a deny, or the agent's."""
+    """The requests of one session. Its methods raise nothing of the gateway's: what fails is a deny, or the agent's.
+
+    `parent` is of a sub-agent's session: the session of the agent that started it.
+    """
 
     def __init__(
-        self, client: GatewayClient, options: Options, session: str, *, agent: str, cwd: str | None = None
+        self,
+        client: GatewayClient,
+        options: Options,
+        session: str,
+        *,
+        agent: str,
+        cwd: str | None = None,
+        parent: Judge | None = None,
     ) -> None:
         self.client = client
         self.session = session
         self._options = options
         self._agent = agent
         self._cwd = cwd
+        self._parent = parent
         self._opening: asyncio.Lock = asyncio.Lock()
         self._is_open = False
         self._asked_as: dict[str, str] = {}
@@ -100,8 +111,16 @@ class Judge:
         async with self._opening:
             if not self._is_open:
                 body = opening(self._options, agent=self._agent, cwd=self._cwd)
+                if self._parent is not None:
+                    await self._parent.open()
+                    body["parent"] = self._parent.session
                 await self.client.open_session(self.session, **body)
                 self._is_open = True
+
+    def _forget(self) -> None:
+        self._is_open = False
+        if self._parent is not None:
+            self._parent._forget()  # noqa: SLF001 - another of these
 
     async def withdraw(self, request_id: str, cause: Cause, reason: str | None = None) -> None:
         """Nobody waits for the answer any more. A request that is settled, or unknown, stays as it is."""
@@ -173,15 +192,18 @@ class Judge:
             if error.code != "UNKNOWN_SESSION":
                 raise
             # The ledger behind the gateway is another one by now.
-            self._is_open = False
+            self._forget()
             await self.open()
             return await self.client.ask(self.session, body, seen=seen)
 
     async def _attached(self, digest: str, request_id: str, pending: Callable[[Row], None]) -> Row | None:
         """How a request of the same call ends whose asker is gone; None when there is none that is pending."""
-        while (asker := Asker.orphan(self.session, digest)) is not None:
+        for left in waiting_for(self.session, digest):
+            row = await self._standing(left)
+            asker = Asker.take_over(self.session, left)
+            if asker is None:
+                continue
             self._askers[request_id] = asker
-            row = await self._standing(asker.request_id)
             if row is None or row["outcome"] is not None:
                 self._done(request_id)
                 continue
@@ -190,7 +212,7 @@ class Judge:
             self._in_flight[request_id].set()
             pending(row)
             while row is not None and row["outcome"] is None:
-                row = await self._standing(asker.request_id, WAIT_SECONDS)
+                row = await self._standing(left, WAIT_SECONDS)
             self._done(request_id)
             return row
         return None

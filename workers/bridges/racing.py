@@ -7,21 +7,19 @@ is recorded, and the other is told that it is over. Everything else passes byte 
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
+from workers.bridges.carrying import Carrier
 from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
 from workers.bridges.gateway_client import GatewayClient, Row
 from workers.bridges.judging import Cause, Judge, Verdict, verdict_of
+from workers.bridges.messages import Message, parse
 from workers.bridges.options import Options
-from workers.bridges.rpc import Ending, HostAnswer, Message, Question, Wire, key_of, parse
-from workers.bridges.stdio import ClientProcess, LongLineError, lines_of, tell, write_to_host
+from workers.bridges.rpc import Ending, HostAnswer, Question, Wire, key_of
+from workers.bridges.stdio import tell
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_LAST_WORDS_SECONDS: Final = 5.0
 _SHOWN_CHARS_MAX: Final = 120
 _LATE: Final = ("ALREADY_ANSWERED", "PERMISSION_STALE")
 
@@ -49,50 +47,28 @@ class RacingBridge:
         """Questions without an answer. Whoever takes one out of here gives the agent its answer, the only one."""
         self._ours: set[str] = set()
         """Keys that the host's answers must not pass for; also read by the thread that carries the host's lines."""
-        self._tasks: set[asyncio.Task[None]] = set()
         self._to_host = asyncio.Lock()
 
     async def run(self, command: Sequence[str]) -> int:
         """Run the agent's command to its end; its exit code. Raises OSError when it cannot be started."""
-        self._loop = asyncio.get_running_loop()
-        self._agent = ClientProcess(command)
-        ended = asyncio.Event()
-        for number in _SIGNALS:
-            self._loop.add_signal_handler(number, self._agent.send, number)
-        threading.Thread(target=self._carry_to_agent, daemon=True).start()
-        threading.Thread(target=self._carry_to_host, args=(ended,), daemon=True).start()
-        await ended.wait()
+        self._carrier = Carrier(command)
+        await self._carrier.carry(self._hear_host, self._hear_agent)
         # It can neither ask nor be answered any more.
         for asked in list(self._asked.values()):
             self._withdraw(asked, "asker_died")
-        code = await asyncio.to_thread(self._agent.wait)
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_LAST_WORDS_SECONDS)
+        code = await self._carrier.ended()
+        await self._carrier.last_words()
         return code
 
     # --- lines, in threads --------------------------------------------------------------------------------------------
 
-    def _carry_to_agent(self) -> None:
-        # Not `sys.stdin`: at its exit the interpreter wants the lock that this thread then still holds, and aborts.
-        source = open(0, "rb", closefd=False)  # noqa: SIM115 - it is never closed, it has no path
-        try:
-            for line in lines_of(source):
-                if self._passes(line, self._passes_to_agent, self._wire.host):
-                    self._agent.write(line)
-        except LongLineError as error:
-            tell(str(error))
-        self._agent.close_stdin()
+    def _hear_host(self, line: bytes) -> None:
+        if self._passes(line, self._passes_to_agent, self._wire.host):
+            self._carrier.to_client(line)
 
-    def _carry_to_host(self, ended: asyncio.Event) -> None:
-        try:
-            for line in self._agent.lines():
-                if self._passes(line, self._passes_to_host, self._wire.agent):
-                    write_to_host(line)
-        except (BrokenPipeError, LongLineError) as error:
-            if isinstance(error, LongLineError):
-                tell(str(error))
-            self._agent.close_stdout()
-        self._on_loop(ended.set)
+    def _hear_agent(self, line: bytes) -> None:
+        if self._passes(line, self._passes_to_host, self._wire.agent):
+            self._carrier.to_host(line)
 
     def _passes(self, line: bytes, passes: Callable[[Message, bytes], bool], origin: str) -> bool:
         if not line.strip():
@@ -106,7 +82,7 @@ class RacingBridge:
     def _passes_to_agent(self, message: Message, line: bytes) -> bool:
         key = None if "method" in message or "id" not in message else key_of(message["id"])
         if key in self._ours:
-            self._on_loop(self._host_answered, key, message, line)
+            self._carrier.on_loop(self._host_answered, key, message, line)
             return False
         self._ended(self._wire.heard_from_host(message))
         return True
@@ -115,11 +91,11 @@ class RacingBridge:
         found = self._wire.question_of(message)
         if isinstance(found, str):
             tell(f"a permission request cannot be read and is refused: {found}")
-            self._agent.write(self._wire.refuse(message))
+            self._carrier.to_client(self._wire.refuse(message))
             return False
         if found is not None:
             self._ours.add(found.key)
-            self._on_loop(self._begin, found, line)
+            self._carrier.on_loop(self._begin, found, line)
             return False
         if "method" in message and "id" in message:
             # An id that is used again is another question's, which the host answers itself.
@@ -130,28 +106,17 @@ class RacingBridge:
 
     # --- on the loop --------------------------------------------------------------------------------------------------
 
-    def _on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it the bridge
-            self._loop.call_soon_threadsafe(function, *arguments)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._keep(self._loop.create_task(work))
-
-    def _keep(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _begin(self, question: Question, line: bytes) -> None:
         before = self._asked.get(question.key)
         if before is not None:
             # Two questions under one id: an answer to either would be taken for both.
             tell("a permission request has the id of one that waits; both are refused")
             self._withdraw(before, "withdrawn")
-            self._start(self._to_agent(self._wire.refuse(question.message)))
+            self._carrier.start(self._to_agent(self._wire.refuse(question.message)))
             return
         asked = self._asked[question.key] = _Asked(question, line)
-        asked.task = self._loop.create_task(self._settle(asked))
-        self._keep(asked.task)
+        asked.task = asyncio.get_running_loop().create_task(self._settle(asked))
+        self._carrier.hold(asked.task)
 
     def _host_answered(self, key: str, message: Message, line: bytes) -> None:
         """An answer to a prompt that is over already is dropped: the agent has another."""
@@ -161,19 +126,19 @@ class RacingBridge:
 
     def _ended(self, ending: Ending | None) -> None:
         if ending is not None:
-            self._on_loop(self._end_questions, ending)
+            self._carrier.on_loop(self._end_questions, ending)
 
     def _end_questions(self, ending: Ending) -> None:
         for asked in list(self._asked.values()):
             question = asked.question
             if ending.key == question.key or (ending.session is not None and ending.session == question.session):
                 if ending.answers_agent:
-                    self._start(self._to_agent(self._wire.cancelled(question)))
+                    self._carrier.start(self._to_agent(self._wire.cancelled(question)))
                 self._withdraw(asked, "asker_gave_up")
 
     def _withdraw(self, asked: _Asked, cause: Cause) -> None:
         if self._take(asked):
-            self._start(self._withdrawn(asked, cause))
+            self._carrier.start(self._withdrawn(asked, cause))
 
     async def _withdrawn(self, asked: _Asked, cause: Cause) -> None:
         await self._judge(asked.question).withdraw(asked.question.call.request_id, cause)
@@ -191,10 +156,15 @@ class RacingBridge:
         return True
 
     def _judge(self, question: Question) -> Judge:
-        session = self._options.session or question.session
+        if self._options.session:
+            return self._judge_of(self._options.session, (), question.cwd)
+        return self._judge_of(question.session, question.lineage, question.cwd)
+
+    def _judge_of(self, session: str, lineage: tuple[str, ...], cwd: str | None) -> Judge:
         judge = self._judges.get(session)
         if judge is None:
-            judge = Judge(self._client, self._options, session, agent=self._wire.agent, cwd=question.cwd)
+            parent = self._judge_of(lineage[0], lineage[1:], cwd) if lineage else None
+            judge = Judge(self._client, self._options, session, agent=self._wire.agent, cwd=cwd, parent=parent)
             self._judges[session] = judge
         return judge
 
@@ -224,7 +194,7 @@ class RacingBridge:
                 answer = await self._by_host(asked, judge, judging)
                 if answer is not None:
                     return answer
-                asked.from_host = self._loop.create_future()
+                asked.from_host = asyncio.get_running_loop().create_future()
             elif judging.result().behaviour == "agent":
                 return await self._by_host_alone(asked)
             else:
@@ -233,13 +203,13 @@ class RacingBridge:
     def _show(self, asked: _Asked) -> None:
         if not asked.shown and self._is_open(asked):
             asked.shown = True
-            self._start(self._tell_host(asked.line))
+            self._carrier.start(self._tell_host(asked.line))
 
     def _by_ledger(self, asked: _Asked, verdict: Verdict) -> bytes:
         question = asked.question
         over = self._wire.withdrawal(question) if asked.shown and self._is_open(asked) else None
         if over is not None:
-            self._start(self._tell_host(over))
+            self._carrier.start(self._tell_host(over))
         if verdict.behaviour == "deny" and self._is_open(asked):
             tell(f"{question.call.tool_name}: {verdict.message}")
         elif verdict.updated_input is not None:
@@ -317,9 +287,9 @@ class RacingBridge:
     # --- writing: pipes block, so not on the loop ---------------------------------------------------------------------
 
     async def _to_agent(self, line: bytes) -> None:
-        await asyncio.to_thread(self._agent.write, line)
+        await self._carrier.tell_client(line)
 
     async def _tell_host(self, line: bytes) -> None:
         async with self._to_host:  # in the order in which they were started
             with suppress(BrokenPipeError):
-                await asyncio.to_thread(write_to_host, line)
+                await self._carrier.tell_host(line)

@@ -6,14 +6,16 @@ import json
 from typing import Any, Literal, NamedTuple, Protocol
 
 from workers.bridges.judging import ToolCall, Verdict
-
-Message = dict[str, Any]
+from workers.bridges.messages import Message
 
 HostReply = Literal["once", "session", "always", "reject", "cancelled"]
 
 
 class Question(NamedTuple):
-    """A permission request of the agent. `key` is its JSON-RPC id as text; ids count from 0, and may be strings."""
+    """A permission request of the agent. `key` is its JSON-RPC id as text; ids count from 0, and may be strings.
+
+    `lineage` is of a sub-agent's session: its parent, the parent's parent, and so on, as far as the agent said.
+    """
 
     key: str
     rpc_id: Any
@@ -21,6 +23,7 @@ class Question(NamedTuple):
     cwd: str | None
     call: ToolCall
     message: Message
+    lineage: tuple[str, ...] = ()
 
 
 class Ending(NamedTuple):
@@ -75,20 +78,7 @@ class Wire(Protocol):
     def heard_from_host(self, message: Message) -> Ending | None: ...
 
 
-def parse(line: bytes) -> Message | None:
-    """A line as an object; None for what is none."""
-    try:
-        found = json.loads(line.decode())
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def key_of(rpc_id: Any) -> str:
     """An id as text: 0, "0" and null are three ids; 0 and 0.0 are one, as they are to the agents."""
     whole = isinstance(rpc_id, float) and rpc_id.is_integer()
     return json.dumps(int(rpc_id) if whole else rpc_id)
-
-
-def line_of(message: Message) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

@@ -1,10 +1,10 @@
-"""One HTTP/1.1 connection to the gateway over asyncio's streams: what a bridge needs of the protocol, and no more."""
+"""HTTP/1.1 over asyncio's streams, to the gateway or an agent: what a bridge needs of the protocol, and no more."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -107,3 +107,43 @@ class Connection:
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()
+
+
+class Connections:
+    """For one event loop; exchanges at once each on a connection of its own, which is kept for the next."""
+
+    def __init__(self, find: Callable[[], Place], idle_count: int) -> None:
+        self._find = find
+        self._idle_count = idle_count
+        self._idle: list[Connection] = []
+
+    async def connect(self) -> Connection:
+        """One that was kept, or a new one. Whoever takes it closes it."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+            await connection.close()
+        return await Connection.open(self._find())
+
+    async def exchange(
+        self, method: str, path: str, body: bytes, headers: Callable[[Place], Mapping[str, str]]
+    ) -> tuple[Head, bytes]:
+        """Head and body of the answer; `headers` are those for the place that is asked."""
+        connection = await self.connect()
+        is_whole = False
+        try:
+            head = await connection.send(method, path, body, headers(connection.place))
+            content = await connection.body(head)
+            is_whole = head.headers.get("connection", "").lower() != "close"
+        finally:
+            if is_whole and len(self._idle) < self._idle_count:
+                self._idle.append(connection)
+            else:
+                with suppress(OSError):
+                    await connection.close()
+        return head, content
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()

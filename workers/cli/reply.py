@@ -9,6 +9,7 @@ import click
 from ledger import AlreadyAnsweredError, Ledger, ReplyError, StaleReplyError
 from workers.cli.base import command, local_actor, tell_logs, with_ledger
 from workers.cli.exits import Exit
+from workers.cli.inputs import json_object
 from workers.cli.output import Output
 from workers.cli.wording import result_lines
 
@@ -40,16 +41,17 @@ async def reply(
 ) -> int:
     """Answer a request: REPLY is once, session, always or reject.
 
-    Also ALLOW_ONCE, ALLOW_SESSION and DENY. The first valid reply wins; the same one again succeeds and changes
+    Also ALLOW_ONCE, ALLOW_SESSION and DENY, or {"ok", "remember", "reason"} as JSON. The first valid reply wins; the same one again succeeds and changes
     nothing, another gets exit code 10 and is told who won. A reply from here counts as an administrator's: it needs no
     input lock, and the log marks that.
     """
     # A repeated answer succeeds in silence otherwise.
     tell_logs(logging.INFO, as_json=output.as_json)
     actor = local_actor(name)
+    answer = (json_object(reply, "REPLY") if reply.lstrip().startswith("{") else None) or reply
     found = await ledger.session_of(request, session)
     try:
-        result = await found.reply(request, reply, actor=actor, message=message, digest=digest, administrator=True)
+        result = await found.reply(request, answer, actor=actor, message=message, digest=digest, administrator=True)
     except (AlreadyAnsweredError, StaleReplyError) as error:
         if output.as_json:
             output.row(await _what_stands(ledger, found.id, request, error))

@@ -56,7 +56,7 @@ def _tell_usage(error: click.ClickException) -> int:
     message = _in_our_style(error.format_message())
     hint = f"{context.command_path} --help" if context else None
     if "--json" in sys.argv:
-        talk_json({"code": "USAGE", "error": message, "hint": hint})
+        talk_json({**_members("USAGE", message), "hint": hint})
         return Exit.USAGE
     if context is not None:
         click.echo(visible(context.command.get_usage(context).replace("\n", " ")), err=True)
@@ -66,6 +66,11 @@ def _tell_usage(error: click.ClickException) -> int:
     return Exit.USAGE if isinstance(error, click.UsageError) else Exit.BAD_INPUT
 
 
+def _members(code: str, text: str) -> dict[str, object]:
+    """What every error of the ledger has; its own class is slow to import for a frame that bridges start in."""
+    return {"code": code, "error": text, "request_id": None, "session": None, "reasons": [], "agent": "continue"}
+
+
 def _in_our_style(message: str) -> str:
     """Click's sentence as the other errors are written: lower-case, without a full stop, on one line."""
     text = " ".join(message.split()).removesuffix(".")
@@ -73,9 +78,13 @@ def _in_our_style(message: str) -> str:
 
 
 def _tell_fault(error: Exception) -> int:
-    talk(f"error: this should not have happened: {str(error) or 'no word was said of it'}")
+    text = f"this should not have happened: {str(error) or 'no word was said of it'}"
+    if "--json" in sys.argv:
+        talk_json(_members("LEDGER", text))
+    else:
+        talk(f"error: {text}")
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
-    else:
+    elif "--json" not in sys.argv:
         talk(f"hint: report it on the issue tracker of permission-ledger, with what {DEBUG}=1 shows")
     return Exit.OUR_FAULT

@@ -56,6 +56,9 @@ async def _submit(session: Session, principal: Principal, body: AskBody, request
         "actor": principal.actor,
     }
     if body.permission is not None:
+        if body.patterns is None:
+            # A call about no pattern at all is allowed, as in the specifications; a forgotten member must not be that.
+            raise InputError("say `patterns` beside `permission`, as a list; `*` is any use of it")
         return await session.submit(
             body.permission,
             body.patterns,
@@ -66,7 +69,7 @@ async def _submit(session: Session, principal: Principal, body: AskBody, request
         )
     if tool_name is None or body.input is None:
         raise InputError("say `permission` and `patterns`, or `tool_name` and `input`")
-    if body.patterns:
+    if body.patterns is not None:
         raise InputError("`patterns` go with `permission`; for a tool call the rules say what they are")
     return await session.submit_tool(tool_name, body.input, always=body.always, **common)
 

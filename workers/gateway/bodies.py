@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from ledger.errors import InputError
 from ledger.events import AgentAction, Answering, CancelCause, CascadeAlways, CascadeReject, Role, WhenAbandoned
 
 Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]
@@ -71,7 +72,7 @@ class AskBody(Body, kw_only=True, frozen=True):
     """A request. With `permission`: as it says. With `tool_name` and `input` alone: as the dialect reads the call."""
 
     permission: str | None = None
-    patterns: Patterns = []
+    patterns: Patterns | None = None
     always: Annotated[
         list[str] | None, Meta(description="What an `always` grants; for a tool call the rules say it unless given")
     ] = None
@@ -89,18 +90,35 @@ class AskBody(Body, kw_only=True, frozen=True):
 
 
 class ReplyBody(Body, kw_only=True, frozen=True):
-    """An answer; `digest` is that of the request as it was shown, and the answer counts only for that."""
+    """An answer; `digest` is that of the request as it was shown, and the answer counts only for that.
+
+    Codelia's confirm result may stand in `reply`, or be the members of the body itself (`ok`, `remember`, `reason`).
+    """
 
     reply: Annotated[
-        str | dict[str, Any],
+        str | dict[str, Any] | None,
         Meta(
             description="`once`, `session`, `always`, `reject`, BetCode's names, or Codelia's `{ok, remember, reason}`"
         ),
-    ]
+    ] = None
+    ok: bool | None = None
+    remember: bool | None = None
+    reason: str | None = None
     message: str | None = None
     digest: str | None = None
     client_id: str | None = None
     updated_input: dict[str, Any] | None = None
+
+    @property
+    def answer(self) -> str | dict[str, Any]:
+        """What was said, in either of its places. Raises InputError for none, or both."""
+        said = {"ok": self.ok, "remember": self.remember, "reason": self.reason}
+        confirm = {name: value for name, value in said.items() if value is not None}
+        if self.reply is not None and confirm:
+            raise InputError("say `reply`, or Codelia's `ok`, `remember` and `reason`, not both")
+        if self.reply is None and not confirm:
+            raise InputError("say `reply`: `once`, `session`, `always` or `reject`")
+        return confirm if self.reply is None else self.reply
 
 
 class AnsweredBody(Body, kw_only=True, frozen=True):
@@ -144,7 +162,8 @@ class GrantBody(Body, kw_only=True, frozen=True):
     session: str | None = None
     project: str | None = None
     permission: str
-    patterns: Patterns
+    patterns: Patterns | None = None
+    pattern: Annotated[str | None, Meta(description="One pattern; the answer is then that one grant")] = None
     expires: Duration | None = None
     reason: str | None = None
 

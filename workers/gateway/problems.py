@@ -10,6 +10,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from ledger.errors import LedgerError
+from workers.gateway.settings import BODY_BYTES_MAX
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,13 @@ STATUS_OF_HTTP: Final[dict[str, int]] = {
 
 _CODES: Final = {status: code for code, status in STATUS_OF_HTTP.items()}
 
+_OF_CODE: Final = {
+    "NOT_FOUND": "there is no such address here; `/openapi.json` lists them",
+    "METHOD_NOT_ALLOWED": "this address takes other methods; the header `Allow` names them",
+    "TOO_LARGE": f"the body is larger than {BODY_BYTES_MAX} bytes",
+}
+"""Where the framework's own words say no more than the status."""
+
 
 def status_of(error: LedgerError) -> int:
     return STATUS.get(error.code, 500)
@@ -80,7 +88,16 @@ def http_problem(_: Request[Any, Any, Any], error: HTTPException) -> Response[di
     if isinstance(error, ValidationException):
         status, code = 422, "INPUT"
     reasons = list(error.extra) if isinstance(error.extra, list) else []
-    return _problem(status, code, _lower(error.detail), {"reasons": reasons}, dict(error.headers or {}))
+    detail = _what_is_wrong(reasons) or _OF_CODE.get(code) or _lower(error.detail)
+    return _problem(status, code, detail, {"reasons": reasons}, dict(error.headers or {}))
+
+
+def _what_is_wrong(reasons: list[Any]) -> str:
+    """The framework's findings in a line: which member, and what about it."""
+    found = [one for one in reasons if isinstance(one, dict)]
+    # `data` is the whole body, in the framework's own words.
+    where = [str(one.get("key", "")).removeprefix("data").removeprefix(".") or "the body" for one in found]
+    return "; ".join(f"{place}: {_lower(str(one.get('message', '')))}" for place, one in zip(where, found, strict=True))
 
 
 def unreadable(_: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:

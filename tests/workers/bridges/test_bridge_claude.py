@@ -160,6 +160,23 @@ async def test_a_question_is_shown_as_one_and_answered_with_what_was_chosen(
     await ann.close()
 
 
+async def test_a_plan_is_shown_as_one_sent_back_with_words_and_approved(start: Start, gateway: RunningGateway) -> None:
+    recording = Recording("plan")
+    process = play(start, recording)
+    ann = gateway.person()
+    first = await ann.answer_next(recording.session, "reject", message="use the other folder")
+    second = await ann.answer_next(recording.session, "once")
+    assert ended(process) == (0, recording.for_host())
+    shown = [
+        (row["tool_name"], row["input"]["plan"], row["metadata"]["kind"], row["always"]) for row in (first, second)
+    ]
+    assert shown == [
+        ("ExitPlanMode", "1. touch proof\n", "plan", []),
+        ("ExitPlanMode", "1. look first\n2. touch proof\n", "plan", []),
+    ]
+    await ann.close()
+
+
 async def test_an_interrupted_turn_cancels_what_is_pending_and_the_host_hears_nothing_of_it(
     start: Start, gateway: RunningGateway
 ) -> None:

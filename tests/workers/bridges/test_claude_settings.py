@@ -9,7 +9,14 @@ from typing import Any, Final
 import pytest
 
 from tests.support.command_line import CommandLine, Ran
-from workers.bridges.claude.hooking import EVENTS, hook_line, installed_events, with_hooks, without_hooks
+from workers.bridges.claude.hooking import (
+    EVENTS,
+    hook_line,
+    hook_settings,
+    installed_events,
+    with_hooks,
+    without_hooks,
+)
 from workers.bridges.errors import BridgeError
 
 THEIRS: Final[dict[str, Any]] = {
@@ -52,9 +59,11 @@ def test_installing_adds_our_hooks_and_changes_nothing_else(settings: Settings) 
     settings.write(THEIRS)
     ran = settings("--install", "--yes")
     found = settings.read()
-    assert installed_events(found) == [*THEIRS["hooks"].keys() & {"PreToolUse"}, *EVENTS[1:]]
-    assert found["hooks"]["PreToolUse"][0] == THEIRS["hooks"]["PreToolUse"][0]
-    assert (found["hooks"]["Stop"], found["model"]) == (THEIRS["hooks"]["Stop"], "opus")
+    assert sorted(installed_events(found)) == sorted(EVENTS)
+    assert {event: entries[:1] for event, entries in found["hooks"].items() if event in THEIRS["hooks"]} == THEIRS[
+        "hooks"
+    ]
+    assert (found["permissions"], found["model"]) == (THEIRS["permissions"], "opus")
     assert "+++ " in ran.out, "the change is shown"
 
 
@@ -66,6 +75,12 @@ def test_installing_twice_is_installing_once_and_with_other_options_the_later_on
     settings("--install", "--yes", "--on-unreachable", "agent")
     [entry] = settings.read()["hooks"]["PreToolUse"]
     assert "--on-unreachable agent" in entry["hooks"][0]["command"]
+
+
+def test_hooks_are_installed_with_the_language_of_the_rules(settings: Settings) -> None:
+    settings("--install", "--yes", "--dialect", "betcode")
+    [entry] = settings.read()["hooks"]["PreToolUse"]
+    assert "--dialect betcode" in entry["hooks"][0]["command"]
 
 
 @pytest.mark.parametrize("before", [THEIRS, {"model": "opus"}])
@@ -131,3 +146,9 @@ def test_settings_of_another_form_are_refused() -> None:
 )
 def test_one_thing_is_done_at_a_time(settings: Settings, words: tuple[str, ...]) -> None:
     assert "say one of" in settings(*words, code=2).err
+
+
+def test_the_line_for_the_end_of_a_turn_never_keeps_the_agent_from_ending_it() -> None:
+    hooks = hook_settings([])
+    ends = {event: entry["hooks"][0]["command"].partition(" || ")[2] for event, [entry] in hooks.items()}
+    assert ends == {event: "exit 0" if event in ("Stop", "SessionEnd") else "exit 2" for event in EVENTS}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.support.gateways import RunningGateway
+from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
 from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
-from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.gateway_client import GatewayClient, Row
 from workers.bridges.judging import Judge, ToolCall, Verdict
 from workers.bridges.options import Options
 from workers.bridges.place import find_place, parse_place
@@ -161,4 +162,35 @@ async def test_a_request_answered_while_nobody_waited_is_asked_anew(gateway: Run
         again = asyncio.create_task(judge.judge(call("r2")))
         await ann.answer_next("ses_1", "reject")
         assert (await again).behaviour == "deny"
+    await ann.close()
+
+
+class AnsweredWhenSeen(GatewayClient):
+    """Ann answers `r1` as soon as somebody is seen to wait for it: before whatever the asker reads next."""
+
+    def __init__(self, gateway: RunningGateway, ann: Person) -> None:
+        super().__init__()
+        self._gateway = gateway
+        self._ann = ann
+
+    async def read(self, session: str, request_id: str, *, wait: float = 0) -> Row:
+        if self._gateway.is_waited_for():
+            with suppress(RefusedError):  # read once more, it is answered already
+                await self._ann.reply(session, "r1", "once")
+        return await super().read(session, request_id, wait=wait)
+
+
+async def test_an_answer_given_once_the_next_asker_is_seen_to_wait_is_the_answer_to_it(
+    gateway: RunningGateway,
+) -> None:
+    ann = gateway.person()
+    async with AnsweredWhenSeen(gateway, ann) as client:
+        judge = Judge(client, Options(), "ses_1", agent="a")
+        first = asyncio.create_task(judge.judge(call("r1")))
+        await wait_until_async(gateway.is_waited_for, "the first to wait")
+        first.cancel()
+        await asyncio.wait([first])
+        async with asyncio.timeout(20):
+            verdict = await judge.judge(call("r2"))
+    assert (verdict.behaviour, verdict.request_id) == ("allow", "r1")
     await ann.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -143,6 +144,67 @@ async def test_what_ran_is_recorded_with_whether_it_was_what_was_asked(hook: Hoo
     await ann.close()
 
 
+async def test_a_tool_that_ran_and_failed_is_recorded_as_that(hook: Hook, gateway: RunningGateway) -> None:
+    hook(event("mytool x"))
+    assert hook(event("mytool x", name="PostToolUseFailure", error="Exit code 3")) == (0, None)
+    ann = gateway.person()
+    [ran] = [row["event"] for row in await ann.events(SESSION) if row["type"] == "tool_finished"]
+    assert (ran["request_id"], ran["ok"]) == ("toolu_1", False)
+    await ann.close()
+
+
+def ending(name: str, session: str = SESSION) -> dict[str, Any]:
+    return {"session_id": session, "cwd": "/tmp", "hook_event_name": name}
+
+
+@pytest.mark.parametrize("name", ["Stop", "SessionEnd"])
+async def test_what_was_not_asked_again_when_the_turn_or_the_client_ends_is_withdrawn(
+    hook: Hook, gateway: RunningGateway, name: str
+) -> None:
+    ann = gateway.person()
+    hook(event("git push"), "--limit", "1")
+    assert [row["request_id"] for row in await ann.pending(SESSION)] == ["toolu_1"]
+    assert hook(ending(name)) == (0, None)
+    assert (await ann.pending(SESSION), await _cancelled(ann)) == ([], [("toolu_1", "asker_gave_up")])
+    await ann.close()
+
+
+async def test_what_some_hook_still_waits_for_outlives_the_end_of_a_turn(hook: Hook, gateway: RunningGateway) -> None:
+    ann = gateway.person()
+    asking = hook.start(event("git push"))
+    await ann.waiting(SESSION)
+    await wait_until_async(gateway.is_waited_for, "the hook to wait")
+    assert hook(ending("Stop")) == (0, None)
+    await ann.reply(SESSION, "toolu_1", "once")
+    assert ended(asking)[1]["permissionDecision"] == "allow"
+    await ann.close()
+
+
+async def test_of_clients_that_share_a_session_each_withdraws_its_own(hook: Hook, gateway: RunningGateway) -> None:
+    ann = gateway.person()
+    shared = ("--session", SESSION, "--limit", "1")
+    hook(event("git push"), *shared)
+    hook(event("git pull", "toolu_2", session_id="of another"), *shared)
+    hook(ending("SessionEnd", "of another"), *shared)
+    assert [row["request_id"] for row in await ann.pending(SESSION)] == ["toolu_1"]
+    await ann.close()
+
+
+async def test_an_end_without_a_gateway_ends_all_the_same_and_the_next_one_withdraws(
+    hook: Hook, gateway: RunningGateway
+) -> None:
+    hook(event("git push"), "--limit", "1")
+    gateway.kill9()
+    ended_alone = hook.start(ending("Stop"))
+    _, complaint = ended_alone.communicate(timeout=30)
+    assert (ended_alone.returncode, "stays pending that nobody waits for" in complaint) == (0, True)
+    await asyncio.to_thread(gateway.start)
+    hook(ending("SessionEnd"))
+    ann = gateway.person()
+    assert await _cancelled(ann) == [("toolu_1", "asker_gave_up")]
+    await ann.close()
+
+
 async def test_a_prompt_that_the_clients_own_user_answered_first_is_withdrawn(
     hook: Hook, gateway: RunningGateway
 ) -> None:
@@ -190,7 +252,7 @@ async def test_a_client_that_dies_withdraws_what_its_hook_asked(hook: Hook, gate
         "[]",
         json.dumps({"hook_event_name": "PreToolUse"}),
         json.dumps({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": "ls"}),
-        json.dumps({"hook_event_name": "Stop", "session_id": "s"}),
+        json.dumps({"hook_event_name": "Notification", "session_id": "s"}),
     ],
 )
 def test_what_cannot_be_read_blocks_the_call(gateway: RunningGateway, broken: str) -> None:
@@ -216,18 +278,21 @@ def test_questions_are_left_to_the_clients_own_dialog(hook: Hook, tool: str) -> 
     assert hook({**event("x"), "tool_name": tool}) == (0, None)
 
 
-def test_a_hook_that_rules_decide_imports_nothing_slow(hook: Hook) -> None:
+@pytest.mark.parametrize(
+    ("asked", "said"), [(event("mytool x", "toolu_2"), '"allow"'), (ending("Stop"), ""), (ending("SessionEnd"), "")]
+)
+def test_a_hook_that_need_not_wait_imports_nothing_slow(hook: Hook, asked: dict[str, Any], said: str) -> None:
     hook(event("mytool x"))
     interpreter, isolated, script, *words = hook_line([]).removesuffix(" || exit 2").split()
     done = subprocess.run(
         [interpreter, isolated, "-X", "importtime", script, *words],
-        input=json.dumps(event("mytool x", "toolu_2")),
+        input=json.dumps(asked),
         env=hook.gateway.environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert '"allow"' in done.stdout
+    assert said in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert imported & set(MODULES_MAX) == set()
 

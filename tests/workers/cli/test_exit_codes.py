@@ -125,6 +125,7 @@ def test_8_is_a_ledger_that_cannot_be_reached(ledger: CommandLine, tmp_path: Pat
         (["reply", "per_none", "once"], "UNKNOWN_REQUEST"),
         (["cancel", "per_none"], "UNKNOWN_REQUEST"),
         (["revoke", "grn_none"], "UNKNOWN_GRANT"),
+        (["token", "revoke", "tok_none"], "UNKNOWN_TOKEN"),
         (["pending", "--session", "ses_none"], "UNKNOWN_SESSION"),
         (["approved", "--session", "ses_none"], "UNKNOWN_SESSION"),
         (["close", "ses_none"], "UNKNOWN_SESSION"),
@@ -155,6 +156,19 @@ def test_the_same_answer_again_is_done_and_says_so(ledger: CommandLine) -> None:
     ledger("reply", "r1", "once", code=0)
     again = ledger("reply", "r1", "ALLOW_ONCE", code=0)
     assert again.err == "info: Ignoring duplicate PermissionResponse for r1 of session ses_1\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ('{"ok": true}', "allowed"),
+        ('{"ok": false}', "rejected"),
+        ('{"ok": false, "reason": "use rg"}', "corrected"),
+    ],
+)
+def test_codelias_confirm_result_is_an_answer_on_the_command_line(ledger: CommandLine, said: str, outcome: str) -> None:
+    asked(ledger)
+    assert ledger("reply", "r1", said, "--json", code=0).row["outcome"] == outcome
 
 
 def test_11_is_a_stream_that_somebody_damaged(ledger: CommandLine, server: RealServer) -> None:

@@ -45,7 +45,15 @@ def test_a_span_of_time_is_told_in_its_largest_unit() -> None:
 
 def test_wrong_usage_is_an_object_where_json_was_asked_for(ledger: CommandLine) -> None:
     ran = ledger("pending", "--nowhere", "--json", code=2)
-    told = {"code": "USAGE", "error": "no such option '--nowhere'", "hint": "permission-ledger pending --help"}
+    told = {
+        "code": "USAGE",
+        "error": "no such option '--nowhere'",
+        "request_id": None,
+        "session": None,
+        "reasons": [],
+        "agent": "continue",
+        "hint": "permission-ledger pending --help",
+    }
     assert (ran.out, ran.error) == ("", told)
 
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from workers.bridges.acp.tools import call_of
 from workers.bridges.judging import Verdict
+from workers.bridges.messages import Message, line_of
 from workers.bridges.naming import id_of
-from workers.bridges.rpc import Ending, HostAnswer, Message, Question, key_of, line_of
+from workers.bridges.rpc import Ending, HostAnswer, Question, key_of
 
 ASK: Final = "session/request_permission"
 CANCEL: Final = "session/cancel"

@@ -9,10 +9,11 @@ from typing import Any
 
 from workers.bridges.claude import protocol
 from workers.bridges.claude.lineage import Lineage
-from workers.bridges.claude.protocol import Message, Permission
+from workers.bridges.claude.protocol import Permission
 from workers.bridges.errors import BridgeError
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Cause, Judge, ToolCall, Verdict
+from workers.bridges.messages import Message
 from workers.bridges.naming import id_of, new_id
 from workers.bridges.options import Options
 from workers.bridges.stdio import tell
@@ -106,8 +107,7 @@ class Asking:
             return protocol.deny(permission.control_id, verdict.message, interrupt=stops)
         runs = permission.input if verdict.updated_input is None else verdict.updated_input
         self._ran[permission.tool_use_id] = {"request_id": verdict.request_id, "input": runs}
-        shares = self._shares_grants and verdict.row is not None and verdict.row["reply"] in ("session", "always")
-        granted = tuple(verdict.row["request"]["always"]) if shares and verdict.row else ()
+        granted = protocol.to_share(verdict) if self._shares_grants else ()
         return protocol.allow(permission.control_id, runs, granted)
 
     def _call(self, permission: Permission) -> ToolCall:

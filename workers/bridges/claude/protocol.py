@@ -10,7 +10,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-Message = dict[str, Any]
+from workers.bridges.judging import Verdict
+from workers.bridges.messages import Message, line_of
 
 AGENT: Final = "claude-code"
 QUESTION: Final = "AskUserQuestion"
@@ -31,15 +32,6 @@ class Permission(NamedTuple):
     tool_name: str
     input: dict[str, Any]
     request: Message
-
-
-def parse(line: bytes) -> Message | None:
-    """A line as an object; None for what is none."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def permission_of(message: Message) -> Permission | str:
@@ -140,6 +132,12 @@ def rule_of(text: str) -> Message:
     return {"toolName": name, **({"ruleContent": rest[:-1]} if opened and rest.endswith(")") else {})}
 
 
+def to_share(verdict: Verdict) -> tuple[str, ...]:
+    """What a person granted with an answer, for a client that is to remember it too."""
+    row = verdict.row
+    return tuple(row["request"]["always"]) if row is not None and row.get("reply") in ("session", "always") else ()
+
+
 def allow(control_id: str, tool_input: Mapping[str, Any], granted: tuple[str, ...] = ()) -> bytes:
     """Let it run with this input; `granted` are rules that the client itself remembers for its session."""
     response: Message = {"behavior": "allow", "updatedInput": dict(tool_input)}
@@ -176,7 +174,3 @@ def without_ours(message: Message, ours: Collection[str]) -> Message | None:
 
 def _response(response: Message) -> bytes:
     return line_of({"type": "control_response", "response": response})
-
-
-def line_of(message: Message) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

@@ -8,11 +8,13 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from workers.bridges.codelia import protocol
-from workers.bridges.codelia.protocol import Call, Confirm, Message
+from workers.bridges.codelia.protocol import Call, Confirm
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Cause, Judge, ToolCall, Verdict
+from workers.bridges.messages import Message
 from workers.bridges.naming import id_of, new_id
 from workers.bridges.options import Options
+from workers.bridges.rpc import key_of
 
 CALLS_COUNT_MAX: Final = 256
 """How many calls are remembered while nothing is asked about them; the oldest are forgotten."""
@@ -52,11 +54,11 @@ class Asking:
         run_id = protocol.params_of(message).get("run_id")
         confirm = protocol.confirm_of(message, is_announced=isinstance(run_id, str) and run_id in self._ready)
         if confirm is not None:
-            self._taken.add(protocol.key_of(confirm.rpc_id))
+            self._taken.add(key_of(confirm.rpc_id))
         return confirm
 
     def has(self, rpc_id: object) -> bool:
-        return protocol.key_of(rpc_id) in self._taken
+        return key_of(rpc_id) in self._taken
 
     def hear(self, notice: Message) -> Callable[[], Awaitable[None]] | None:
         """An `agent.event`; the work that follows from it."""
@@ -123,7 +125,7 @@ class Asking:
         if self._judge is None or self._judge.session != self._session:
             self._judge = Judge(self._client, self._options, self._session, agent=protocol.AGENT, cwd=self._cwd)
         task = asyncio.get_running_loop().create_task(self._ask(self._judge, confirm, call, answer))
-        self._begun[protocol.key_of(confirm.rpc_id)] = _Begun(self._judge, confirm, call.request_id, task)
+        self._begun[key_of(confirm.rpc_id)] = _Begun(self._judge, confirm, call.request_id, task)
 
     async def _ask(self, judge: Judge, confirm: Confirm, call: ToolCall, answer: Answer) -> None:
         try:
@@ -135,12 +137,12 @@ class Asking:
             line = protocol.answer(confirm, verdict, shares_grants=self._shares_grants)
         if verdict.behaviour == "allow" and verdict.updated_input is None and call.call_id is not None:
             self._running[call.call_id] = (judge, verdict.request_id)
-        self._begun.pop(protocol.key_of(confirm.rpc_id), None)
+        self._begun.pop(key_of(confirm.rpc_id), None)
         if line is None:
-            self._taken.discard(protocol.key_of(confirm.rpc_id))  # the host may answer from now on
+            self._taken.discard(key_of(confirm.rpc_id))  # the host may answer from now on
         with suppress(BrokenPipeError):
             await answer(confirm, line)
-        self._taken.discard(protocol.key_of(confirm.rpc_id))
+        self._taken.discard(key_of(confirm.rpc_id))
 
     async def withdraw(self, cause: Cause, run_id: str | None = None) -> list[Confirm]:
         """Nobody waits for the answers any more, of one run or of all; the questions that were open."""

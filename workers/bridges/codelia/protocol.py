@@ -10,8 +10,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from workers.bridges.judging import Verdict
-
-Message = dict[str, Any]
+from workers.bridges.messages import Message, line_of
 
 AGENT: Final = "codelia"
 CONFIRM: Final = "ui.confirm.request"
@@ -40,27 +39,9 @@ class Call(NamedTuple):
     input: dict[str, Any]
 
 
-def parse(line: bytes) -> Message | None:
-    """A line as an object; None for what is none."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def line_of(message: Message) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-
 def params_of(message: Message) -> Message:
     params = message.get("params")
     return params if isinstance(params, dict) else {}
-
-
-def key_of(rpc_id: Any) -> str:
-    """JSON-RPC ids as they are compared: 1 and "1" are two."""
-    return json.dumps(rpc_id)
 
 
 def is_confirm(message: Message) -> bool:

@@ -20,13 +20,24 @@ WAIT_SECONDS = 55.0
 
 
 class HookedCall:
-    """One call of one tool. `body` is the ask's, with `request_id`, `tool_name` and `input`."""
+    """One call of one tool. `body` is the ask's, with `request_id`, `tool_name` and `input`.
 
-    def __init__(self, session: str, body: dict[str, Any], opening: dict[str, Any], settings: HookSettings) -> None:
+    `owner` is the agent's own name for its session, where it says when that ends.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        body: dict[str, Any],
+        opening: dict[str, Any],
+        settings: HookSettings,
+        owner: str | None = None,
+    ) -> None:
         self.session = session
         self.body = body
         self._opening = opening
         self._settings = settings
+        self._owner = owner
         self._path = f"/v1/sessions/{quoted(session)}"
         self._asker: Asker | None = None
         self._attached = False
@@ -69,7 +80,7 @@ class HookedCall:
         self._listen()
         if self._asker is None:
             digest = call_digest(self.body["tool_name"], self.body["input"])
-            self._asker = Asker.wait_for(self.session, self.body["request_id"], digest)
+            self._asker = Asker.wait_for(self.session, self.body["request_id"], digest, self._owner)
         try:
             while row["outcome"] is None and monotonic() < until:
                 self._waits_for = row["request_id"]
@@ -96,21 +107,26 @@ class HookedCall:
         """The same call's request that waits while its asker is gone; looked for only where one was left behind."""
         if not self._settings.left_behind(self.session):
             return None
-        from workers.bridges.askers import Asker, call_digest  # noqa: PLC0415 - rarely needed
+        from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
 
-        digest = call_digest(self.body["tool_name"], self.body["input"])
-        while (asker := Asker.orphan(self.session, digest)) is not None:
-            try:
-                row = call("GET", f"{self._path}/asks/{quoted(asker.request_id)}", None, self._settings.grace)
-            except RefusedError as error:
-                if error.status != 404:
-                    raise
-                row = {"outcome": "unknown"}
+        for left in waiting_for(self.session, call_digest(self.body["tool_name"], self.body["input"])):
+            row = self._standing(left)
+            asker = Asker.take_over(self.session, left)
+            if asker is None:
+                continue
             if row["outcome"] is None:
                 self._asker, self._attached = asker, True
                 return row
             asker.done()
         return None
+
+    def _standing(self, request_id: str) -> dict[str, Any]:
+        try:
+            return call("GET", f"{self._path}/asks/{quoted(request_id)}", None, self._settings.grace)
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+            return {"outcome": "unknown"}
 
     def _listen(self) -> None:
         """A client that interrupts the turn ends the hook: then nobody waits for the answer any more."""

@@ -1,8 +1,9 @@
 """Claude Code's hooks: its JSON in, the ledger's answer out.
 
-PreToolUse is asked before every call, PermissionRequest where the client would ask its user, PostToolUse tells what
-was really run. The client takes exit code 1, bad JSON and silence for "no opinion"; so whatever goes wrong is a deny,
-or exit code 2, and never silence.
+PreToolUse is asked before every call, PermissionRequest where the client would ask its user; PostToolUse and
+PostToolUseFailure tell what was really run, Stop and SessionEnd that the turn or the client has ended. The client takes
+exit code 1, bad JSON and silence for "no opinion"; so whatever goes wrong with a question is a deny, or exit code 2, and
+never silence.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import sys
 from time import monotonic
 
-from workers.bridges.errors import BridgeError
+from workers.bridges.errors import BridgeError, UnreachableError
 from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 AGENT = "claude-code"
+QUESTIONS = ("PreToolUse", "PermissionRequest")
+RAN = {"PostToolUse": True, "PostToolUseFailure": False}
+"""What tells that a tool ran, and whether it came to what it should."""
+
+ENDINGS = {"Stop": "the turn ended", "SessionEnd": "the client ended"}
 DIALOGS = ("AskUserQuestion", "ExitPlanMode")
 """Questions to the user, no tools that run: the client shows them, and a hook cannot answer them."""
 
@@ -38,11 +44,15 @@ def run(settings: HookSettings) -> int:
     until = monotonic() + settings.patience
     event = read_event()
     name = event.get("hook_event_name")
-    if name == "PostToolUse":
-        _note(event, settings)
+    if name in RAN:
+        _note(event, settings, ok=RAN[name])
         return 0
-    if name not in ("PreToolUse", "PermissionRequest"):
-        raise BridgeError(f"`{name}` is no event of this hook; it answers PreToolUse, PermissionRequest, PostToolUse")
+    if name in ENDINGS:
+        _withdraw_left(event, settings, ENDINGS[name])
+        return 0
+    if name not in QUESTIONS:
+        known = ", ".join((*QUESTIONS, *RAN, *ENDINGS))
+        raise BridgeError(f"`{name}` is no event of this hook; it answers {known}")
     if event.get("tool_name") in DIALOGS:
         return 0
     answer = answer_of(_hooked(event, settings), settings, until)
@@ -69,7 +79,8 @@ def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
     if body["agent"] != AGENT:
         body["parent"] = AGENT
     opening = {"agent": AGENT, "cwd": os.environ.get("CLAUDE_PROJECT_DIR") or event.get("cwd")}
-    return HookedCall(session, {key: value for key, value in body.items() if value is not None}, opening, settings)
+    said = {key: value for key, value in body.items() if value is not None}
+    return HookedCall(session, said, opening, settings, text_of(event, "session_id"))
 
 
 def _tool_answer(answer: Answer) -> dict[str, Any]:
@@ -90,7 +101,7 @@ def _permission_answer(answer: Answer) -> dict[str, Any] | None:
     return {"decision": {"behavior": "allow", **changed}}
 
 
-def _note(event: dict[str, Any], settings: HookSettings) -> None:
+def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
     """Record what really ran, and withdraw a request for it that the client's own user was quicker to answer."""
     session = settings.session or id_of(text_of(event, "session_id"))
     path = f"/v1/sessions/{quoted(session)}"
@@ -98,7 +109,7 @@ def _note(event: dict[str, Any], settings: HookSettings) -> None:
     try:
         if settings.left_behind(session):
             _withdraw_answered(event, session, path)
-        body = {"request_id": call_id, "call_id": call_id, "ok": True, "input": event.get("tool_input")}
+        body = {"request_id": call_id, "call_id": call_id, "ok": ok, "input": event.get("tool_input")}
         call("POST", f"{path}/tools-finished", body, 0)
     except (BridgeError, ReaderGoneError) as error:
         # It is a note; the tool has run already, and the next call will say loudly that nobody can be asked.
@@ -111,3 +122,25 @@ def _withdraw_answered(event: dict[str, Any], session: str, path: str) -> None:
     for request_id in waiting_for(session, call_digest(text_of(event, "tool_name"), event.get("tool_input"))):
         reason = "answered at the agent's own prompt"
         call("POST", f"{path}/asks/{quoted(request_id)}/cancel", {"cause": "withdrawn", "reason": reason}, 0)
+
+
+def _withdraw_left(event: dict[str, Any], settings: HookSettings, why: str) -> None:
+    """What was told "ask again" and was not: an answer would be nobody's. What some hook still waits for stays."""
+    owner = text_of(event, "session_id")
+    session = settings.session or id_of(owner)
+    if not settings.left_behind(session):
+        return
+    from workers.bridges.askers import left_by  # noqa: PLC0415 - rarely needed
+
+    body = {"cause": "asker_gave_up", "reason": f"{why} before it was answered"}
+    for asker in left_by(session, owner):
+        path = f"/v1/sessions/{quoted(session)}/asks/{quoted(asker.request_id)}/cancel"
+        try:
+            call("POST", path, body, 0, watched=False)
+        except UnreachableError as error:
+            asker.leave()
+            sys.stderr.write(f"permission-ledger: a request stays pending that nobody waits for: {error}\n")
+        except BridgeError:
+            asker.done()  # it was answered meanwhile, or the ledger does not know it
+        else:
+            asker.done()

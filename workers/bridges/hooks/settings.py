@@ -1,4 +1,4 @@
-"""What an installed hook's line says: `--session`, `--project`, `--rules`, `--on-unreachable`, `--grace`, `--limit`."""
+"""What an installed hook's line says: `--session`, `--project`, `--rules`, `--dialect`, `--on-unreachable`, `--grace`, `--limit`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class HookSettings:
         return settings
 
     def _set(self, name: str, value: str) -> None:
-        if name in ("--session", "--project", "--rules"):
+        if name in ("--session", "--project", "--rules") or (name == "--dialect" and value in ("claude", "betcode")):
             setattr(self, name[2:], value)
         elif name in ("--grace", "--limit"):
             setattr(self, name[2:], _seconds(name, value))

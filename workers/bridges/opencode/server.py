@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -14,7 +14,7 @@ from workers.bridges.errors import BridgeError
 from workers.bridges.opencode.shapes import ENDED, Answers, Asked
 from workers.bridges.opencode.sse import messages
 from workers.bridges.place import Place, parse_place
-from workers.bridges.wire import Connection, Head
+from workers.bridges.wire import Connection, Connections, Head
 
 FIRST_BYTE_SECONDS: Final = 3.0
 """A server that is still starting takes a connection and never answers on it."""
@@ -45,11 +45,10 @@ class OpenCode:
         if password:
             secret = base64.b64encode(f"{username}:{password}".encode()).decode()
             self._headers["authorization"] = f"Basic {secret}"
-        self._idle: list[Connection] = []
+        self._connections = Connections(lambda: self._place, IDLE_COUNT)
 
     async def close(self) -> None:
-        while self._idle:
-            await self._idle.pop().close()
+        await self._connections.close()
 
     # --- what it tells
 
@@ -142,31 +141,12 @@ class OpenCode:
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """One exchange: status, and the JSON of the answer. Raises what LOST names."""
         payload = b"" if body is None else json.dumps(body).encode()
-        connection = await self._connect()
-        done = False
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                head = await connection.send(method, path, payload, self._headers)
-                content = await connection.body(head)
-            done = head.headers.get("connection", "").lower() != "close"
-        finally:
-            if done and len(self._idle) < IDLE_COUNT:
-                self._idle.append(connection)
-            else:
-                with suppress(OSError):
-                    await connection.close()
+        async with asyncio.timeout(ANSWER_SECONDS):
+            head, content = await self._connections.exchange(method, path, payload, lambda _: self._headers)
         try:
             return head.status, json.loads(content) if content else None
         except ValueError:
             return head.status, None
-
-    async def _connect(self) -> Connection:
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.is_open:
-                return connection
-            await connection.close()
-        return await Connection.open(self._place)
 
 
 def place_of(url: str) -> Place:

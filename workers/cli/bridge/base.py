@@ -20,9 +20,12 @@ class BridgeFailedError(click.ClickException):
 
 
 def bridge_command(
-    name: str, *, examples: Sequence[str], dialect: str, **settings: Any
+    name: str, *, examples: Sequence[str], dialect: str, other_dialects: Sequence[str] = (), **settings: Any
 ) -> Callable[[Run], DocumentedCommand]:
-    """Make `function(options: Options, **own)` a command with `--session`, `--project`, `--rules` and so on."""
+    """Make `function(options: Options, **own)` a command with `--session`, `--project`, `--rules` and so on.
+
+    With `other_dialects` the rules may be in one of those too (`--dialect`).
+    """
 
     def decorate(function: Run) -> DocumentedCommand:
         @wraps(function)
@@ -36,17 +39,29 @@ def bridge_command(
             **own: Any,
         ) -> int | None:
             asked = "agent" if on_unreachable == "agent" else "deny"
-            options = Options(session, project, dialect, rules, asked, grace)  # type: ignore[arg-type]
+            spoken = own.pop("dialect", dialect)
+            options = Options(session, project, spoken, rules, asked, grace)  # type: ignore[arg-type]
             try:
                 return function(options=options, **own)
             except BridgeError as error:
                 raise BridgeFailedError(error.text) from error
 
         made = click.command(name, cls=DocumentedCommand, examples=examples, **settings)(run)
-        made.params += common_options()
+        made.params += [*_dialect_option(dialect, other_dialects), *common_options()]
         return made
 
     return decorate
+
+
+def _dialect_option(dialect: str, others: Sequence[str]) -> list[click.Parameter]:
+    if not others:
+        return []
+    known = click.Choice([dialect, *others])
+    return [
+        click.Option(
+            ["--dialect"], type=known, default=dialect, show_default=True, help="The language of the session's rules."
+        )
+    ]
 
 
 def common_options() -> list[click.Parameter]:

@@ -15,6 +15,7 @@ from workers.cli.bridge.base import bridge_command
 @bridge_command(
     "claude",
     dialect="claude",
+    other_dialects=("betcode",),
     examples=(
         "permission-ledger hook claude",
         "permission-ledger hook claude --rules .claude/settings.json --on-unreachable agent",
@@ -29,11 +30,11 @@ from workers.cli.bridge.base import bridge_command
     help="The client's own limit for the hook; a moment before it the answer is `still pending, ask again`.",
 )
 def claude(*, options: Options, limit: float) -> int:
-    """Answer one hook event of Claude Code: PreToolUse, PermissionRequest or PostToolUse.
+    """Answer one hook event of Claude Code: a call that is asked about, one that ran, or the end of a turn or session.
 
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
     """
-    settings = HookSettings("claude")
+    settings = HookSettings(options.dialect)
     settings.session, settings.project, settings.rules = options.session, options.project, options.rules
     settings.on_unreachable, settings.grace, settings.limit = options.on_unreachable, options.grace, limit
     try:

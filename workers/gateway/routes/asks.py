@@ -53,7 +53,7 @@ async def reply(
     require_own_client(found, principal, data.client_id)
     result = await found.reply(
         request_id,
-        data.reply,
+        data.answer,
         actor=principal.actor,
         message=data.message,
         digest=data.digest,
@@ -88,11 +88,16 @@ async def record_answer(
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/cancel", status_code=200, operation_id="cancel_ask")
 async def cancel_ask(
-    session: Id, request_id: Id, data: JSONBody[CancelBody], gateway: TheGateway, principal: ThePrincipal
+    session: Id,
+    request_id: Id,
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    data: JSONBody[CancelBody | None] = None,
 ) -> Row:
     """Withdraw a request that is pending."""
     found = await gateway.session(session, principal)
-    return result_row(await found.cancel(request_id, cause=data.cause, reason=data.reason, actor=principal.actor))
+    said = data or CancelBody()
+    return result_row(await found.cancel(request_id, cause=said.cause, reason=said.reason, actor=principal.actor))
 
 
 @post("/v1/sessions/{session:str}/tools-finished", status_code=204, operation_id="note_tool_finished")

@@ -40,14 +40,17 @@ async def list_grants(
 async def create_grant(
     data: JSONBody[GrantBody], gateway: TheGateway, principal: ThePrincipal, idempotency_key: IdempotencyKey = None
 ) -> Row:
-    """Allow something from now on, without a request."""
+    """Allow something from now on, without a request. Each of `patterns` is one grant of the answer's `grants`."""
     if (data.session is None) == (data.project is None):
         raise InputError("say `session` or `project`, one of them")
-    if not data.patterns:
+    if data.pattern is not None and data.patterns is not None:
+        raise InputError("say `pattern` or `patterns`, not both")
+    patterns = data.patterns if data.pattern is None else [data.pattern]
+    if not patterns:
         raise InputError("say at least one pattern; `*` is any use of the permission")
     expires_in_ms = None if data.expires is None else parse_duration(data.expires, "time to live")
     made: list[Approved] = []
-    for index, pattern in enumerate(data.patterns):
+    for index, pattern in enumerate(patterns):
         key = derived(principal, idempotency_key, f"grant\n{index}")
         more: dict[str, Any] = {
             "expires_in_ms": expires_in_ms,
@@ -61,7 +64,8 @@ async def create_grant(
         else:
             session = await gateway.session(str(data.session), principal)
             made.append(await session.grant(data.permission, pattern, **more))
-    return {"grants": [one.as_json() for one in made]}
+    rows = [one.as_json() for one in made]
+    return {"grants": rows} if data.pattern is None else rows[0]
 
 
 @delete("/v1/grants/{grant:str}", operation_id="revoke_grant")

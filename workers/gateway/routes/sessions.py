@@ -28,10 +28,10 @@ VERSION_DIGITS_MAX = 18
 
 @put("/v1/sessions/{session:str}", status_code=200, operation_id="open_session")
 async def open_session(
-    session: Id, data: JSONBody[OpenSession], gateway: TheGateway, principal: ThePrincipal
+    session: Id, gateway: TheGateway, principal: ThePrincipal, data: JSONBody[OpenSession | None] = None
 ) -> Response[Row]:
     """Open a session, or attach to it. 201 when it was opened by this request."""
-    opened, is_new = await open_by_rules(gateway, principal, session, data)
+    opened, is_new = await open_by_rules(gateway, principal, session, data or OpenSession())
     return Response(session_row(opened.stream.state), status_code=201 if is_new else 200)
 
 
@@ -70,10 +70,12 @@ async def read_session(session: Id, gateway: TheGateway, principal: ThePrincipal
 
 
 @post("/v1/sessions/{session:str}/close", status_code=200, operation_id="close_session")
-async def close_session(session: Id, data: JSONBody[ReasonBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
+async def close_session(
+    session: Id, gateway: TheGateway, principal: ThePrincipal, data: JSONBody[ReasonBody | None] = None
+) -> Row:
     """Close a session: what is pending is cancelled, nothing more is asked."""
     found = await gateway.session(session, principal)
-    await found.close(reason=data.reason, actor=principal.actor)
+    await found.close(reason=None if data is None else data.reason, actor=principal.actor)
     return session_row(found.stream.state)
 
 

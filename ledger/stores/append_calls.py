@@ -1,0 +1,106 @@
+"""Calls of the append script, and what it answers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import hiredis
+
+from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, INLINE_WAKE_UP_BYTES
+from ledger.stores.clock import Clock
+from ledger.stores.keys import Keys
+from ledger.stores.link import CommandLine, LinkError
+from ledger.stores.port import Answer, Answered, Append, Appended, Behind, Conflict, Foreign, OutsideWindow, Position
+from ledger.stores.redis_replies import due_arguments, entries_of
+from ledger.stores.script import Script
+
+_SERVER_CLOCK = """local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+_TEST_CLOCK = "local now = tonumber(table.remove(ARGV))\n"
+
+
+def append_script(*, test_clock: bool) -> Script:
+    """The append script; for tests with a clock that they move, the same with its time as the last argument."""
+    script = Script.named("append.lua")
+    if not test_clock:
+        return script
+    text = script.text.replace(_SERVER_CLOCK, _TEST_CLOCK)
+    assert text != script.text, "append.lua no longer reads its clock as it did"
+    return Script(text)
+
+
+class AppendCalls:
+    """Appends as commands for the server, and its answers as those of the port."""
+
+    def __init__(self, keys: Keys, clock: Clock, *, moved_by_a_test: bool) -> None:
+        self.script = append_script(test_clock=moved_by_a_test)
+        self._keys = keys
+        self._clock = clock
+        self._moved_by_a_test = moved_by_a_test
+
+    def command(self, append: Append) -> CommandLine:
+        key, keys = append.key, self._keys.of_append(append.key)
+        due_mode, due_value = due_arguments(append.due)
+        return (
+            "EVALSHA",
+            self.script.sha,
+            3,
+            keys.stream,
+            keys.due,
+            keys.feed,
+            append.after.ms,
+            append.after.version,
+            "" if append.not_before_ms is None else append.not_before_ms,
+            "" if append.not_after_ms is None else append.not_after_ms,
+            CONFLICT_TAIL_COUNT,
+            due_mode,
+            due_value,
+            key.name,
+            key.id,
+            keys.bell,
+            FEED_LENGTH_COUNT,
+            INLINE_WAKE_UP_BYTES,
+            *append.payloads,
+        )
+
+    def packed(self, append: Append) -> bytes:
+        """The command for the wire."""
+        command = self.command(append)
+        packed: bytes = hiredis.pack_command((*command, self._clock.now_ms()) if self._moved_by_a_test else command)
+        return packed
+
+    def answer(self, reply: list[Any]) -> Answer:
+        """What the script said. Its time is the clock's from here on."""
+        kind, now_ms = reply[0], int(reply[1])
+        self._clock.observe(now_ms)
+        if kind == 1:
+            return Appended(int(reply[2]), now_ms)
+        if kind == 0:
+            return Conflict(entries_of(reply[3]), Position.parse(reply[2].decode()), now_ms)
+        if kind == -1:
+            return Behind(Position.parse(reply[2].decode()), now_ms)
+        return OutsideWindow(int(reply[2]), now_ms)
+
+
+class Posted:
+    """Hands on the answer to an append that was posted."""
+
+    __slots__ = ("_answered", "_calls", "since")
+
+    def __init__(self, calls: AppendCalls, answered: Answered) -> None:
+        self._calls = calls
+        self._answered = answered
+        self.since = 0.0
+
+    def take(self, reply: Any) -> None:
+        """A refusal is left to `append`, which knows what to do about each; and so is a stream with foreign entries."""
+        answer = None
+        if isinstance(reply, list):
+            with suppress(Foreign):
+                answer = self._calls.answer(reply)
+        self._answered(answer, False)
+
+    def fail(self, error: LinkError) -> None:
+        self._answered(None, error.sent)

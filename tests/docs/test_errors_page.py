@@ -1,0 +1,38 @@
+"""The page of errors says which exit code each error has, and it is right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ledger.errors import LedgerError
+from ledger.policy.errors import PolicyError
+from ledger.stores.embedded.errors import EmbeddedServerError
+from tests.house.sources import ROOT
+from workers.cli.failures import exit_of
+
+PAGE = ROOT / "docs" / "reference" / "errors.md"
+ROW = re.compile(r"^\| (\d+) \| ([^|]*) \|", re.MULTILINE)
+
+PUBLIC = {"ledger.errors", "ledger.policy.errors", "ledger.stores.embedded.errors"}
+
+LEFT_OUT = {"UNAUTHORIZED", "REFUSED", "REPLY"}
+"""Only a gateway turns anybody away; the other two are bases, and nothing raises them."""
+
+
+def _errors(kind: type[LedgerError]) -> Iterator[type[LedgerError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _errors(below)
+
+
+def test_every_error_stands_on_the_page_with_the_exit_code_that_it_has() -> None:
+    assert {PolicyError, EmbeddedServerError} <= set(_errors(LedgerError))
+    told = {
+        code: int(exit_code)
+        for exit_code, codes in ROW.findall(PAGE.read_text(encoding="utf-8"))
+        for code in re.findall(r"`([A-Z_]+)`", codes)
+    }
+    public = [one for one in _errors(LedgerError) if one.__module__ in PUBLIC]
+    is_so = {one.code: int(exit_of(one("no word"))) for one in public if one.code not in LEFT_OUT}
+    assert {code: told.get(code) for code in is_so} == is_so

@@ -1,0 +1,57 @@
+"""The inbox with one session of each real client waiting, as recorded: a card each, and each answered by its own card."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import pytest
+from playwright.async_api import expect
+
+from tests.gateway.inbox.visitors import Inbox
+from tests.support.command_line import ROOT, CommandLine
+from tests.support.servers import RealServer
+
+RECORD: Final = ROOT / "tests" / "data" / "agents" / "together-waiting.jsonl"
+
+CARDS: Final = {
+    "claude-code": ("Write", "assert total([0.1, 0.2]) == 0.3", "Once"),
+    "gemini": ("bash", "rm -r build", "Once"),
+    "codex": ("edit", "return round(sum(prices), 2)", "Session"),
+    "codelia": ("bash", "git commit -q -m", "Always"),
+    "python": ("bash", "python -m compileall -q prices.py", "Once"),
+    "build": ("bash", "git tag v1.4.0", "Always"),
+}
+"""By the agent that the card names (OpenCode's is called `build`): permission, what it shows, and the button pressed."""
+
+
+@pytest.fixture(autouse=True)
+def record(server: RealServer) -> None:
+    CommandLine(server.url)("import", RECORD, code=0)
+
+
+async def test_each_client_has_a_card_that_says_who_asks_for_what_and_where(inbox: Inbox) -> None:
+    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 2600})
+    await expect(ann.page.locator("article.card")).to_have_count(len(CARDS))
+    for agent, (permission, shown, _) in CARDS.items():
+        card = ann.page.get_by_role("article", name=f"{permission} asked by {agent}", exact=True)
+        await expect(card).to_contain_text(shown)
+        await expect(card.locator(".facts")).to_contain_text("/srv/shop · shop")
+
+
+async def test_each_is_answered_once_on_its_own_card_and_then_nothing_waits(inbox: Inbox) -> None:
+    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 2600})
+    for agent, (permission, _, button) in CARDS.items():
+        card = ann.page.get_by_role("article", name=f"{permission} asked by {agent}", exact=True)
+        # By the keyboard: a card that has just moved takes no click, and each answer moves those below.
+        await card.get_by_role("button", name=button, exact=True).press("Enter")
+        await expect(card).to_contain_text(f"Allowed by you ({button.lower()})")
+    await expect(ann.page.locator(".lines li")).to_have_count(len(CARDS))
+    assert await inbox.ledger.pending() == []
+    replies = await asyncio.gather(*[_replies(inbox, name) async for name in inbox.ledger.sessions()])
+    assert sorted(reply for one in replies for reply in one) == sorted(row[2].lower() for row in CARDS.values())
+
+
+async def _replies(inbox: Inbox, session: str) -> list[str]:
+    events = (await inbox.ledger.attach(session)).events(follow_on=False)
+    return [event.as_json()["event"]["reply"] async for event in events if event.type == "replied"]
