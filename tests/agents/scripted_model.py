@@ -54,6 +54,11 @@ class ScriptedModel:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
+    def say_next(self, *turns: Turn) -> None:
+        """These, and nothing that was still to be said."""
+        with self._lock:
+            self._turns = list(turns)
+
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.agents.editor import ASK, Editor, causes
-from tests.agents.rpc_client import LONG_S, Home, RpcClient, bridge, hook_settings, start_program
+from tests.agents.rpc_client import LONG_S, Home, RpcClient, bridge, hook_command, hook_settings, start_program
 from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
@@ -195,6 +195,33 @@ async def test_the_hook_asks_about_every_call_with_its_exact_input(
     model.close()
     assert shown["input"]["command"] == "touch proof"
     assert (home.work / "proof").exists() is (reply == "once")
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+async def test_an_installed_hook_runs_and_after_uninstalling_it_does_not(
+    gateway: RunningGateway, program: Path, tmp_path: Path, scope: str
+) -> None:
+    home, model = Home(tmp_path), ScriptedModel(shell("touch proof"))
+    environment = {**home.gemini(model.url), "PERMISSION_LEDGER_HOME": str(gateway.home)}
+    words = [str(program), "--approval-mode", "yolo", "-p", "do the work"]
+    there = (home.folder / "home" if scope == "user" else home.work) / ".gemini" / "settings.json"
+    hook_command("gemini", home, environment, "--install", "--yes", "--scope", scope, "--session", "hooked")
+    assert f"{there}: installed for BeforeTool" in hook_command("gemini", home, environment, "--status")
+    ann = gateway.person()
+    with start_program(words, home, environment) as running:
+        shown = await ann.answer_next("hooked", "reject")
+        await asyncio.to_thread(running.communicate, timeout=LONG_S)
+    assert (shown["input"]["command"], (home.work / "proof").exists()) == ("touch proof", False)
+    hook_command("gemini", home, environment, "--uninstall", "--yes", "--scope", scope)
+    # Gemini CLI itself writes its settings anew, so that they are not compared byte for byte.
+    assert "run.py" not in (there.read_text() if there.exists() else "")
+    model.say_next(shell("touch second"))
+    with start_program(words, home, environment) as running:
+        await asyncio.to_thread(running.communicate, timeout=LONG_S)
+    assert (home.work / "second").exists(), "nobody was asked"
+    assert await ann.pending("hooked") == []
+    await ann.close()
+    model.close()
 
 
 def _lives(home: Home) -> bool:

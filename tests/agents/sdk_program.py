@@ -1,0 +1,28 @@
+"""A program on the real claude-agent-sdk whose tool calls ask the ledger: started by tests/agents/test_claude_sdk.py.
+
+Its one argument is JSON: `cli`, the client to run, and `options` of `ledger_can_use_tool`. It prints how the turn ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ResultMessage
+
+from workers.bridges.claude.sdk import ledger_can_use_tool
+
+
+async def main() -> None:
+    said = json.loads(sys.argv[1])
+    options = ClaudeAgentOptions(cli_path=said["cli"], can_use_tool=ledger_can_use_tool(**said["options"]))
+    async with ClaudeSDKClient(options) as client:
+        await client.query("do the work")
+        async for message in client.receive_response():
+            if isinstance(message, ResultMessage):
+                sys.stdout.write(f"{message.subtype}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
