@@ -219,6 +219,21 @@ def hook_settings(agent: str, *words: str) -> Message:
     return found
 
 
+def hook_command(agent: str, home: Home, environment: Mapping[str, str], *words: str) -> str:
+    """What `hook AGENT --install …` says, for a client with this home."""
+    done = subprocess.run(
+        [sys.executable, "-m", "workers.cli", "hook", agent, *words],
+        cwd=home.work,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def start_program(words: Sequence[str], home: Home, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     """A client that is spoken to by its command line."""
     return subprocess.Popen(

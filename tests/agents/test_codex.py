@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.agents.editor import verdicts
-from tests.agents.rpc_client import LONG_S, MODEL, Home, RpcClient, bridge, hook_settings
+from tests.agents.rpc_client import LONG_S, MODEL, Home, RpcClient, bridge, hook_command, hook_settings
 from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
@@ -254,16 +255,6 @@ async def test_a_sub_agent_asks_below_its_parent(
     await ann.close()
 
 
-async def test_wrapped_or_not_the_client_hears_the_same_kinds_of_messages(start: Start) -> None:
-    plain = start([shell("touch proof")], wrapped=False)
-    [asked] = plain.client.hears(COMMAND)
-    plain.client.end.say(decided(asked["id"], "accept"))
-    plain.status()
-    wrapped = start([shell("touch proof")], bash="allow")
-    wrapped.status()
-    assert _items(wrapped) == _items(plain)
-
-
 @pytest.mark.parametrize(
     ("event", "reply"), [("PermissionRequest", "once"), ("PermissionRequest", "reject"), ("PreToolUse", "reject")]
 )
@@ -282,13 +273,40 @@ async def test_the_hook_decides_before_the_client_is_asked(
     await ann.close()
 
 
-def _items(ide: Ide) -> list[tuple[str, str, str]]:
-    found = []
-    for one in ide.client.end.messages:
-        item = one.get("params", {}).get("item", {})
-        if one.get("method") in ("item/started", "item/completed") and item["type"] == "commandExecution":
-            found.append((one["method"], item["command"], item["status"]))
-    return found
+@pytest.mark.parametrize("scope", ["user", "project"])
+async def test_an_installed_hook_runs_once_it_is_trusted_and_after_uninstalling_it_does_not(
+    gateway: RunningGateway, program: Path, tmp_path: Path, scope: str
+) -> None:
+    home, model = Home(tmp_path), ScriptedModel([shell("touch proof")])
+    path = f"{program.parent}:{os.environ['PATH']}"
+    environment = {**home.codex(model.url), "PERMISSION_LEDGER_HOME": str(gateway.home), "PATH": path}
+    kept = home.folder / "home" / ".codex" / "config.toml"
+    kept.write_text(f"# mine, and it stays\n{kept.read_text()}")
+    there = home.work / ".codex" / "hooks.json" if scope == "project" else kept.with_name("hooks.json")
+    install = ("--install", "--yes", "--scope", scope, "--session", "hooked")
+    hook_command("codex", home, environment, *install)
+    assert "leaves it out until it is trusted" in hook_command("codex", home, environment, "--status")
+    hook_command("codex", home, environment, *install, "--trust")
+    assert f"{there}: trusted" in hook_command("codex", home, environment, "--status")
+    assert kept.read_text().startswith("# mine, and it stays\n"), "Codex keeps comments"
+    ann = gateway.person()
+    client = RpcClient([str(program), "app-server"], home, environment)
+    ide = Ide(client, model, home, trusts=False)
+    await ann.answer_next("hooked", "reject")
+    assert (ide.status(), client.said(COMMAND), (home.work / "proof").exists()) == ("completed", [], False)
+    client.close()
+    hook_command("codex", home, environment, "--uninstall", "--yes", "--scope", scope)
+    assert not there.exists()
+    model.say_next([shell("touch second", "call_b")])
+    client = RpcClient([str(program), "app-server"], home, environment)
+    ide = Ide(client, model, home, trusts=False)
+    [asked] = client.hears(COMMAND)
+    client.end.say(decided(asked["id"], "accept"))
+    assert (ide.status(), (home.work / "second").exists()) == ("completed", True)
+    assert await ann.pending("hooked") == []
+    client.close()
+    await ann.close()
+    model.close()
 
 
 async def _causes(person: Any, session: str) -> list[str]:
