@@ -7,7 +7,6 @@ from typing import Any
 
 import hiredis
 
-from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, INLINE_WAKE_UP_BYTES
 from ledger.stores.clock import Clock
 from ledger.stores.keys import Keys
 from ledger.stores.link import CommandLine, LinkError
@@ -54,14 +53,10 @@ class AppendCalls:
             append.after.version,
             "" if append.not_before_ms is None else append.not_before_ms,
             "" if append.not_after_ms is None else append.not_after_ms,
-            CONFLICT_TAIL_COUNT,
             due_mode,
             due_value,
             key.name,
-            key.id,
             keys.bell,
-            FEED_LENGTH_COUNT,
-            INLINE_WAKE_UP_BYTES,
             *append.payloads,
         )
 
