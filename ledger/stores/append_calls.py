@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import hiredis
@@ -93,8 +92,10 @@ class Posted:
         """A refusal is left to `append`, which knows what to do about each; and so is a stream with foreign entries."""
         answer = None
         if isinstance(reply, list):
-            with suppress(Foreign):
+            try:
                 answer = self._calls.answer(reply)
+            except Foreign:
+                answer = None
         self._answered(answer, False)
 
     def fail(self, error: LinkError) -> None:
