@@ -84,6 +84,9 @@ class Batch(Generic[S]):
 
     def take(self, plan: Plan) -> None:
         """Add a plan's events, all or none. Raises InputError when one is too large: its own command fails, no other."""
+        if len(plan.events) == 1 and not self.payloads and not plan.event_ids:
+            self._take_first(plan)
+            return
         events: list[tuple[Event, Actor, str]] = []
         payloads: list[bytes] = []
         last = self.payloads[-1] if self.payloads else None
@@ -98,10 +101,18 @@ class Batch(Generic[S]):
         self.payloads += payloads
         self.narrow(plan)
 
+    def _take_first(self, plan: Plan) -> None:
+        """As `take`, of what most batches are: one event."""
+        event, event_id = plan.events[0], new_event_id()
+        self.payloads.append(codec.encode(event, event_id=event_id, prev=self.prev, actor=plan.actor))
+        self.events.append((event, plan.actor, event_id))
+        self.narrow(plan)
+
     def narrow(self, plan: Plan) -> None:
         if plan.not_before_ms is not None:
             self.not_before_ms = max(self.not_before_ms or 0, plan.not_before_ms)
-        self.not_after_ms = _earlier(self.not_after_ms, plan.not_after_ms)
+        if plan.not_after_ms is not None:
+            self.not_after_ms = _earlier(self.not_after_ms, plan.not_after_ms)
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:

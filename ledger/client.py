@@ -84,6 +84,7 @@ class Ledger:
         self._policies: OrderedDict[str, Policy] = OrderedDict()
         self._tokens: Tokens | None = None
         self._inboxes: tuple[float, tuple[Inbox, ...]] = (float("-inf"), ())
+        self._looking: asyncio.Task[tuple[Inbox, ...]] | None = None
 
     @classmethod
     def connect(
@@ -420,7 +421,7 @@ class Ledger:
         """
         presence = Presence(check_id(client_id, "client id"), check_name(actor, "client name"))
         await renew_inbox(self.store, Inbox(presence, reach))
-        self._inboxes = (float("-inf"), ())
+        self._forget_inboxes()
         replayed: list[Pending] = []
         for state in await self.pending_states():
             if state.closed_ms is None and reach.covers(state.session_id, state.project):
@@ -433,18 +434,46 @@ class Ledger:
 
     async def disconnect_inbox(self, client_id: str, *, actor: str) -> None:
         await close_inbox(self.store, client_id)
-        self._inboxes = (float("-inf"), ())
+        self._forget_inboxes()
         for state in await self.pending_states():
             known = state.clients.get(client_id)
             if known is not None and known.name == actor:
                 await Session(self, state.session_id).disconnect(client_id, actor=actor)
 
+    def known_inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...] | None:
+        """As `inbox_presence`, where it was looked up within the last second; else None."""
+        looked_at, inboxes = self._inboxes
+        if self._clock is not None or asyncio.get_running_loop().time() - looked_at > INBOX_FRESH_SECONDS:
+            return None
+        return present_in(inboxes, session, project) if inboxes else ()
+
     async def inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...]:
         """Who has the inbox open and sees this session in it, as of at most a second ago."""
-        now = asyncio.get_running_loop().time()
-        if now - self._inboxes[0] > INBOX_FRESH_SECONDS or self._clock is not None:
-            self._inboxes = (now, await open_inboxes(self.store))
-        return present_in(self._inboxes[1], session, project)
+        known = self.known_inbox_presence(session, project)
+        if known is not None:
+            return known
+        if self._clock is not None:
+            return present_in(await open_inboxes(self.store), session, project)
+        if self._looking is None:
+            # Of all who want to know in this moment, one asks.
+            self._looking = asyncio.create_task(self._look_into_inboxes(), name="ledger inboxes")
+            # All who asked may be gone by the time it fails.
+            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return present_in(await asyncio.shield(self._looking), session, project)
+
+    async def _look_into_inboxes(self) -> tuple[Inbox, ...]:
+        try:
+            inboxes = await open_inboxes(self.store)
+            if self._looking is asyncio.current_task():
+                self._inboxes = (asyncio.get_running_loop().time(), inboxes)
+        finally:
+            if self._looking is asyncio.current_task():
+                self._looking = None
+        return inboxes
+
+    def _forget_inboxes(self) -> None:
+        self._inboxes = (float("-inf"), ())
+        self._looking = None
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

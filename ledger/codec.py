@@ -92,7 +92,7 @@ def decode(payload: bytes) -> Envelope | Decoded:
         envelope = _decoder.decode(payload)
     except _UNREADABLE as error:
         return _decode_newer(payload, error)
-    if _schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION:
+    if SCHEMA_OF.get(type(envelope.event), FIRST_SCHEMA) <= envelope.v <= SCHEMA_VERSION:
         return envelope
     return _decode_newer(payload, None)
 

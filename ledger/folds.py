@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ledger.access import AccessState, decide_access, evolve_access
 from ledger.events import Asked, Event, LogRegressed
@@ -17,6 +17,8 @@ from ledger.session.commands import Ask, Connect, Judging, Live, OutdatedRulesEr
 from ledger.session.state import in_order
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
 
+_LOOKED_WHO_IS_THERE: Final = frozenset((Ask, Recheck, Connect))
+
 
 class SessionFold:
     """A session's stream. The store is asked only who is there."""
@@ -30,11 +32,11 @@ class SessionFold:
     evolve = staticmethod(evolve)
 
     def decide(self, state: SessionState, command: Any, now_ms: int) -> Plan:
-        if isinstance(command, Regression):
+        if type(command) is Regression:
             return _regressed(command)
         if isinstance(command, Judging) and command.policy_digest not in (None, state.policy_digest):
             raise OutdatedRulesError(f"the rules of session `{state.session_id}` have changed; judge again")
-        if isinstance(command, Ask | Recheck | Connect) and not command.live.covers(state.clients):
+        if type(command) in _LOOKED_WHO_IS_THERE and not command.live.covers(state.clients):
             raise OutdatedRulesError(f"others have connected to session `{state.session_id}`; look again who is there")
         decision = decide(state, command, now_ms)
         return Plan(decision.events, command.actor, not_after_ms=decision.not_after_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from itertools import count
 
 from ledger.errors import InputError
 from ledger.limits import ID_LENGTH_CHARS
@@ -72,19 +73,16 @@ class _EventIds:
     """Event ids are unique, not secret: 128 random bits a process and a counter cost a twentieth of a UUID each."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self.reseed()
         os.register_at_fork(after_in_child=self.reseed)
 
     def reseed(self) -> None:
-        self._lock = threading.Lock()
-        self._base = os.urandom(16).hex()
-        self._count = 0
+        self._base = "evt_" + os.urandom(16).hex()
+        # Its next number is taken in one step of the interpreter: no two threads get the same.
+        self._counts = count(1)
 
     def next(self) -> str:
-        with self._lock:
-            self._count += 1
-            return f"evt_{self._base}{self._count:x}"
+        return f"{self._base}{next(self._counts):x}"
 
 
 _event_ids = _EventIds()
@@ -103,7 +101,8 @@ def check_id(value: object, what: str) -> str:
         raise InputError(f"the {what} is empty")
     if len(value) > ID_LENGTH_CHARS:
         raise InputError(f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are taken")
-    if not value.isprintable() or any(character.isspace() for character in value):
+    # Of all white space only the blank counts as printable.
+    if not value.isprintable() or " " in value:
         raise InputError(f"the {what} {value!a} holds white space or characters that cannot be shown")
     try:
         value.encode()

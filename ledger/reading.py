@@ -10,33 +10,32 @@ from ledger.grants import Recorded
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 
 
-def read_entry(key: StreamKey, entry: Entry, before: Position, before_payload: bytes) -> Recorded:
+def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_payload: bytes) -> Recorded:
     """Decode one entry and check that it follows the one before. Raises DamageError."""
-    if entry.version != before.version + 1:
+    ms, version, payload = entry
+    if version != before.version + 1:
         raise DamageError(
             f"stream `{key.name}` has version {entry.version} after {before.version}; run verify",
             stream=key.name,
             version=entry.version,
         )
     try:
-        envelope = codec.decode(entry.payload)
+        envelope = codec.decode(payload)
     except DamageError as error:
         raise DamageError(
             f"stream `{key.name}` version {entry.version}: {error.text}", stream=key.name, version=entry.version
         ) from error
-    if before == START:
-        linked = envelope.prev == chain.genesis(key.kind, key.id)
+    if version == 1:
+        linked = before.ms == 0 and envelope.prev == chain.genesis(key.kind, key.id)
     else:
-        linked = entry.ms >= before.ms and chain.follows(
-            envelope.prev, entry.ms, before.ms, before.version, before_payload
-        )
+        linked = ms >= before.ms and chain.follows(envelope.prev, ms, before.ms, before.version, before_payload)
     if not linked:
         raise DamageError(
             f"stream `{key.name}` version {entry.version} does not follow the entry before it; run verify",
             stream=key.name,
             version=entry.version,
         )
-    return Recorded(envelope.event, envelope.actor, entry.ms, entry.version, envelope.id)
+    return Recorded(envelope.event, envelope.actor, ms, version, envelope.id)
 
 
 def contradicts(page: Sequence[Entry], known: Position, known_payload: bytes) -> bool:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +26,13 @@ from ledger.limits import (
     PATTERN_LENGTH_BYTES,
 )
 from ledger.policy.model import Call
+
+REPEATED_COUNT: Final = 512
+"""Questions without metadata or tool that are remembered with their digests."""
+
+REPEATED_TEXTS_COUNT: Final = 4
+REPEATED_CHARS: Final = 2000
+"""One with more or longer patterns is not remembered."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -53,18 +61,44 @@ def make_question(
     cwd: str | None = None,
 ) -> Question:
     """Check everything an agent hands in. Raises InputError."""
+    given = _check_patterns(patterns, "pattern")
+    offered = _check_patterns(always, "always pattern")
+    bare = metadata is None and tool is None and tool_name is None and tool_input is None
+    if bare and _are_few(given) and _are_few(offered):
+        try:
+            return _bare_question(permission, given, offered, (agent, parent, cwd))
+        except TypeError:
+            pass  # something that is not even hashable: what it is, is said below
     call = Call(
         permission=check_name(permission, "permission"),
-        patterns=_check_patterns(patterns, "pattern"),
+        patterns=given,
         tool_name=None if tool_name is None else check_name(tool_name, "tool name"),
         input=_check_json(tool_input, "tool input"),
         cwd=_check_cwd(cwd),
     )
     question = Question(
         call=call,
-        always=_check_patterns(always, "always pattern"),
+        always=offered,
         metadata=_check_metadata(metadata),
         tool=_check_tool(tool),
+        agent=None if agent is None else check_name(agent, "agent"),
+        parent=None if parent is None else check_name(parent, "parent"),
+    )
+    return msgspec.structs.replace(question, digest=request_digest(question))
+
+
+@lru_cache(REPEATED_COUNT)
+def _bare_question(
+    permission: str,
+    patterns: tuple[str, ...],
+    always: tuple[str, ...],
+    where: tuple[str | None, str | None, str | None],
+) -> Question:
+    """A question without metadata or tool, which agents ask again and again: it is checked and hashed once."""
+    agent, parent, cwd = where
+    question = Question(
+        call=Call(permission=check_name(permission, "permission"), patterns=patterns, cwd=_check_cwd(cwd)),
+        always=always,
         agent=None if agent is None else check_name(agent, "agent"),
         parent=None if parent is None else check_name(parent, "parent"),
     )
@@ -137,10 +171,16 @@ def _utf8(value: str, what: str) -> bytes:
         raise InputError(f"the {what} {value[:40]!a} is not valid Unicode") from None
 
 
+def _are_few(texts: tuple[str, ...]) -> bool:
+    return not texts or (len(texts) <= REPEATED_TEXTS_COUNT and sum(map(len, texts)) <= REPEATED_CHARS)
+
+
 def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
-    if isinstance(values, str | bytes):
+    if type(values) is tuple and not values:
+        return ()
+    if isinstance(values, (str, bytes)):
         raise InputError(f"{what}s are a list, not the single text {values[:40]!a}")
-    if not isinstance(values, Iterable):
+    if not isinstance(values, (list, tuple)) and not isinstance(values, Iterable):
         raise InputError(f"{what}s are a list, not {type(values).__name__}")
     patterns = tuple(values)
     if len(patterns) > PATTERN_COUNT:

@@ -111,17 +111,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def result_of(state: SessionState, request_id: str) -> Result:
     """Where a request of this session stands. Raises UnknownRequestError."""
+    settled = state.settled.get(request_id)
+    if settled is not None:
+        return _settled(state, settled)
     pending = state.pending.get(request_id)
     if pending is not None:
         return _pending(state, pending)
-    settled = state.settled.get(request_id)
-    if settled is None:
-        raise UnknownRequestError(
-            f"session `{state.session_id}` has no request `{request_id}`",
-            request_id=request_id,
-            session=state.session_id,
-        )
-    return _settled(state, settled)
+    raise UnknownRequestError(
+        f"session `{state.session_id}` has no request `{request_id}`",
+        request_id=request_id,
+        session=state.session_id,
+    )
 
 
 def _pending(state: SessionState, request: Request) -> Result:
@@ -141,10 +141,12 @@ def _pending(state: SessionState, request: Request) -> Result:
 
 
 def _settled(state: SessionState, settled: Settled) -> Result:
-    source = state.policy or PolicySource()
-    message = message_of(settled, source)
-    if settled.outcome == "allowed" and settled.reply in ("always", "session") and settled.cause is None:
+    if settled.outcome != "allowed":
+        message = message_of(settled, state.policy or PolicySource())
+    elif settled.reply in ("always", "session") and settled.cause is None:
         message = _remembered(settled)
+    else:
+        message = None
     return Result(
         session=state.session_id,
         request_id=settled.request.request_id,

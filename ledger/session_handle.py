@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -34,8 +34,6 @@ from ledger.session.commands import (
     Disconnect,
     Live,
     MakeGrant,
-    NoteNotification,
-    NoteToolFinished,
     OutdatedRulesError,
     PassLock,
     Release,
@@ -47,6 +45,7 @@ from ledger.session.decision import require_readable
 from ledger.session.rechecking import judge_again
 from ledger.session.state import SessionState, Settled
 from ledger.session.verdicts import lifts_denies
+from ledger.session_notes import Notes
 from ledger.stream import Stream
 from ledger.waiters import Waiters
 
@@ -58,11 +57,14 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
+NOBODY: Final[frozenset[str]] = frozenset()
+NOBODY_THERE: Final = Live(asked_for=NOBODY)
+
 RECHECKS_MAX = 16
 """How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
 
 
-class Session(ToolCalls):
+class Session(ToolCalls, Notes):
     """One session of a ledger. Made by `Ledger.session`; safe to use from many tasks at once."""
 
     def __init__(self, ledger: Ledger, session_id: str) -> None:
@@ -160,7 +162,10 @@ class Session(ToolCalls):
     async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
         if self.before_asking is not None:
             await self.before_asking()
-        result = await self._by_current_rules(self._ask, request_id, question, who)
+        try:
+            result = await self._ask(request_id, question, who)
+        except OutdatedRulesError:
+            result = await self._by_current_rules(self._ask, request_id, question, who)
         return await self._safe(result) if self._ledger.store.confirms else result
 
     async def _safe(self, result: Result) -> Result:
@@ -218,7 +223,7 @@ class Session(ToolCalls):
             agent=question.agent,
             parent=question.parent,
             opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
-            live=await self._live(state),
+            live=self._known_live(state) or await self._live(state),
             project=project.state if project else None,
         )
         done = await self._stream.submit(command, project)
@@ -256,17 +261,10 @@ class Session(ToolCalls):
         the request.
         """
         try:
+            if timeout is None:
+                return await self._settled(request_id)
             async with asyncio.timeout(timeout):
-                await self._streams.watch(self._stream)
-                while True:
-                    state = await self._patient_state()
-                    require_readable(state)
-                    result = result_of(state, request_id)
-                    if result.outcome == "allowed":
-                        result = await patiently(partial(self._safe, result))
-                    if result.outcome is not None:
-                        return result
-                    await self._waiters.until_changed(request_id, result.request.deadline_ms)
+                return await self._settled(request_id)
         except TimeoutError:
             state = await self._folded()
             require_readable(state)
@@ -275,6 +273,18 @@ class Session(ToolCalls):
             # Time ran out while it was made sure that the allow lasts: it does not count until that is known.
             result = await self._safe(result)
         return result
+
+    async def _settled(self, request_id: str) -> Result:
+        await self._streams.watch(self._stream)
+        while True:
+            state = self._stream.state if self._stream.folded else await self._patient_state()
+            require_readable(state)
+            result = result_of(state, request_id)
+            if result.outcome == "allowed":
+                result = await patiently(partial(self._safe, result))
+            if result.outcome is not None:
+                return result
+            await self._waiters.until_changed(request_id, result.request.deadline_ms)
 
     async def _patient_state(self) -> SessionState:
         """The state, however long the server is away: an agent that waits is not told of a server's restart."""
@@ -319,7 +329,10 @@ class Session(ToolCalls):
             administrator=administrator,
             updated_input=None if updated_input is None else check_tool_input(updated_input),
         )
-        done = await self._by_current_rules(self._answer, command)
+        try:
+            done = await self._answer(command)
+        except OutdatedRulesError:
+            done = await self._by_current_rules(self._answer, command)
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
         settled = done.state.settled[request_id]
@@ -514,64 +527,6 @@ class Session(ToolCalls):
         """The session's events after a version: those there are, then (`follow_on`) each as it comes. Resumable."""
         return follow(self._streams, self._ledger.store, self._stream, after, follow_on=follow_on)
 
-    # --- notes ------------------------------------------------------------------------------------------------------
-
-    async def note_tool_finished(
-        self,
-        request_id: str | None = None,
-        *,
-        call_id: str | None = None,
-        ok: bool = True,
-        ran: Question | None = None,
-        tool_input: Mapping[str, Any] | None = None,
-        title: str | None = None,
-        output: str | None = None,
-        key: str | None = None,
-        actor: Actor | str | None = None,
-    ) -> None:
-        """Record what really ran; `ran`, or `tool_input`, tells whether it was what had been asked.
-
-        The same `key` again notes nothing more.
-        """
-        command = NoteToolFinished(
-            actor=self._ledger.actor(actor, "agent"),
-            request_id=request_id,
-            call_id=None if call_id is None else check_id(call_id, "call id"),
-            ok=ok,
-            digest=ran.digest if ran else None,
-            input=ran.call.input if ran else None if tool_input is None else check_tool_input(tool_input),
-            title=check_message(title, "title"),
-            output=check_message(output, "output"),
-            key=None if key is None else check_id(key, "key"),
-        )
-        await self._stream.submit(command)
-
-    async def note_notification(
-        self,
-        request_id: str,
-        service: str,
-        result: Any,
-        *,
-        person: str | None = None,
-        step: int | None = None,
-        message_id: str | None = None,
-        text: str | None = None,
-        target: str | None = None,
-    ) -> None:
-        """Record that a person was notified, could not be, or that a notification was withdrawn."""
-        command = NoteNotification(
-            actor=self._ledger.actor(None, "system"),
-            request_id=request_id,
-            service=check_name(service, "notification service"),
-            result=result,
-            person=None if person is None else check_name(person, "person"),
-            step=step,
-            message_id=None if message_id is None else check_id(message_id, "message id"),
-            text=check_message(text),
-            target=check_message(target, "target"),
-        )
-        await self._stream.submit(command)
-
     # --- inside -----------------------------------------------------------------------------------------------------
 
     @property
@@ -592,8 +547,13 @@ class Session(ToolCalls):
             await stream.refresh()
         return stream
 
+    def _known_live(self, state: SessionState) -> Live | None:
+        """Who is there, where nobody has to be asked for that."""
+        inbox = None if state.clients else self._ledger.known_inbox_presence(state.session_id, state.project)
+        return inbox if inbox is None else Live(inbox=inbox, asked_for=NOBODY) if inbox else NOBODY_THERE
+
     async def _live(self, state: SessionState) -> Live:
         inbox = await self._ledger.inbox_presence(state.session_id, state.project)
         if not state.clients:
-            return Live(inbox=inbox, asked_for=frozenset())
+            return Live(inbox=inbox, asked_for=NOBODY)
         return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())

@@ -59,6 +59,7 @@ class Stream(Generic[S]):
         self.key = key
         self._tallies = tallies or Tallies()
         self._store = store
+        self._confirms = store.confirms
         self._fold = fold
         self._jobs: deque[Job[S]] = deque()
         self._drainer: asyncio.Task[None] | None = None
@@ -66,14 +67,15 @@ class Stream(Generic[S]):
         self.state = fold.initial(key)
         self.position = START
         self._payload = b""
-        self._folded = False
+        self.folded = False
+        """Whether `state` is that of the stream, as far as is known here."""
         self._in_flight: Batch[S] | None = None
         self._safe = START
         """The last entry that is known to be as safe as the settings demand."""
 
     def _forget(self) -> None:
         """Fold anew before the next command. Those who only look keep what they know until then."""
-        self._folded = False
+        self.folded = False
 
     # --- what callers do --------------------------------------------------------------------------------------------
 
@@ -99,7 +101,7 @@ class Stream(Generic[S]):
         False when the server has lost some of it; what is left is folded then. Raises InDoubtError when it is not safe
         in time, StoreError. A wake-up leaves before replicas have what it tells of: nobody acts on it without this.
         """
-        if not self._store.confirms or self.position <= self._safe:
+        if not self._confirms or self.position <= self._safe:
             return True
         position, payload = self.position, self._payload
         entry = await self._store.confirm(self.key, position)
@@ -120,11 +122,6 @@ class Stream(Generic[S]):
         return lambda: self._observers.remove(observer)
 
     @property
-    def folded(self) -> bool:
-        """Whether anything was read yet."""
-        return self._folded
-
-    @property
     def observed(self) -> bool:
         """Whether somebody here waits for what comes."""
         return bool(self._observers)
@@ -134,7 +131,7 @@ class Stream(Generic[S]):
 
         One that comes while the stream is being folded may tell of what that read does not see any more.
         """
-        if not self._folded:
+        if not self.folded:
             if self._observers or self._draining:
                 self.read_soon()
         elif wake_up.head > self.position and not (wake_up.entries and self._takes(wake_up.entries)):
@@ -164,12 +161,15 @@ class Stream(Generic[S]):
 
         So nearly all commands go: the state is known, nobody is before them, nothing is due, and they make events.
         """
-        if self._draining or self._jobs or not self._folded or job.command is None or job.companion is not None:
+        if not self.folded or job.command is None or job.companion is not None or self._jobs or self._draining:
             return False
         batch = self._begin()
-        if self._is_due(batch):
-            return False
-        self._plan(batch, NOTHING, [job])
+        due_ms = self._fold.next_due_ms(batch.state)
+        if due_ms is not None:
+            if due_ms <= batch.now_ms:
+                return False
+            batch.not_after_ms = due_ms - 1
+        self._decide(batch, job, batch.now_ms)
         if not batch.events:
             return False
         append = self._append_of(batch)
@@ -362,7 +362,7 @@ class Stream(Generic[S]):
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
             due=self._due_hint(batch),
-            binding=self._store.confirms and any_binding(event for event, _, _ in batch.events),
+            binding=self._confirms and any_binding(event for event, _, _ in batch.events),
         )
 
     async def _append(self, batch: Batch[S], jobs: Sequence[Job[S]]) -> Answer:
@@ -400,6 +400,12 @@ class Stream(Generic[S]):
     def _take_own(self, batch: Batch[S], ms: int) -> None:
         """Fold what was just written, as it was decided: nothing has to be decoded for that."""
         batch.recorded = recorded_of(batch, Position(ms, batch.after.version + 1))
+        if ms == batch.now_ms and batch.folded_count == len(batch.events) == 1 and self.position == batch.after:
+            # It was folded when it was decided, for this very millisecond.
+            self.state, self.position = batch.state, Position(ms, batch.after.version + 1)
+            self._payload = batch.payloads[0]
+            self._tell(batch.recorded[0])
+            return
         for recorded, payload in zip(batch.recorded, batch.payloads, strict=True):
             # A wake-up may have brought it already; what is known is passed over.
             if recorded.version == self.position.version + 1:
@@ -480,7 +486,7 @@ class Stream(Generic[S]):
 
     async def _ensure_folded(self) -> bool:
         """Fold from nothing if there is nothing; True when the server was read just now."""
-        if self._folded:
+        if self.folded:
             return False
         opening = await self._store.open(self.key)
         check_info(self.key, opening.info)
@@ -497,13 +503,13 @@ class Stream(Generic[S]):
     def _fold_anew(self, entries: Sequence[Entry]) -> None:
         """In one go, so that nobody ever looks at a state that is folded in part."""
         key, evolve = self.key, self._fold.evolve
-        state, position, payload = self._fold.initial(key), START, b""
+        state, before = self._fold.initial(key), Entry(*START, b"")
         for entry in entries:
-            state = evolve(state, read_entry(key, entry, position, payload))
-            position, payload = entry.position, entry.payload
-        self.state, self.position, self._payload = state, position, payload
+            state = evolve(state, read_entry(key, entry, before, before.payload))
+            before = entry
+        self.state, self.position, self._payload = state, before.position, before.payload
         self._safe = START
-        self._folded = True
+        self.folded = True
         self._tell(None)
 
     async def _read_tail(self) -> None:
@@ -521,7 +527,7 @@ class Stream(Generic[S]):
 
     def _absorb_quietly(self, entries: Sequence[Entry]) -> bool:
         """Take entries that nobody asked for; False when they do not follow on, so that the stream must be read."""
-        if not self._folded:
+        if not self.folded:
             return False
         if entries and entries[0].version > self.position.version + 1:
             return False
@@ -544,8 +550,9 @@ class Stream(Generic[S]):
             self._tell(recorded)
 
     def _tell(self, recorded: Recorded | None) -> None:
-        for observer in list(self._observers):
-            observer(recorded)
+        if self._observers:
+            for observer in list(self._observers):
+                observer(recorded)
 
 
 def _bears(entry: Entry, event_id: str) -> bool:

@@ -35,6 +35,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the journeys of real agents too (tests/agents), which installs them from npm",
     )
+    parser.addoption(
+        "--slow",
+        action="store_true",
+        help="with --agents: the journeys too that wait for minutes",
+    )
 
 
 def pytest_configure() -> None:

@@ -21,11 +21,13 @@ def not_honoured(policy: Policy, call: Call, evaluation: Evaluation, entries: It
 
     Only the hardened profile knows such entries, and only for shell commands; Codelia's suggestions hold none of them.
     """
+    if evaluation.verdict is not Verdict.ASK:
+        return ()
     source = policy.source
     shell = permission_of(source.dialect, shell_tool(source.dialect))
     if source.dialect == "codelia" or source.options.get("profile") == "faithful":
         return ()
-    if call.permission != shell or evaluation.verdict is not Verdict.ASK:
+    if call.permission != shell:
         return ()
     commands = list(dict.fromkeys(part.text for part in evaluation.parts if part.inside is None))
     offered = list(dict.fromkeys(entries))

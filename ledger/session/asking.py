@@ -19,7 +19,7 @@ from ledger.events import (
 )
 from ledger.grants import StandingGrant
 from ledger.policy.honouring import not_honoured
-from ledger.policy.model import Verdict
+from ledger.policy.model import Evaluation, Verdict
 from ledger.project import ProjectState
 from ledger.session.commands import (
     Ask,
@@ -41,40 +41,72 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
     require_open(state)
     standing = standing_grants(state, command.project, now_ms)
     evaluation, grant_ids = judge(state, command.policy, command.call, command.request_id, standing)
-    verdict = with_opinions(evaluation.verdict, command.opinions)
-    used = tuple(grant for grant in standing if grant.grant_id in grant_ids) if verdict is Verdict.ALLOW else ()
-    before = drop_absent(state, command.live) if verdict is Verdict.ASK else []
-    present = _present(state, command.live) if verdict is Verdict.ASK else ()
-    tier, duration_ms = _tier(state.settings, present) if verdict is Verdict.ASK else (None, None)
-    asked = Asked(
+    verdict = with_opinions(evaluation.verdict, command.opinions) if command.opinions else evaluation.verdict
+    if verdict is Verdict.ASK:
+        return Decision((*drop_absent(state, command.live), _pending(state, command, evaluation)))
+    used = tuple([grant for grant in standing if grant.grant_id in grant_ids]) if verdict is Verdict.ALLOW else ()
+    return Decision((_decided(state, command, evaluation, verdict, used),), until_expiry(used) if used else None)
+
+
+def _decided(
+    state: SessionState, command: Ask, evaluation: Evaluation, verdict: Verdict, used: tuple[StandingGrant, ...]
+) -> Asked:
+    """A request that rules, grants or deciders have answered by themselves."""
+    call, project = command.call, command.project
+    return Asked(
         request_id=command.request_id,
-        permission=command.call.permission,
+        permission=call.permission,
         verdict=verdict,
+        digest=command.digest,
+        policy_digest=state.policy_digest,
+        project_version=project.version if project else None,
+        grants=tuple([grant.grant_id for grant in used]) if used else (),
+        rests_on_project=_rests_on_project(used, project) if used else False,
+        tool=command.tool,
+        tool_name=call.tool_name,
+        agent=command.agent or state.agent,
+        parent=command.parent or state.parent,
+        detail=_detail(command, evaluation),
+    )
+
+
+def _pending(state: SessionState, command: Ask, evaluation: Evaluation) -> Asked:
+    """A request that a person must answer."""
+    call, settings = command.call, state.settings
+    present = _present(state, command.live)
+    tier, duration_ms = _tier(settings, present)
+    return Asked(
+        request_id=command.request_id,
+        permission=call.permission,
+        verdict=Verdict.ASK,
         digest=command.digest,
         policy_digest=state.policy_digest,
         tier=tier,
         duration_ms=duration_ms,
-        unattended_ms=state.settings.unattended_ms if verdict is Verdict.ASK else None,
-        cap_ms=state.settings.cap_ms if verdict is Verdict.ASK else None,
+        unattended_ms=settings.unattended_ms,
+        cap_ms=settings.cap_ms,
         present=present,
         project_version=command.project.version if command.project else None,
-        grants=tuple(grant.grant_id for grant in used),
-        rests_on_project=_rests_on_project(used, command.project),
         tool=command.tool,
-        tool_name=command.call.tool_name,
+        tool_name=call.tool_name,
         agent=command.agent or state.agent,
         parent=command.parent or state.parent,
-        detail=AskedDetail(
-            patterns=command.call.patterns,
-            always=command.always,
-            metadata=command.metadata,
-            input=command.call.input,
-            evaluation=evaluation,
-            opinions=command.opinions,
-            not_honoured=not_honoured(command.policy, command.call, evaluation, (*command.always, *evaluation.always)),
-        ),
+        detail=_detail(command, evaluation),
     )
-    return Decision((*before, asked), until_expiry(used))
+
+
+def _detail(command: Ask, evaluation: Evaluation) -> AskedDetail:
+    call = command.call
+    offered = (*command.always, *evaluation.always)
+    return AskedDetail(
+        patterns=call.patterns,
+        always=command.always,
+        metadata=command.metadata or {},
+        input=call.input,
+        evaluation=evaluation,
+        opinions=command.opinions,
+        not_honoured=not_honoured(command.policy, call, evaluation, offered) if offered else (),
+    )
 
 
 def _same_content(state: SessionState, known: Request, command: Ask) -> None:

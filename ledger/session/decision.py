@@ -49,7 +49,7 @@ def require_opened(state: SessionState) -> None:
 
 def standing_grants(state: SessionState, project: ProjectState | None, now_ms: int) -> list[StandingGrant]:
     """The grants in force: the session's own, then its project's."""
-    standing = list(in_force(state.grants, now_ms))
+    standing = list(in_force(state.grants, now_ms)) if state.grants else []
     if project is None:
         return standing
     if project.newer:

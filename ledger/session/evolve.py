@@ -41,6 +41,8 @@ def evolve(state: SessionState, recorded: Recorded) -> SessionState:
     step = _STEPS.get(type(event))
     if step is not None:
         state = step(state, recorded, event)
+    if state.version == recorded.version:
+        return state
     return replace(state, version=recorded.version, last_ms=recorded.ms)
 
 
@@ -69,6 +71,10 @@ _WITHOUT_DETAIL: Final = AskedDetail()
 
 def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionState:
     detail = event.detail or _WITHOUT_DETAIL
+    cap_at_ms = None if event.cap_ms is None else recorded.ms + event.cap_ms
+    is_pending = event.verdict is Verdict.ASK
+    tier = (event.tier or "unattended") if is_pending else None
+    duration_ms = event.duration_ms if is_pending else None
     request = Request(
         request_id=event.request_id,
         version=recorded.version,
@@ -90,16 +96,21 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         grants=event.grants,
         project_version=event.project_version,
         rests_on_project=event.rests_on_project,
+        tier=tier,
+        duration_ms=duration_ms,
+        deadline_ms=_deadline_ms(recorded.ms, tier, duration_ms, cap_at_ms),
         unattended_ms=event.unattended_ms,
-        cap_at_ms=None if event.cap_ms is None else recorded.ms + event.cap_ms,
+        cap_at_ms=cap_at_ms,
         present=event.present,
     )
-    if event.verdict is not Verdict.ASK:
+    if not is_pending:
         outcome = "allowed" if event.verdict is Verdict.ALLOW else "denied"
         return _settle(state, recorded, request, outcome=outcome)
-    request = _timed(request, recorded.ms, event.tier or "unattended", event.duration_ms)
-    state = _with_present(state, recorded, event.present)
-    return replace(state, pending=state.pending.insert(request.request_id, request))
+    if event.present:
+        state = _with_present(state, recorded, event.present)
+    # With what `evolve` would set, which then need not copy the state once more.
+    pending = state.pending.insert(request.request_id, request)
+    return replace(state, pending=pending, version=recorded.version, last_ms=recorded.ms)
 
 
 def _reopened(state: SessionState, recorded: Recorded, event: Reopened) -> SessionState:
@@ -173,10 +184,14 @@ def _settle(state: SessionState, recorded: Recorded, request: Request, **how: An
     settled = Settled(
         request=request, input_digest=asked_input, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, **how
     )
+    pending = state.pending
     return replace(
         state,
-        pending=state.pending.discard(request.request_id) if state.pending else state.pending,
+        pending=pending.discard(request.request_id) if pending else pending,
         settled=state.settled.insert(request.request_id, settled),
+        # What `evolve` would set, which then need not copy the state once more.
+        version=recorded.version,
+        last_ms=recorded.ms,
     )
 
 
@@ -189,10 +204,15 @@ def _deadline_moved(state: SessionState, recorded: Recorded, event: DeadlineMove
 
 
 def _timed(request: Request, from_ms: int, tier: Tier, duration_ms: int | None) -> Request:
-    deadline_ms = None if duration_ms is None else from_ms + duration_ms
-    if deadline_ms is not None and tier == "unattended" and request.cap_at_ms is not None:
-        deadline_ms = min(deadline_ms, request.cap_at_ms)
+    deadline_ms = _deadline_ms(from_ms, tier, duration_ms, request.cap_at_ms)
     return replace(request, tier=tier, duration_ms=duration_ms, deadline_ms=deadline_ms)
+
+
+def _deadline_ms(from_ms: int, tier: Tier | None, duration_ms: int | None, cap_at_ms: int | None) -> int | None:
+    if duration_ms is None:
+        return None
+    deadline_ms = from_ms + duration_ms
+    return min(deadline_ms, cap_at_ms) if tier == "unattended" and cap_at_ms is not None else deadline_ms
 
 
 def _connected(state: SessionState, recorded: Recorded, event: ClientConnected) -> SessionState:

@@ -8,6 +8,7 @@ brutus.md "Tool Integration").
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -28,10 +29,10 @@ def judge(
 
     What must come first and is not allowed raises it, as parts that no grant lifts: a person must answer.
     """
-    grants = [grant.as_policy_grant() for grant in standing]
+    grants = [grant.as_policy_grant() for grant in standing] if standing else ()
     evaluation = policy.evaluate(call, grants)
-    used = _grants_of(evaluation)
-    if evaluation.verdict is Verdict.DENY:
+    used = _grants_of(evaluation) if standing else _NO_GRANTS
+    if not evaluation.ask_first or evaluation.verdict is Verdict.DENY:
         return evaluation, used
     for number, first in enumerate(evaluation.ask_first, 1):
         judged = policy.evaluate(first, grants)
@@ -42,6 +43,9 @@ def judge(
         if judged.verdict is Verdict.DENY or not _was_allowed(state, asked_as, first):
             evaluation = _raised(evaluation, first, judged)
     return evaluation, used
+
+
+_NO_GRANTS: Final[frozenset[str]] = frozenset()
 
 
 def _grants_of(evaluation: Evaluation) -> frozenset[str]:

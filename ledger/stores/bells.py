@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
@@ -16,6 +17,9 @@ from ledger.stores.keys import Keys
 from ledger.stores.port import Entry, Listener, Position, StreamKey, WakeUp
 from ledger.stores.servers import Revive
 from ledger.stores.subscriber import Subscriber
+
+KEYS_KEPT_COUNT = 4096
+"""Streams whose names in wake-ups need not be read again."""
 
 
 class Heard:
@@ -77,13 +81,24 @@ class Bells:
         await self._subscriber.close()
 
 
+@lru_cache(KEYS_KEPT_COUNT)
+def _key_named(name: bytes) -> StreamKey:
+    return StreamKey.parse(name.decode())
+
+
 def parse_wake_up(data: bytes) -> WakeUp | None:
     """`<stream> LF <id>` or `<stream> LF <id> LF <payload> [LF <id> LF <payload> …]`; None for anything else."""
     try:
         name, *lines = data.split(b"\n")
+        key = _key_named(name)
+        if len(lines) == 2:
+            # So most of them are.
+            ms, _, version = lines[0].partition(b"-")
+            entry = Entry(int(ms), int(version), lines[1])
+            return WakeUp(key, Position(entry.ms, entry.version), (entry,))
         ids = [line.partition(b"-") for line in lines[::2]]
         positions = [Position(int(ms), int(version)) for ms, _, version in ids]
         entries = tuple([Entry(*position, payload) for position, payload in zip(positions, lines[1::2], strict=False)])
-        return WakeUp(StreamKey.parse(name.decode()), positions[-1], entries)
+        return WakeUp(key, positions[-1], entries)
     except (ValueError, IndexError):
         return None

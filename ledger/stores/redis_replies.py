@@ -36,15 +36,13 @@ def due_arguments(due: Due | str | None) -> tuple[str, Argument]:
 
 
 def entries_of(reply: Any) -> tuple[Entry, ...]:
-    return tuple(_entry(line) for line in reply or ())
-
-
-def _entry(line: Any) -> Entry:
-    entry_id, fields = line
-    if len(fields) != 2 or fields[0] != b"d":
-        raise Foreign(f"entry {entry_id.decode()} has other fields than `d`: something else writes to this key")
-    ms, _, version = entry_id.partition(b"-")
-    return Entry(int(ms), int(version), fields[1])
+    entries = []
+    for entry_id, fields in reply or ():
+        if len(fields) != 2 or fields[0] != b"d":
+            raise Foreign(f"entry {entry_id.decode()} has other fields than `d`: something else writes to this key")
+        ms, _, version = entry_id.partition(b"-")
+        entries.append(Entry(int(ms), int(version), fields[1]))
+    return tuple(entries)
 
 
 def info_of(reply: Any, size: int | None = None) -> StreamInfo | None:

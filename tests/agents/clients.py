@@ -18,6 +18,7 @@ FOLDER_VARIABLE: Final = "PERMISSION_LEDGER_TEST_CLIENTS"
 CLIENTS: Final[dict[str, NpmClient | SourceClient]] = {
     "claude": NpmClient("@anthropic-ai/claude-code", "2.1.197", "claude"),
     "opencode": NpmClient("opencode-ai", "1.18.33", "opencode", needs=("git",)),
+    "opencode-sdk": NpmClient("@opencode-ai/sdk", "1.18.33", None, needs=("node",)),
     "codex": NpmClient("@openai/codex", "0.169.0", "codex"),
     "gemini": NpmClient("@google/gemini-cli", "0.61.0", "gemini", ("node",)),
     # In no registry: its runtime is run from its sources. Where they cannot be had it is left out, and that is said.

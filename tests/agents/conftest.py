@@ -40,10 +40,12 @@ def _why_left_out(name: str) -> str | None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = [item for item in items if Path(item.path).is_relative_to(Path(__file__).parent)]
-    dropped = [item for item in here if any(map(_why_left_out, clients_of(item)))]
+    slow = [item for item in here if item.get_closest_marker("slow") and not config.getoption("--slow")]
+    dropped = slow + [item for item in here if any(map(_why_left_out, clients_of(item)))]
     items[:] = [item for item in items if item not in dropped]
     config.hook.pytest_deselected(items=dropped)
-    config.stash[DRIVEN] = {name: _why_left_out(name) for item in here for name in clients_of(item)}
+    driven = [name for item in here if item not in slow for name in clients_of(item)]
+    config.stash[DRIVEN] = {name: _why_left_out(name) for name in driven}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

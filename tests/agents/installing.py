@@ -17,11 +17,14 @@ class InstallError(AssertionError):
 
 
 class NpmClient(NamedTuple):
-    """A program of an npm package. `needs` are programs of this machine that it cannot do without."""
+    """A program of an npm package; `program` None is a library, and the program is its folder.
+
+    `needs` are programs of this machine that it cannot do without.
+    """
 
     package: str
     version: str
-    program: str
+    program: str | None
     needs: tuple[str, ...] = ()
 
     @property
@@ -29,7 +32,8 @@ class NpmClient(NamedTuple):
         return f"{self.package} {self.version}"
 
     def program_in(self, folder: Path) -> Path:
-        return folder / "node_modules" / ".bin" / self.program
+        modules = folder / "node_modules"
+        return modules / self.package if self.program is None else modules / ".bin" / self.program
 
     def is_installed(self, folder: Path) -> bool:
         manifest = folder / "node_modules" / self.package / "package.json"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,6 +11,7 @@ from typing import Any, Final
 import httpx
 
 from tests.agents.openai_model import Model
+from tests.agents.rpc_client import Home
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT, free_port
 from tests.support.waiting import wait_until, wait_until_async
@@ -20,10 +19,6 @@ from tests.support.waiting import wait_until, wait_until_async
 Row = dict[str, Any]
 
 LONG_S: Final = 60.0
-OFFLINE: Final = (
-    "MODELS_FETCH", "AUTOUPDATE", "SHARE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "PRUNE", "CLAUDE_CODE",
-    "EXTERNAL_SKILLS", "EMBEDDED_WEB_UI", "TERMINAL_TITLE",
-)  # fmt: skip
 
 
 class OpenCodeClient:
@@ -33,17 +28,13 @@ class OpenCodeClient:
         self, folder: Path, program: Path, model: Model, *, wrapper: tuple[str, ...] = (), project: Path | None = None
     ) -> None:
         self.folder = folder
-        self.project = project or folder / "project"
+        self._home = Home(folder, project)
+        self.project = self._home.work
         self.model = model
         self.port = free_port()
         self._program = program
         self._wrapper = wrapper
         self._process: subprocess.Popen[bytes] | None = None
-        self.project.mkdir(parents=True, exist_ok=True)
-        for name in ("home/.config/opencode", "data", "state", "cache", "tmp"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        subprocess.run(["git", "init", "-q", "-b", "main"], cwd=self.project, check=True)
-        (folder / "home/.config/opencode/opencode.json").write_text(json.dumps(self._config()))
         query = {"directory": str(self.project)}
         self.http = httpx.AsyncClient(base_url=self.url, params=query, timeout=30, trust_env=False)
 
@@ -51,36 +42,8 @@ class OpenCodeClient:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def _config(self) -> Row:
-        model = {"name": "Scripted", "tool_call": True, "limit": {"context": 200_000, "output": 8192}}
-        provider = {
-            "npm": "@ai-sdk/openai-compatible",
-            "name": "Scripted",
-            "options": {"baseURL": self.model.url, "apiKey": "none"},
-            "models": {"scripted": model},
-        }
-        return {
-            "autoupdate": False,
-            "share": "disabled",
-            "snapshot": False,
-            "model": "test/scripted",
-            "small_model": "test/scripted",
-            "enabled_providers": ["test"],
-            "provider": {"test": provider},
-            "permission": {"bash": "ask", "edit": "ask"},
-        }
-
     def environment(self) -> dict[str, str]:
-        places = {"CONFIG": "home/.config", "DATA": "data", "STATE": "state", "CACHE": "cache"}
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.folder / "home"),
-            "TMPDIR": str(self.folder / "tmp"),
-            "NO_PROXY": "127.0.0.1,localhost",
-            "NO_COLOR": "1",
-            **{f"XDG_{name}_HOME": str(self.folder / place) for name, place in places.items()},
-            **{f"OPENCODE_DISABLE_{name}": "1" for name in OFFLINE},
-        }
+        return self._home.opencode(self.model.url)
 
     def start(self, more: dict[str, str] | None = None) -> None:
         """Returns when it says that it listens: before that, what it is asked is never answered."""

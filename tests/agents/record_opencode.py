@@ -92,7 +92,7 @@ class Recording:
             return seen[match[0]]
 
         lines = (json.dumps(_without_times(entry)) for entry in self.entries)
-        text = "".join(f"{line}\n" for line in lines).replace(str(folder / "project"), "/home/me/shop")
+        text = "".join(f"{line}\n" for line in lines).replace(str(folder / "work"), "/home/me/shop")
         return IDS.sub(named, text)
 
 

@@ -1,4 +1,4 @@
-"""The real Codex, Gemini CLI and Codelia as a test holds them: behind the bridge or not, spoken to as an editor does."""
+"""The real clients that are spoken to line by line, as a test holds them: behind the bridge or not, as an editor does."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from tests.support.waiting import wait_until
 
 LONG_S: Final = 60.0
 MODEL: Final = "gpt-5.5"
+OPENCODE_OFFLINE: Final = (
+    "MODELS_FETCH", "AUTOUPDATE", "SHARE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "PRUNE", "CLAUDE_CODE",
+    "EXTERNAL_SKILLS", "EMBEDDED_WEB_UI", "TERMINAL_TITLE",
+)  # fmt: skip
 CODELIA_MODEL: Final = "kimi-k2.5"
 
 
@@ -68,8 +72,8 @@ class Home:
             }
         )
 
-    def codex(self, url: str, hooks: Any = None) -> dict[str, str]:
-        """Settings for Codex with the model at `url`; its environment."""
+    def codex(self, url: str, hooks: Any = None, features: Sequence[str] = ()) -> dict[str, str]:
+        """Settings for Codex with the model at `url`, and features of its own switched on; its environment."""
         kept = self.folder / "home" / ".codex"
         kept.mkdir(exist_ok=True)
         (kept / "config.toml").write_text(
@@ -78,6 +82,7 @@ class Home:
             f'[model_providers.test]\nname = "Test"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
             'env_key = "TEST_KEY"\nrequest_max_retries = 0\nstream_max_retries = 0\n'
             f'[analytics]\nenabled = false\n[projects."{self.work}"]\ntrust_level = "trusted"\n'
+            + "".join(["[features]\n", *(f"{name} = true\n" for name in features)])
         )
         if hooks is not None:
             (kept / "hooks.json").write_text(json.dumps(hooks))
@@ -97,6 +102,39 @@ class Home:
         entries = {"moonshot": {CODELIA_MODEL: about}}
         (kept / "cache" / "models.dev.json").write_text(json.dumps({**known, "entries": entries}))
         return self.environment({"MOONSHOT_BASE_URL": url, "MOONSHOT_API_KEY": "none"})
+
+    def opencode(self, url: str) -> dict[str, str]:
+        """Settings for OpenCode with the model at `url`; its environment."""
+        model = {"name": "Scripted", "tool_call": True, "limit": {"context": 200_000, "output": 8192}}
+        provider = {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "Scripted",
+            "options": {"baseURL": url, "apiKey": "none"},
+            "models": {"scripted": model},
+        }
+        settings = {
+            "autoupdate": False,
+            "share": "disabled",
+            "snapshot": False,
+            "model": "test/scripted",
+            "small_model": "test/scripted",
+            "enabled_providers": ["test"],
+            "provider": {"test": provider},
+            "permission": {"bash": "ask", "edit": "ask"},
+        }
+        kept = self.folder / "home" / ".config" / "opencode"
+        kept.mkdir(parents=True, exist_ok=True)
+        (kept / "opencode.json").write_text(json.dumps(settings))
+        if not (self.work / ".git").exists():
+            subprocess.run(["git", "init", "-q", "-b", "main"], cwd=self.work, check=True)
+        places = {"CONFIG": "home/.config", "DATA": "data", "STATE": "state", "CACHE": "cache"}
+        return self.environment(
+            {
+                "NO_COLOR": "1",
+                **{f"XDG_{name}_HOME": str(self.folder / place) for name, place in places.items()},
+                **{f"OPENCODE_DISABLE_{name}": "1" for name in OPENCODE_OFFLINE},
+            }
+        )
 
 
 class RpcClient:
@@ -179,6 +217,21 @@ def hook_settings(agent: str, *words: str) -> Message:
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found: Message = json.loads(printed)
     return found
+
+
+def hook_command(agent: str, home: Home, environment: Mapping[str, str], *words: str) -> str:
+    """What `hook AGENT --install …` says, for a client with this home."""
+    done = subprocess.run(
+        [sys.executable, "-m", "workers.cli", "hook", agent, *words],
+        cwd=home.work,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def start_program(words: Sequence[str], home: Home, environment: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -12,12 +12,13 @@ Json = dict[str, Any]
 
 
 class Call(NamedTuple):
-    """A call of a tool; `text` instead of arguments is a call whose input is no JSON."""
+    """A call of a tool; `text` instead of arguments is a call whose input is no JSON. Codex names some in a namespace."""
 
     name: str
     arguments: Json
     call_id: str
     text: str | None = None
+    namespace: str | None = None
 
 
 Turn = Sequence[Call]
@@ -39,12 +40,16 @@ class _Server(ThreadingHTTPServer):
 
 
 class ScriptedModel:
-    """`results` is what tools came to: by the id of the call for Codex, by the tool's name for Gemini CLI."""
+    """`results` is what tools came to: by the id of the call for Codex, by the tool's name for Gemini CLI.
+
+    `requests` is all that the client said to it.
+    """
 
     def __init__(self, *turns: Turn) -> None:
         self._turns = list(turns)
         self._lock = threading.Lock()
         self.results: dict[str, str] = {}
+        self.requests: list[Json] = []
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -52,6 +57,11 @@ class ScriptedModel:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def say_next(self, *turns: Turn) -> None:
+        """These, and nothing that was still to be said."""
+        with self._lock:
+            self._turns = list(turns)
 
     def close(self) -> None:
         self._server.shutdown()
@@ -72,6 +82,7 @@ class ScriptedModel:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                model.requests.append(body)
                 if self.path.split("?")[0].endswith("/responses"):
                     model._hear_responses(body)
                     self._send("text/event-stream", b"".join(_responses(model._next())))
@@ -135,6 +146,8 @@ def _said(text: str) -> Json:
 
 def _item(call: Call) -> Json:
     about = {"call_id": call.call_id, "name": call.name, "status": "completed"}
+    if call.namespace is not None:
+        about["namespace"] = call.namespace
     if call.text is not None:
         return {"type": "custom_tool_call", "id": f"ctc_{call.call_id}", "input": call.text, **about}
     arguments = json.dumps(call.arguments)

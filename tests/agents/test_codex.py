@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agents.rpc_client import MODEL, Home, RpcClient, bridge, hook_settings
+from tests.agents.editor import verdicts
+from tests.agents.rpc_client import LONG_S, MODEL, Home, RpcClient, bridge, hook_command, hook_settings
 from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import wait_until, wait_until_async
 from tests.workers.bridges.codex_talk import decided
 
 pytestmark = [pytest.mark.agents("codex"), pytest.mark.timeout(180)]
@@ -26,14 +28,20 @@ UPDATE = "*** Begin Patch\n*** Update File: hello.txt\n@@\n-hello\n+moon\n*** Ad
 class Ide:
     """A client of the app-server with one thread and one turn under way."""
 
-    def __init__(self, client: RpcClient, model: ScriptedModel, home: Home, *, trusts: bool) -> None:
+    def __init__(
+        self, client: RpcClient, model: ScriptedModel, home: Home, *, trusts: bool, resume: str | None = None
+    ) -> None:
         self.client, self.model, self.home = client, model, home
         client.call("initialize", {"clientInfo": {"name": "ide", "title": "IDE", "version": "1"}})
         client.end.say({"method": "initialized"})
         if trusts:
             self._trust_hooks()
         about = {"approvalPolicy": "untrusted", "sandbox": "danger-full-access", "model": MODEL}
-        opened = client.call("thread/start", {"cwd": str(home.work), "modelProvider": "test", **about})
+        about |= {"cwd": str(home.work), "modelProvider": "test"}
+        if resume is None:
+            opened = client.call("thread/start", about)
+        else:
+            opened = client.call("thread/resume", {"threadId": resume, **about})
         self.thread: str = opened["thread"]["id"]
         said = [{"type": "text", "text": "do the work"}]
         started = client.call("turn/start", {"threadId": self.thread, "input": said})
@@ -48,8 +56,12 @@ class Ide:
 
     def status(self) -> str:
         """How the turn ended."""
-        [ended] = self.client.hears("turn/completed")
-        status: str = ended["params"]["turn"]["status"]
+
+        def found() -> list[str]:
+            turns = [one["params"]["turn"] for one in self.client.said("turn/completed")]
+            return [turn["status"] for turn in turns if turn["id"] == self.turn]
+
+        [status] = wait_until(found, "the end of the turn", LONG_S)
         return status
 
 
@@ -61,15 +73,21 @@ def start(gateway: RunningGateway, program: Path, tmp_path: Path) -> Iterator[St
     ides: list[Ide] = []
 
     def start(
-        *turns: Turn, options: tuple[str, ...] = (), wrapped: bool = True, hooks: Any = None, **rules: Any
+        *turns: Turn,
+        options: tuple[str, ...] = (),
+        wrapped: bool = True,
+        hooks: Any = None,
+        features: tuple[str, ...] = (),
+        resume: str | None = None,
+        **rules: Any,
     ) -> Ide:
         home, model = Home(tmp_path), ScriptedModel(*turns)
         (home.work / "hello.txt").write_text("hello\n")
         (tmp_path / "rules.json").write_text(json.dumps({"permission": rules}))
         words = bridge("codex", "--rules", str(tmp_path / "rules.json"), *options) if wrapped else []
-        environment = {**home.codex(model.url, hooks), "PERMISSION_LEDGER_HOME": str(gateway.home)}
+        environment = {**home.codex(model.url, hooks, features), "PERMISSION_LEDGER_HOME": str(gateway.home)}
         client = RpcClient([*words, str(program), "app-server"], home, environment)
-        ides.append(Ide(client, model, home, trusts=hooks is not None))
+        ides.append(Ide(client, model, home, trusts=hooks is not None, resume=resume))
         return ides[-1]
 
     yield start
@@ -173,14 +191,68 @@ async def test_an_agent_that_was_killed_leaves_nothing_that_runs(start: Start, g
     await ann.close()
 
 
-async def test_wrapped_or_not_the_client_hears_the_same_kinds_of_messages(start: Start) -> None:
-    plain = start([shell("touch proof")], wrapped=False)
-    [asked] = plain.client.hears(COMMAND)
-    plain.client.end.say(decided(asked["id"], "accept"))
-    plain.status()
-    wrapped = start([shell("touch proof")], bash="allow")
-    wrapped.status()
-    assert _items(wrapped) == _items(plain)
+async def test_a_resumed_thread_attaches_to_what_is_pending_and_uses_its_answer_once(
+    start: Start, gateway: RunningGateway
+) -> None:
+    first = start([shell("touch proof")])
+    ann = gateway.person()
+    [shown] = await ann.waiting(first.thread)
+    first.client.hears(COMMAND)
+    first.client.kill()
+    again = start([shell("touch proof", "call_b")], [shell("touch proof", "call_c")], resume=first.thread)
+    again.client.hears(COMMAND)
+    assert [row["request_id"] for row in await ann.pending(first.thread)] == [shown["request_id"]]
+    await ann.reply(first.thread, shown["request_id"], "once")
+    another = await ann.answer_next(first.thread, "reject")
+    assert (again.status(), another["tool"]["call_id"]) == ("completed", "call_c")
+    assert (again.home.work / "proof").exists()
+    assert await verdicts(ann, first.thread) == ["ask", "ask"], "the killed agent's request, and the third call's"
+    await ann.close()
+
+
+@pytest.mark.parametrize(("reply", "expected"), [("always", ["ask", "allow"]), ("once", ["ask", "ask"])])
+async def test_what_was_answered_while_the_agent_was_gone_counts_for_another_call_only_if_it_is_a_grant(
+    start: Start, gateway: RunningGateway, reply: str, expected: list[str]
+) -> None:
+    first = start([shell("touch proof")])
+    ann = gateway.person()
+    [shown] = await ann.waiting(first.thread)
+    first.client.hears(COMMAND)
+    first.client.kill()
+    await ann.reply(first.thread, shown["request_id"], reply)
+    again = start([shell("touch proof", "call_b")], resume=first.thread)
+    if reply == "once":
+        await ann.answer_next(first.thread, "once")
+    assert (again.status(), (again.home.work / "proof").exists()) == ("completed", True)
+    assert await verdicts(ann, first.thread) == expected
+    await ann.close()
+
+
+@pytest.mark.parametrize(
+    ("namespace", "more", "features"),
+    [("multi_agent_v1", {}, ()), ("collaboration", {"task_name": "below"}, ("multi_agent_v2",))],
+)
+async def test_a_sub_agent_asks_below_its_parent(
+    start: Start, gateway: RunningGateway, namespace: str, more: dict[str, str], features: tuple[str, ...]
+) -> None:
+    spawn = Call("spawn_agent", {"message": "work", **more}, "call_s", namespace=namespace)
+    # The two threads take turns as they come: each of them runs some of these.
+    work = [[shell("touch one", f"call_{number}")] for number in range(6)]
+    ide = start([spawn], *work, features=features)
+    ann = gateway.person()
+    seen: dict[str, list[str]] = {}
+
+    async def both_ended() -> bool:
+        for row in await ann.pending_below(ide.thread):
+            seen[row["session"]] = row["lineage"]
+            await ann.reply(row["session"], row["request_id"], "once")
+        return len(ide.client.said("turn/completed")) == 2
+
+    await wait_until_async(both_ended, "the agent and its sub-agent to end", LONG_S)
+    lineages = [lineage for session, lineage in seen.items() if session != ide.thread]
+    assert (lineages, (ide.home.work / "one").exists()) == ([[ide.thread]], True)
+    assert len(ide.client.said("serverRequest/resolved")) == len(work), "every call was asked about, and answered"
+    await ann.close()
 
 
 @pytest.mark.parametrize(
@@ -201,13 +273,40 @@ async def test_the_hook_decides_before_the_client_is_asked(
     await ann.close()
 
 
-def _items(ide: Ide) -> list[tuple[str, str, str]]:
-    found = []
-    for one in ide.client.end.messages:
-        item = one.get("params", {}).get("item", {})
-        if one.get("method") in ("item/started", "item/completed") and item["type"] == "commandExecution":
-            found.append((one["method"], item["command"], item["status"]))
-    return found
+@pytest.mark.parametrize("scope", ["user", "project"])
+async def test_an_installed_hook_runs_once_it_is_trusted_and_after_uninstalling_it_does_not(
+    gateway: RunningGateway, program: Path, tmp_path: Path, scope: str
+) -> None:
+    home, model = Home(tmp_path), ScriptedModel([shell("touch proof")])
+    path = f"{program.parent}:{os.environ['PATH']}"
+    environment = {**home.codex(model.url), "PERMISSION_LEDGER_HOME": str(gateway.home), "PATH": path}
+    kept = home.folder / "home" / ".codex" / "config.toml"
+    kept.write_text(f"# mine, and it stays\n{kept.read_text()}")
+    there = home.work / ".codex" / "hooks.json" if scope == "project" else kept.with_name("hooks.json")
+    install = ("--install", "--yes", "--scope", scope, "--session", "hooked")
+    hook_command("codex", home, environment, *install)
+    assert "leaves it out until it is trusted" in hook_command("codex", home, environment, "--status")
+    hook_command("codex", home, environment, *install, "--trust")
+    assert f"{there}: trusted" in hook_command("codex", home, environment, "--status")
+    assert kept.read_text().startswith("# mine, and it stays\n"), "Codex keeps comments"
+    ann = gateway.person()
+    client = RpcClient([str(program), "app-server"], home, environment)
+    ide = Ide(client, model, home, trusts=False)
+    await ann.answer_next("hooked", "reject")
+    assert (ide.status(), client.said(COMMAND), (home.work / "proof").exists()) == ("completed", [], False)
+    client.close()
+    hook_command("codex", home, environment, "--uninstall", "--yes", "--scope", scope)
+    assert not there.exists()
+    model.say_next([shell("touch second", "call_b")])
+    client = RpcClient([str(program), "app-server"], home, environment)
+    ide = Ide(client, model, home, trusts=False)
+    [asked] = client.hears(COMMAND)
+    client.end.say(decided(asked["id"], "accept"))
+    assert (ide.status(), (home.work / "second").exists()) == ("completed", True)
+    assert await ann.pending("hooked") == []
+    client.close()
+    await ann.close()
+    model.close()
 
 
 async def _causes(person: Any, session: str) -> list[str]:

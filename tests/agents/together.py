@@ -154,8 +154,10 @@ class Together:
 
     def _rpc(self, name: str, model: ScriptedModel | openai_model.Model, words: Sequence[str], home: Home) -> RpcClient:
         self._closing.append(model.close)
-        environment = {"gemini": home.gemini, "codex": home.codex, "codelia": home.codelia}[name](model.url)
-        client = RpcClient([*words, str(installed(name)), *_WORDS[name]], home, {**environment, **self._environment})
+        settings: dict[str, Callable[[str], dict[str, str]]]
+        settings = {"gemini": home.gemini, "codex": home.codex, "codelia": home.codelia}
+        environment = {**settings[name](model.url), **self._environment}
+        client = RpcClient([*words, str(installed(name)), *_WORDS[name]], home, environment)
         self._closing.append(client.close)
         return client
 

@@ -37,6 +37,7 @@ INSIDE: Final = {
     Ledger: {
         "actor",
         "compiled",
+        "known_inbox_presence",
         "release_in_project",
         "store",
         "streams",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import httpx
 import pytest
@@ -71,7 +72,9 @@ async def test_the_page_shows_all_of_what_would_run_and_answers_nothing(
     for _ in range(3):
         shown = await anybody.get(path)
         assert shown.status_code == 200
-    assert "<pre>git push\\x1b[8m --force\\u202e\n# &lt;b&gt;</pre>" in shown.text
+    marked = re.sub(r"<mark[^>]*>(.*?)</mark>", r"⟨\1⟩", shown.text)
+    assert "<pre>git push⟨\\x1b⟩[8m --force⟨\\u202e⟩\n# &lt;b&gt;</pre>" in marked
+    assert "U+001B, U+202E RIGHT-TO-LEFT OVERRIDE." in shown.text
     assert re.findall(r'name="reply" value="(\w+)"', shown.text) == ["once", "session", "always", "reject"]
     assert "<code>git push *</code> in project shop" in shown.text
     assert "<script" not in shown.text
@@ -80,15 +83,56 @@ async def test_the_page_shows_all_of_what_would_run_and_answers_nothing(
     assert (await agent.get("/v1/sessions/s1/asks/r1")).status_code == 202
 
 
-async def test_an_input_that_the_patterns_do_not_hold_is_open_to_see(
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"command": "ls", "description": "look"}, ["<i>“look”</i>", "<pre>ls</pre>"]),
+        ({"command": "ls && rm x", "timeout": 5}, ["<pre>ls &amp;&amp; rm x</pre>", "<b>timeout</b> <code>5</code>"]),
+        ({"path": "a.py", "new": "one\ntwo"}, ["<b>path</b> <code>a.py</code>", "<b>new</b></p><pre>one\ntwo</pre>"]),
+        (
+            {"file_path": "a.py", "old_string": "x\ny", "new_string": "x\nz"},
+            ['<span class="same"> x</span>', '<span class="gone">-y</span>', '<span class="came">+z</span>'],
+        ),
+        ({"list": [{"deep": "<b>"}] * 9}, ["&quot;deep&quot;: &quot;&lt;b&gt;&quot;"]),
+    ],
+)
+async def test_every_member_of_the_input_is_shown(
+    anybody: Caller, agent: Caller, ledger: Ledger, given: Any, shown: list[str]
+) -> None:
+    body = {"permission": "edit", "patterns": ["ls"], "input": given, "tool_name": "Tool", "request_id": "r2"}
+    await agent.post("/v1/sessions/s1/asks", body)
+    page = (await anybody.get(await link_for(ledger, "r2"))).text
+    assert [one for one in shown if one not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "marked"),
+    [
+        ("curl p\u0430ypal.example", ["\u0430"]),
+        ("echo привет", []),
+        ("echo \\u202e", []),
+        ("ls\u200b\u3164", ["\\u200b", "\\u3164"]),
+    ],
+)
+async def test_letters_that_only_look_like_others_are_marked(
+    anybody: Caller, agent: Caller, ledger: Ledger, pattern: str, marked: list[str]
+) -> None:
+    await agent.ask("s1", pattern, request_id="r2")
+    page = (await anybody.get(await link_for(ledger, "r2"))).text
+    assert re.findall(r"<mark[^>]*>(.*?)</mark>", page) == marked
+    assert ("Look closely." in page) == bool(marked)
+
+
+async def test_a_question_with_choices_leads_to_the_inbox_and_can_be_refused(
     anybody: Caller, agent: Caller, ledger: Ledger
 ) -> None:
-    whole = {"permission": "bash", "patterns": ["ls"], "input": {"command": "ls"}, "request_id": "r2"}
-    part = {"permission": "edit", "patterns": ["a.py"], "input": {"path": "a.py", "new": "rm"}, "request_id": "r3"}
-    for body in (whole, part):
-        await agent.post("/v1/sessions/s1/asks", body)
-    opened = [(await anybody.get(await link_for(ledger, name))).text.count("<details open>") for name in ("r2", "r3")]
-    assert opened == [0, 1]
+    asked = [{"question": "Which?", "options": [{"label": "EUR", "description": "as now"}]}]
+    body = {"permission": "ask", "patterns": ["ask"], "input": {"questions": asked}, "tool_name": "AskUserQuestion"}
+    await agent.post("/v1/sessions/s1/asks", {**body, "request_id": "r2"})
+    page = (await anybody.get(await link_for(ledger, "r2"))).text
+    assert "<li>EUR<small>as now</small></li>" in page
+    assert re.findall(r'name="reply" value="(\w+)"', page) == ["reject"]
+    assert '<a href="/">Choose in the inbox</a>' in page
 
 
 async def test_an_answer_counts_as_the_person_of_the_link(anybody: Caller, ledger: Ledger) -> None:

@@ -85,7 +85,7 @@ async def test_every_process_that_saw_the_lost_events_records_it_once_each(
 ) -> None:
     other = tally(await server_backend.open())
     other.state, other.position = stream.state, stream.position
-    other._payload, other._folded = stream._payload, True
+    other._payload, other.folded = stream._payload, True
     await stream.submit(add("x"))
     await other.submit(add("y"))
     state = await stream.refresh()

@@ -81,10 +81,10 @@ class RunningGateway:
         assert self._process.poll() is None, (self.home / "log").read_text()
         return "inbox" in (self.home / "log").read_text()
 
-    def is_waited_for(self) -> bool:
+    def is_waited_for(self, session: str = "*") -> bool:
         """Whether some bridge or hook waits for an answer. Only looked at: a lock taken here would be in its way."""
         locked = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
-        return any(str(path.stat().st_ino) in locked for path in (self.home / "askers").glob("*/*"))
+        return any(str(path.stat().st_ino) in locked for path in (self.home / "askers").glob(f"{session}/*"))
 
     async def _make_tokens(self) -> None:
         """The people's, and the agent's in the file where programs of this user look for it."""
@@ -106,6 +106,10 @@ class RunningGateway:
 
     def agent_place(self) -> Place:
         return find_place({"PERMISSION_LEDGER_HOME": str(self.home)})
+
+    def token(self, name: str = "ann") -> str:
+        """Of somebody who may answer: one of PEOPLE."""
+        return self._tokens[name]
 
     def person(self, name: str = "ann") -> Person:
         """Somebody who may answer: one of PEOPLE."""

@@ -59,22 +59,34 @@ class Verdict(NamedTuple):
 
 
 class Judge:
-    """The requests of one session. Its methods raise nothing of the gateway's: what fails is a deny, or the agent's."""
+    """The requests of one session. Its methods raise nothing of the gateway's: what fails is a deny, or the agent's.
+
+    `parent` is of a sub-agent's session: the session of the agent that started it.
+    """
 
     def __init__(
-        self, client: GatewayClient, options: Options, session: str, *, agent: str, cwd: str | None = None
+        self,
+        client: GatewayClient,
+        options: Options,
+        session: str,
+        *,
+        agent: str,
+        cwd: str | None = None,
+        parent: Judge | None = None,
     ) -> None:
         self.client = client
         self.session = session
         self._options = options
         self._agent = agent
         self._cwd = cwd
+        self._parent = parent
         self._opening: asyncio.Lock = asyncio.Lock()
         self._is_open = False
         self._asked_as: dict[str, str] = {}
         self._askers: dict[str, Asker] = {}
         self._taken_over: set[str] = set()
         self._in_flight: dict[str, asyncio.Event] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> Verdict:
         """Ask and wait. `pending` is called when it waits for a person. Cancelled, the request stays pending."""
@@ -95,13 +107,43 @@ class Judge:
                 asker.leave()
         return verdict_of(call, row)
 
+    async def judge_or_withdraw(self, call: ToolCall) -> Verdict:
+        """As `judge`. Cancelled, the request is withdrawn: nobody wants the answer any more."""
+        judging = asyncio.ensure_future(self.judge(call))
+        try:
+            return await asyncio.shield(judging)
+        except BaseException:
+            # In a task of its own: some who cancel do it again at whatever is awaited after that.
+            leaving = asyncio.get_running_loop().create_task(self._leave(call, judging))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+            await asyncio.shield(leaving)
+            raise
+
+    async def _leave(self, call: ToolCall, judging: asyncio.Future[Verdict]) -> None:
+        await self.withdraw(call.request_id, "asker_gave_up")
+        judging.cancel()
+        await asyncio.wait([judging])
+
+    async def left(self) -> None:
+        """Wait until all that was being judged and is not wanted any more is withdrawn."""
+        await asyncio.gather(*self._leaving)
+
     async def open(self) -> None:
         """Open the session at the gateway, once. Raises BridgeError."""
         async with self._opening:
             if not self._is_open:
                 body = opening(self._options, agent=self._agent, cwd=self._cwd)
+                if self._parent is not None:
+                    await self._parent.open()
+                    body["parent"] = self._parent.session
                 await self.client.open_session(self.session, **body)
                 self._is_open = True
+
+    def _forget(self) -> None:
+        self._is_open = False
+        if self._parent is not None:
+            self._parent._forget()  # noqa: SLF001 - another of these
 
     async def withdraw(self, request_id: str, cause: Cause, reason: str | None = None) -> None:
         """Nobody waits for the answer any more. A request that is settled, or unknown, stays as it is."""
@@ -173,7 +215,7 @@ class Judge:
             if error.code != "UNKNOWN_SESSION":
                 raise
             # The ledger behind the gateway is another one by now.
-            self._is_open = False
+            self._forget()
             await self.open()
             return await self.client.ask(self.session, body, seen=seen)
 

@@ -156,10 +156,15 @@ class RacingBridge:
         return True
 
     def _judge(self, question: Question) -> Judge:
-        session = self._options.session or question.session
+        if self._options.session:
+            return self._judge_of(self._options.session, (), question.cwd)
+        return self._judge_of(question.session, question.lineage, question.cwd)
+
+    def _judge_of(self, session: str, lineage: tuple[str, ...], cwd: str | None) -> Judge:
         judge = self._judges.get(session)
         if judge is None:
-            judge = Judge(self._client, self._options, session, agent=self._wire.agent, cwd=question.cwd)
+            parent = self._judge_of(lineage[0], lineage[1:], cwd) if lineage else None
+            judge = Judge(self._client, self._options, session, agent=self._wire.agent, cwd=cwd, parent=parent)
             self._judges[session] = judge
         return judge
 

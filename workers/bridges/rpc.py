@@ -12,7 +12,10 @@ HostReply = Literal["once", "session", "always", "reject", "cancelled"]
 
 
 class Question(NamedTuple):
-    """A permission request of the agent. `key` is its JSON-RPC id as text; ids count from 0, and may be strings."""
+    """A permission request of the agent. `key` is its JSON-RPC id as text; ids count from 0, and may be strings.
+
+    `lineage` is of a sub-agent's session: its parent, the parent's parent, and so on, as far as the agent said.
+    """
 
     key: str
     rpc_id: Any
@@ -20,6 +23,7 @@ class Question(NamedTuple):
     cwd: str | None
     call: ToolCall
     message: Message
+    lineage: tuple[str, ...] = ()
 
 
 class Ending(NamedTuple):

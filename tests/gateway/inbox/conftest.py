@@ -9,9 +9,11 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
+from redis.asyncio import Redis
 
 from ledger import Ledger
 from tests.gateway.inbox.visitors import Inbox
+from tests.support.backends import Operator
 from tests.support.browsers import browser_left_out, chromium
 from tests.support.servers import RealServer
 from workers.gateway.gateway import Gateway
@@ -39,6 +41,13 @@ async def browser() -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         yield browser
         await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def admin(server: RealServer) -> AsyncIterator[Operator]:
+    """For what is done to the server without the ledger, in the loop of the browser."""
+    async with Redis.from_url(server.url, protocol=2) as client:
+        yield Operator(client)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

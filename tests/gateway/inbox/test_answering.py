@@ -36,6 +36,8 @@ async def test_whoever_is_second_is_told_who_was_first(inbox: Inbox) -> None:
     await bob.go()
     await expect(bob.card("git push")).to_be_visible()
     await bob.page.route("**/v1/pending*", lambda route: route.abort())
+    # From now on the page hears nothing of what others do.
+    await expect(bob.page.locator("#connection")).to_contain_text("Reconnecting")
     await session.reply("r1", "once", actor=PERSON)
     await bob.press("git push", "Reject…")
     await bob.press("git push", "Reject")
@@ -114,6 +116,52 @@ async def test_a_reload_in_the_middle_of_an_answer_says_that_it_did_not_arrive_a
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
 
 
+async def test_a_reload_after_the_gateway_has_heard_says_that_the_answer_arrived(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann")
+    await ann.page.route("**/v1/events*", lambda route: route.abort())
+    await ann.go()
+    heard = asyncio.Event()
+
+    async def hear(route: Route) -> None:
+        await route.fetch()
+        heard.set()  # the gateway has it, and the page is loaded anew before it is told
+
+    await ann.page.route("**/reply", hear)
+    await ann.press("git push", "Once")
+    await heard.wait()
+    await ann.page.reload()
+    await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
+    await expect(ann.page.locator(".lines")).to_contain_text("allowed by you (once)")
+    replies = [event async for event in session.events(follow_on=False) if event.type == "replied"]
+    assert len(replies) == 1
+
+
+async def test_a_network_cut_in_the_middle_of_an_answer_is_said_until_it_is_known_what_became_of_it(
+    inbox: Inbox,
+) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann")
+    await expect(ann.page.locator("#connection")).to_have_text("live")
+
+    async def cut(route: Route) -> None:
+        await ann.context.set_offline(True)
+        await route.abort()
+
+    await ann.page.route("**/reply", cut)
+    await ann.press("git push", "Reject…")
+    await ann.press("git push", "Reject")
+    await expect(ann.card("git push")).to_contain_text("it is not known whether “reject” arrived")
+    # Somebody else answers in the meantime: the first answer counts, and both are told.
+    await session.reply("r1", "once", actor=PERSON)
+    await ann.page.unroute("**/reply")
+    await ann.context.set_offline(False)
+    await expect(ann.card("git push")).to_contain_text("Allowed by")
+    assert (await session.result("r1")).outcome == "allowed"
+
+
 async def test_feedback_reaches_the_agent_and_the_effect_on_others_is_said_before(inbox: Inbox) -> None:
     session = await inbox.session()
     for request_id, command in (("r1", "git rebase main"), ("r2", "npm test")):
@@ -139,11 +187,13 @@ async def test_always_grants_what_it_says_and_exactly_grants_only_what_was_asked
     await session.submit("bash", ["npm test"], always=["npm *"], request_id="r2")
     ann = await inbox.visit("ann")
     wide, exact = ann.card("git push origin main"), ann.card("npm test")
-    await expect(wide.locator(".granting p")).to_contain_text("let through git push *")
+    await expect(wide.locator(".granting p")).to_contain_text(
+        "remember git push * for bash: in this session, or in all of project shop."
+    )
     await ann.press("git push origin main", "Always")
     await expect(wide).to_contain_text("Allowed by you (always)")
     await exact.get_by_label("exactly this").check()
-    await expect(exact.locator(".granting p")).to_contain_text("let through npm test, bash only")
+    await expect(exact.locator(".granting p")).to_contain_text("remember npm test for bash")
     await ann.press("npm test", "Always")
     await expect(exact).to_contain_text("Remembered exactly as asked.")
     grants = await inbox.ledger.approved_in_project("shop")

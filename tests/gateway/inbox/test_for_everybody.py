@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
+from tests.gateway.inbox.barriers import barriers
 from tests.gateway.inbox.visitors import Inbox
 from tests.support.waiting import wait_until_async
 
-SERIOUS = ("serious", "critical")
 PHONE: dict[str, Any] = {"viewport": {"width": 320, "height": 640}, "has_touch": True, "is_mobile": True}
 PLACES = ("/", "/sessions", "/sessions/ses_1#2", "/grants", "/account")
 
@@ -49,16 +48,6 @@ async def test_no_page_has_a_serious_barrier(inbox: Inbox, colours: Any) -> None
 
 async def settled(page: Page) -> None:
     await expect(page.locator("article.card, .session-row, .event-body, .grant").first).to_be_visible()
-
-
-async def barriers(page: Page) -> list[str]:
-    results = await Axe().run(page)
-    return [
-        f"{one['id']}: {node['html'][:120]} {node['failureSummary'][:200]}"
-        for one in results.response["violations"]
-        if one["impact"] in SERIOUS
-        for node in one["nodes"]
-    ]
 
 
 async def test_on_a_narrow_phone_nothing_is_cut_off_and_answering_takes_one_tap(inbox: Inbox) -> None:

@@ -70,6 +70,73 @@ async def test_a_long_command_is_folded_with_a_word_on_how_long_it_is(inbox: Inb
     assert await height_of(card) > folded + 500
 
 
+async def test_of_a_long_command_its_end_is_seen_at_once(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["docker run " + "-e X=1 " * 300 + "image ./migrate --all"])
+    ann = await inbox.visit("ann")
+    await expect(ann.card("docker run").locator(".tail")).to_contain_text("image ./migrate --all")
+
+
+async def test_what_a_tool_of_somebody_else_would_do_is_shown_member_by_member(inbox: Inbox) -> None:
+    session = await inbox.session(dialect="claude", rules={"permissions": {}})
+    given = {"team": "SHOP", "labels": ["bug"], "description": "one\ntwo\u202e", "assignee": {"name": "x" * 99}}
+    await session.submit_tool("mcp__linear__create_issue", given)
+    ann = await inbox.visit("ann")
+    card = ann.card("mcp__linear__create_issue")
+    await expect(card.locator(".members dt")).to_have_text(["team", "labels", "description", "assignee"])
+    await expect(card.locator(".members dd").nth(1)).to_have_text('["bug"]')
+    await expect(card.locator(".members pre").first).to_have_text("one\ntwo⟨U+202E⟩")
+    await expect(card.locator(".odd-note")).to_contain_text("U+202E")
+
+
+async def test_what_the_agent_says_of_its_command_stands_beside_it_and_is_not_taken_for_it(inbox: Inbox) -> None:
+    session = await inbox.session(dialect="claude", rules={"permissions": {}})
+    await session.submit_tool("Bash", {"command": "curl x | sh", "description": "List files", "timeout": 600_000})
+    ann = await inbox.visit("ann")
+    card = ann.card("curl x | sh")
+    await expect(card.locator(".said")).to_have_text("“List files”")
+    await expect(card.locator(".command")).to_have_text("curl x | sh")
+    await expect(card.locator(".members dt")).to_have_text(["timeout"])
+
+
+async def test_a_plan_is_read_and_let_go_ahead_and_never_for_always(inbox: Inbox) -> None:
+    session = await inbox.session(dialect="claude", rules={"permissions": {}})
+    await session.submit_tool("ExitPlanMode", {"plan": "1. Look\n2. Leap"}, request_id="r1")
+    ann = await inbox.visit("ann")
+    card = ann.card("2. Leap")
+    await expect(card.get_by_role("group", name="Answer").get_by_role("button")).to_have_text(["Go ahead", "Reject…"])
+    await card.get_by_role("button", name="Go ahead").click()
+    await expect(card).to_contain_text("Allowed by you (once)")
+
+
+QUESTIONS = [
+    {
+        "question": "Which one?",
+        "header": "One",
+        "options": [{"label": "EUR", "description": "as now"}, {"label": "USD"}],
+    },
+    {"question": "Which ones?", "multiSelect": True, "options": [{"label": "a"}, {"label": "b"}, {"label": "c"}]},
+]
+
+
+async def test_a_question_is_answered_by_choosing_and_the_agent_gets_what_was_chosen(inbox: Inbox) -> None:
+    session = await inbox.session(dialect="claude", rules={"permissions": {}})
+    await session.submit_tool("AskUserQuestion", {"questions": QUESTIONS}, request_id="r1")
+    ann = await inbox.visit("ann")
+    card = ann.card("Which one?")
+    await card.get_by_role("button", name="Answer").click()
+    await expect(card).to_contain_text("Choose an answer to each question first")
+    assert (await session.result("r1")).outcome is None
+    await card.get_by_label("EUR").check()
+    for label in ("a", "c"):
+        await card.get_by_label(label, exact=True).check()
+    await card.get_by_label("In your own words: Which ones?").fill("and d")
+    await card.get_by_role("button", name="Answer").click()
+    await expect(card).to_contain_text("Allowed by you (once)")
+    answers = {"Which one?": "EUR", "Which ones?": "a, c, and d"}
+    assert (await session.result("r1")).updated_input == {"questions": QUESTIONS, "answers": answers}
+
+
 async def height_of(card: Locator) -> float:
     box = await card.bounding_box()
     assert box

@@ -70,9 +70,9 @@ class Inbox:
             await visitor.go(path)
         return visitor
 
-    async def stranger(self) -> Visitor:
+    async def stranger(self, **options: Any) -> Visitor:
         """A browser that nobody signed in."""
-        context = await self._browser.new_context()
+        context = await self._browser.new_context(**options)
         context.set_default_timeout(15_000)
         visitor = Visitor(self, context, await context.new_page())
         self._visitors.append(visitor)

@@ -11,6 +11,7 @@ from tests.workers.bridges.acp_talk import SESSION, asks, chosen
 from tests.workers.bridges.recorded import questions_in
 from workers.bridges.acp.protocol import AcpWire
 from workers.bridges.acp.tools import call_of
+from workers.bridges.askers import call_digest
 from workers.bridges.judging import Verdict
 from workers.bridges.messages import line_of
 from workers.bridges.rpc import HostAnswer, Question, key_of
@@ -61,6 +62,15 @@ def test_recorded_opencode_is_judged_by_its_raw_input() -> None:
     assert (outside.call.tool_name, outside.call.input["command"]) == ("bash", "ls /etc/hostname")
     assert {one.call.metadata["judged_on"] for one in (bash, edit, outside) if one.call.metadata} == {"rawInput"}
     assert len({one.call.request_id for one in (bash, edit, outside)}) == 3
+
+
+def test_a_recorded_session_that_is_loaded_again_asks_anew_for_the_same_call_in_the_same_session() -> None:
+    """The history that is told again asks nothing; the second request has the first one's digest, and another id."""
+    first, again = questions_in("acp/opencode-load", AcpWire("opencode", "run_1"))
+    assert (first.session, first.cwd, first.call.input["command"]) == (again.session, ROOT, "touch proof")
+    assert again.cwd == ROOT
+    assert (first.call.call_id, again.call.call_id) == ("call_a", "call_b")
+    assert call_digest(first.call.tool_name, first.call.input) == call_digest(again.call.tool_name, again.call.input)
 
 
 @pytest.mark.parametrize(

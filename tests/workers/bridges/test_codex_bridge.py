@@ -43,6 +43,24 @@ async def ann(gateway: RunningGateway) -> AsyncIterator[Person]:
     await person.close()
 
 
+async def test_a_sub_agent_s_session_hangs_below_that_of_the_thread_that_started_it(start: Start, ann: Person) -> None:
+    between = start()
+    item: dict[str, Any] = {"type": "collabAgentToolCall", "tool": "spawnAgent", "id": "call_s"}
+    item |= {"senderThreadId": THREAD, "receiverThreadIds": ["thread_2"]}
+    between.agent.say({"method": "item/completed", "params": {"threadId": THREAD, "item": item}})
+    message = asks_command(0)
+    message["params"]["threadId"] = "thread_2"
+    between.agent.say(message)
+
+    async def below() -> list[dict[str, Any]]:
+        return await ann.pending_below(THREAD)
+
+    [shown] = await wait_until_async(below, "the sub-agent to ask")
+    assert (shown["session"], shown["lineage"]) == ("thread_2", [THREAD])
+    await ann.reply("thread_2", shown["request_id"], "once")
+    assert between.agent.answer_to(0) == decided(0, "accept")
+
+
 async def types_of(person: Person) -> list[tuple[str, Any]]:
     """What was replied or cancelled, in order."""
     rows = [row for row in await person.events(THREAD) if row["type"] in ("replied", "cancelled")]

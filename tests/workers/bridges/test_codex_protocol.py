@@ -57,6 +57,60 @@ def test_every_request_in_a_recorded_conversation_ends_with_the_servers_word() -
     assert [one for one in endings if one] == [Ending(key="0"), Ending(key="1")]
 
 
+@pytest.mark.parametrize("name", ["sub-agent", "sub-agent-v2"])
+def test_a_recorded_sub_agent_asks_below_the_thread_that_started_it(name: str) -> None:
+    asked = questions_in(f"codex/{name}", wire())
+    root = next(one.session for one in asked if not one.lineage)
+    assert {one.lineage for one in asked} == {(), (root,)}
+    assert {one.session for one in asked if one.lineage}.isdisjoint({root})
+    assert {one.call.input["command"] for one in asked} == {"touch one"}
+
+
+def spawns(child: object, parent: object = THREAD) -> dict[str, Any]:
+    item: dict[str, Any] = {"type": "collabAgentToolCall", "id": "call_s", "tool": "spawnAgent"}
+    item |= {"senderThreadId": parent, "receiverThreadIds": [child]}
+    return {"method": "item/completed", "params": {"threadId": THREAD, "item": item}}
+
+
+def lineage_of(thread: str, *said: dict[str, Any]) -> tuple[str, ...]:
+    speaking = wire()
+    for message in said:
+        speaking.heard_from_agent(message)
+    message = asks_command(0)
+    message["params"]["threadId"] = thread
+    return question(message, speaking).lineage
+
+
+def test_a_sub_agent_of_a_sub_agent_has_the_whole_line_above_it() -> None:
+    assert lineage_of("thr_3", spawns("thr_3", "thr_2"), spawns("thr_2")) == ("thr_2", THREAD)
+
+
+@pytest.mark.parametrize("where", ["params", "result"])
+def test_a_thread_that_is_started_or_resumed_says_its_parent_itself(where: str) -> None:
+    thread = {"id": "thr_2", "cwd": ROOT, "parentThreadId": THREAD}
+    said: dict[str, Any] = {"method": "thread/started"} if where == "params" else {"id": 3}
+    assert lineage_of("thr_2", {**said, where: {"thread": thread}}) == (THREAD,)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [spawns(THREAD)],
+        [spawns("thr_2"), spawns(THREAD, "thr_2")],
+        [spawns(7)],
+        [spawns("thr_1", None)],
+        [{"method": "item/completed", "params": {"threadId": THREAD, "item": {"id": "i", "type": "subAgentActivity"}}}],
+    ],
+    ids=["its own parent", "a circle", "no id", "no parent", "only activity"],
+)
+def test_a_line_of_parents_that_cannot_be_is_not_believed(said: list[dict[str, Any]]) -> None:
+    assert lineage_of(THREAD, *said) == ()
+
+
+def test_the_parent_that_was_told_first_stays() -> None:
+    assert lineage_of("thr_2", spawns("thr_2"), spawns("thr_2", "thr_9")) == (THREAD,)
+
+
 @pytest.mark.parametrize(
     ("command", "script"),
     [

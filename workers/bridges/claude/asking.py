@@ -107,8 +107,7 @@ class Asking:
             return protocol.deny(permission.control_id, verdict.message, interrupt=stops)
         runs = permission.input if verdict.updated_input is None else verdict.updated_input
         self._ran[permission.tool_use_id] = {"request_id": verdict.request_id, "input": runs}
-        shares = self._shares_grants and verdict.row is not None and verdict.row["reply"] in ("session", "always")
-        granted = tuple(verdict.row["request"]["always"]) if shares and verdict.row else ()
+        granted = protocol.to_share(verdict) if self._shares_grants else ()
         return protocol.allow(permission.control_id, runs, granted)
 
     def _call(self, permission: Permission) -> ToolCall:

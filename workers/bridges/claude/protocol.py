@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
+from workers.bridges.judging import Verdict
 from workers.bridges.messages import Message, line_of
 
 AGENT: Final = "claude-code"
@@ -129,6 +130,12 @@ def rule_of(text: str) -> Message:
     """The other way round."""
     name, opened, rest = text.partition("(")
     return {"toolName": name, **({"ruleContent": rest[:-1]} if opened and rest.endswith(")") else {})}
+
+
+def to_share(verdict: Verdict) -> tuple[str, ...]:
+    """What a person granted with an answer, for a client that is to remember it too."""
+    row = verdict.row
+    return tuple(row["request"]["always"]) if row is not None and row.get("reply") in ("session", "always") else ()
 
 
 def allow(control_id: str, tool_input: Mapping[str, Any], granted: tuple[str, ...] = ()) -> bytes:

@@ -28,6 +28,7 @@ def ledger_can_use_tool(
     cwd: str | None = None,
     grace: float = GRACE_SECONDS,
     interrupt: bool = False,
+    share_grants: bool = False,
     on_unreachable: OnUnreachable = "deny",
     otherwise: CanUseTool | None = None,
 ) -> CanUseTool:
@@ -35,8 +36,10 @@ def ledger_can_use_tool(
 
     `session` is the ledger's (a new one unless given), `rules` a file, `grace` how many seconds a gateway may be away.
     With `on_unreachable="agent"` the callback `otherwise` decides when nobody can be asked; without one that is a
-    deny. `interrupt` ends the turn where the ledger says that the agent should stop. Call it inside a running loop, or
-    before one; it keeps its connections for as long as the program runs. Raises ImportError without claude-agent-sdk.
+    deny. `interrupt` ends the turn where the ledger says that the agent should stop. With `share_grants` the client is
+    told what a person granted, and asks no more about it: not even once the grant is revoked. Call it inside a running
+    loop, or before one; it keeps its connections for as long as the program runs. Raises ImportError without
+    claude-agent-sdk.
     """
     from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny  # noqa: PLC0415 - an extra
 
@@ -46,20 +49,28 @@ def ledger_can_use_tool(
     async def can_use_tool(tool_name: str, tool_input: dict[str, Any], context: Any) -> Any:
         permission = _permission(tool_name, tool_input, context)
         call = _call(permission, cwd)
-        try:
-            verdict = await judge.judge(call)
-        except BaseException:
-            # The SDK cancels the callback when the client wants no answer any more.
-            await judge.withdraw(call.request_id, "asker_gave_up")
-            raise
+        # The SDK cancels the callback when the client wants no answer any more.
+        verdict = await judge.judge_or_withdraw(call)
         if verdict.behaviour == "agent" and otherwise is not None:
             return await otherwise(tool_name, tool_input, context)
         if verdict.behaviour == "allow":
             changed = tool_input if verdict.updated_input is None else verdict.updated_input
-            return PermissionResultAllow(updated_input=changed)
+            granted = protocol.to_share(verdict) if share_grants else ()
+            return PermissionResultAllow(updated_input=changed, **_remembered(granted))
         return PermissionResultDeny(message=verdict.message, interrupt=_stops(verdict, interrupt))
 
     return can_use_tool
+
+
+def _remembered(granted: tuple[str, ...]) -> dict[str, Any]:
+    if not granted:
+        return {}
+    from claude_agent_sdk.types import PermissionRuleValue, PermissionUpdate  # noqa: PLC0415 - an extra
+
+    said = [protocol.rule_of(text) for text in granted]
+    rules = [PermissionRuleValue(tool_name=one["toolName"], rule_content=one.get("ruleContent")) for one in said]
+    update = PermissionUpdate(type="addRules", rules=rules, behavior="allow", destination="session")
+    return {"updated_permissions": [update]}
 
 
 def _stops(verdict: Verdict, interrupt: bool) -> bool:

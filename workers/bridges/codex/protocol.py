@@ -26,6 +26,8 @@ _REPLY: Final[dict[str, HostReply]] = {
     "decline": "reject",
     "cancel": "reject",
 }
+_LINEAGE_DEPTH: Final = 16
+PARENTS_KEPT_COUNT: Final = 1024
 _ASKING_ITEMS: Final = ("commandExecution", "fileChange")
 _AMENDED: Final = "acceptWithExecpolicyAmendment"
 _NETWORK: Final = "applyNetworkPolicyAmendment"
@@ -35,7 +37,7 @@ ITEMS_KEPT_COUNT: Final = 256
 
 
 class CodexWire:
-    """One connection: where its threads work, and which items were started.
+    """One connection: where its threads work, which items were started, and which thread started which.
 
     `run` is in no other connection's requests: Codex counts from 0 again, and a model's ids of calls may repeat.
     """
@@ -48,6 +50,7 @@ class CodexWire:
         self._interrupts = interrupts
         self._cwd: dict[str, str] = {}
         self._items: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
+        self._parents: OrderedDict[str, str] = OrderedDict()
 
     def question_of(self, message: Message) -> Question | str | None:
         method = message.get("method")
@@ -66,7 +69,9 @@ class CodexWire:
         asked = approval if isinstance(approval, str) and approval else item_id
         request_id = id_of(f"{asked}.{self._run}.{key.strip(chr(34))}")
         call_of = command_call if method == COMMAND else file_change_call
-        return Question(key, message["id"], id_of(thread), cwd, call_of(params, item, request_id, cwd), message)
+        call = call_of(params, item, request_id, cwd)
+        lineage = tuple(id_of(one) for one in self._lineage(thread))
+        return Question(key, message["id"], id_of(thread), cwd, call, message, lineage)
 
     def refuse(self, message: Message) -> bytes:
         return _decision(message.get("id"), "decline")
@@ -113,22 +118,29 @@ class CodexWire:
         return None
 
     def heard_from_agent(self, message: Message) -> Ending | None:
-        method, params = message.get("method"), message.get("params")
+        method = message.get("method")
+        params = message.get("result" if method is None else "params")
         if not isinstance(params, dict):
             return None
         if method == RESOLVED and "requestId" in params:
             # Also sent when a turn ends or is interrupted: then the request was dropped without an answer.
             return Ending(key=key_of(params["requestId"]))
-        thread = params.get("thread")
-        if isinstance(thread, dict) and isinstance(thread.get("id"), str) and isinstance(thread.get("cwd"), str):
-            self._cwd[thread["id"]] = thread["cwd"]
+        self._hear_thread(params.get("thread"))
         if method in (_STARTED, _COMPLETED):
             self._hear_item(params.get("threadId"), params.get("item"), started=method == _STARTED)
         return None
 
+    def _hear_thread(self, thread: object) -> None:
+        """Of a notification, or of the answer to whoever starts or resumes it."""
+        if isinstance(thread, dict) and isinstance(thread.get("id"), str) and isinstance(thread.get("cwd"), str):
+            self._cwd[thread["id"]] = thread["cwd"]
+            self._hear_parent(thread["id"], thread.get("parentThreadId"))
+
     def _hear_item(self, thread: object, item: object, *, started: bool) -> None:
         if not isinstance(item, dict) or not isinstance(thread, str) or not isinstance(item.get("id"), str):
             return
+        for child, parent in children_of(item, thread):
+            self._hear_parent(child, parent)
         if item.get("type") not in _ASKING_ITEMS:
             return
         key = (thread, item["id"])
@@ -138,6 +150,33 @@ class CodexWire:
         self._items[key] = item
         if len(self._items) > ITEMS_KEPT_COUNT:
             self._items.popitem(last=False)
+
+    def _hear_parent(self, child: object, parent: object) -> None:
+        """A thread has one parent, the one that was told first; and none that it is an ancestor of itself."""
+        if not isinstance(child, str) or not isinstance(parent, str) or not child or not parent:
+            return
+        if child in self._parents or child == parent or child in self._lineage(parent):
+            return
+        self._parents[child] = parent
+        if len(self._parents) > PARENTS_KEPT_COUNT:
+            self._parents.popitem(last=False)
+
+    def _lineage(self, thread: str) -> list[str]:
+        found: list[str] = []
+        while (parent := self._parents.get(thread)) is not None and len(found) < _LINEAGE_DEPTH:
+            found.append(parent)
+            thread = parent
+        return found
+
+
+def children_of(item: dict[str, Any], thread: str) -> list[tuple[object, object]]:
+    """Each thread that an item of `thread` says to have started, with the one that started it."""
+    if item.get("type") == "subAgentActivity" and item.get("kind") == "started":
+        return [(item.get("agentThreadId"), thread)]
+    if item.get("type") == "collabAgentToolCall" and item.get("tool") == "spawnAgent":
+        started = item.get("receiverThreadIds")
+        return [(one, item.get("senderThreadId")) for one in started] if isinstance(started, list) else []
+    return []
 
 
 def _decision(rpc_id: Any, decision: str) -> bytes:

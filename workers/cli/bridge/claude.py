@@ -10,13 +10,15 @@ from pathlib import Path
 
 import click
 
-from workers.bridges.claude import hooking, installing
+from workers.bridges import installing
+from workers.bridges.claude import hooking
 from workers.bridges.claude.bridge import Bridge
 from workers.bridges.claude.wrapping import wrap
 from workers.bridges.errors import BridgeError
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.options import GRACE_SECONDS, Options
 from workers.cli.bridge.base import bridge_command
+from workers.cli.hook.installing import write
 
 SCOPES = ("user", "project", "local")
 
@@ -73,13 +75,13 @@ def claude(
         return None
     if status:
         for one in SCOPES:
-            click.echo(installing.status(installing.settings_path(one, Path.cwd())))
+            click.echo(installing.status(settings_path(one, Path.cwd()), hooking.AGENT, hooking.EVENTS))
         return None
     if command:
         return _run(command, options, interrupt=interrupt, share_grants=share_grants)
-    path = installing.settings_path(scope, Path.cwd())
+    path = settings_path(scope, Path.cwd())
     change = partial(hooking.with_hooks, words=hook_words(options)) if install else hooking.without_hooks
-    return _write(installing.planned(path, change), yes=yes)
+    return write(installing.planned(path, change), yes=yes)
 
 
 def _run(command: Sequence[str], options: Options, *, interrupt: bool, share_grants: bool) -> int:
@@ -110,17 +112,12 @@ def _serve_prompt_tool(options: Options) -> None:
         raise BridgeError("the prompt tool needs the package `mcp`: pip install 'permission-ledger[mcp]'") from error
 
 
-def _write(change: installing.Change, *, yes: bool) -> int | None:
-    if not change.is_needed:
-        click.echo(f"{change.path}: nothing to change")
-        return None
-    click.echo(change.diff())
-    if not yes and not click.confirm(f"Write this to {change.path}?", default=False, err=True):
-        click.echo("nothing was written", err=True)
-        return 1
-    installing.apply(change)
-    click.echo(f"{change.path}: written")
-    return None
+def settings_path(scope: str, folder: Path) -> Path:
+    """`user`, `project` or `local`: where Claude Code looks for settings of that reach."""
+    if scope == "user":
+        named = os.environ.get("CLAUDE_CONFIG_DIR")
+        return (Path(named) if named else Path.home() / ".claude") / "settings.json"
+    return folder / ".claude" / ("settings.local.json" if scope == "local" else "settings.json")
 
 
 def hook_words(options: Options) -> list[str]:

@@ -2,40 +2,100 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Final
+
 import click
 
+from workers.bridges.codex.trust import trust_hooks, trust_of
+from workers.bridges.errors import BridgeError
 from workers.bridges.hooks import codex as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
+from workers.bridges.installing import installed_in
 from workers.bridges.options import Options
 from workers.cli.bridge.base import bridge_command
-from workers.cli.hook.running import hook_line, limit_option, print_settings, run_hook, settings_option
+from workers.cli.hook.installing import SCOPES, Wanted, carry_out, install_options
+from workers.cli.hook.running import entries_of, hook_line, limit_option, print_settings, run_hook, settings_option
+
+UNTRUSTED: Final = "Codex leaves it out until it is trusted, and says nothing: `/hooks` in Codex, or --install --trust"
 
 
 @bridge_command(
     "codex",
     dialect="opencode",
     examples=(
-        "permission-ledger hook codex --settings",
-        "permission-ledger hook codex --settings --event PreToolUse --rules opencode.json",
+        "permission-ledger hook codex --install --trust",
+        "permission-ledger hook codex --install --event PreToolUse --rules opencode.json",
+        "permission-ledger hook codex --status",
         "permission-ledger hook codex --on-unreachable agent",
     ),
 )
 @limit_option(LIMIT_SECONDS)
 @settings_option("~/.codex/hooks.json")
+@install_options
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="With --install: tell the `codex` on the PATH that the hook is trusted, as `/hooks` there does.",
+)
 @click.option(
     "--event",
     type=click.Choice(hook.EVENTS),
     default="PermissionRequest",
     show_default=True,
-    help="For --settings: what Codex would ask its user, or every call of a tool.",
+    help="For --settings and --install: what Codex would ask its user, or every call of a tool.",
 )
-def codex(*, options: Options, limit: float, settings: bool, event: str) -> int:
+def codex(*, options: Options, limit: float, settings: bool, event: str, trust: bool, wanted: Wanted) -> int:
     """Answer one hook event of Codex: PermissionRequest or PreToolUse.
 
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
+    With --install every run of Codex asks, once the hook is trusted there.
     """
+    if trust and not wanted.install:
+        raise click.UsageError("--trust goes with --install")
+    if not (settings or wanted.is_anything):
+        return run_hook(hook.run, HookSettings("opencode"), options, limit)
+    line = hook_line("codex", options, limit)
+    entries = entries_of([event], {"type": "command", "command": line, "timeout": int(limit)}, "")
     if settings:
-        line = hook_line("codex", options, limit)
-        print_settings([event], {"type": "command", "command": line, "timeout": int(limit)}, "")
+        print_settings(entries)
         return 0
-    return run_hook(hook.run, HookSettings("opencode"), options, limit)
+    code = carry_out("codex", wanted, entries, settings_path)
+    if code == 0 and wanted.install:
+        _see_to_trust(settings_path(wanted.scope), trust=trust)
+    if wanted.status:
+        for scope in SCOPES:
+            _tell_trust(settings_path(scope))
+    return code
+
+
+def _see_to_trust(path: Path, *, trust: bool) -> None:
+    if trust:
+        trust_hooks(path, Path.cwd())
+        click.echo(f"{path}: trusted")
+    else:
+        click.echo(f"{path}: {UNTRUSTED}", err=True)
+
+
+def _tell_trust(path: Path) -> None:
+    """A line on each file with a hook of ours."""
+    if not installed_in(path, "codex"):
+        return
+    try:
+        found = trust_of(path, Path.cwd())
+    except BridgeError as error:
+        click.echo(f"{path}: whether Codex trusts it is not known: {error.text}")
+        return
+    click.echo(f"{path}: {'trusted' if found and set(found) == {'trusted'} else UNTRUSTED}")
+
+
+def _home() -> Path:
+    """Where Codex keeps its own."""
+    named = os.environ.get("CODEX_HOME")
+    return Path(named) if named else Path.home() / ".codex"
+
+
+def settings_path(scope: str) -> Path:
+    """`user` or `project`: where Codex looks for hooks of that reach."""
+    return (_home() if scope == "user" else Path.cwd() / ".codex") / "hooks.json"

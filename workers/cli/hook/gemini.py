@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from workers.bridges.hooks import gemini as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
 from workers.bridges.options import Options
 from workers.cli.bridge.base import bridge_command
-from workers.cli.hook.running import hook_line, limit_option, print_settings, run_hook, settings_option
+from workers.cli.hook.installing import Wanted, carry_out, install_options
+from workers.cli.hook.running import entries_of, hook_line, limit_option, print_settings, run_hook, settings_option
 
 _MILLISECONDS = 1000
 
@@ -15,20 +19,34 @@ _MILLISECONDS = 1000
     "gemini",
     dialect="opencode",
     examples=(
-        "permission-ledger hook gemini --settings",
-        "permission-ledger hook gemini --settings --rules opencode.json",
+        "permission-ledger hook gemini --install",
+        "permission-ledger hook gemini --uninstall",
+        "permission-ledger hook gemini --install --scope project --rules opencode.json",
         "permission-ledger hook gemini --on-unreachable agent",
     ),
 )
 @limit_option(LIMIT_SECONDS)
 @settings_option("~/.gemini/settings.json")
-def gemini(*, options: Options, limit: float, settings: bool) -> int:
+@install_options
+def gemini(*, options: Options, limit: float, settings: bool, wanted: Wanted) -> int:
     """Answer one hook event of Gemini CLI: BeforeTool.
 
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
+    With --install every run of Gemini CLI asks.
     """
+    if not (settings or wanted.is_anything):
+        return run_hook(hook.run, HookSettings("opencode"), options, limit)
+    line = hook_line("gemini", options, limit)
+    entry = {"type": "command", "command": line, "timeout": int(limit * _MILLISECONDS)}
+    entries = entries_of([hook.EVENT], entry, "*")
     if settings:
-        line = hook_line("gemini", options, limit)
-        print_settings([hook.EVENT], {"type": "command", "command": line, "timeout": int(limit * _MILLISECONDS)}, "*")
+        print_settings(entries)
         return 0
-    return run_hook(hook.run, HookSettings("opencode"), options, limit)
+    return carry_out("gemini", wanted, entries, settings_path)
+
+
+def settings_path(scope: str) -> Path:
+    """`user` or `project`: where Gemini CLI looks for settings of that reach."""
+    named = os.environ.get("GEMINI_CLI_HOME")
+    home = Path(named) if named else Path.home()
+    return (home if scope == "user" else Path.cwd()) / ".gemini" / "settings.json"

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from workers.bridges.hook_entries import Entries
 from workers.bridges.hooks import run as installed
 from workers.bridges.hooks.settings import GRACE_SECONDS, HookSettings
 from workers.bridges.options import Options
@@ -57,7 +58,11 @@ def hook_line(agent: str, options: Options, limit: float) -> str:
     return f"{shlex.join([sys.executable, '-I', str(Path(installed.__file__)), agent, *words])} || exit 2"
 
 
-def print_settings(events: Sequence[str], hook: Mapping[str, Any], matcher: str) -> None:
-    """The member `hooks` with the hook at each event."""
-    found = {event: [{"matcher": matcher, "hooks": [dict(hook)]}] for event in events}
-    click.echo(json.dumps({"hooks": found}, indent=2))
+def entries_of(events: Sequence[str], hook: Mapping[str, Any], matcher: str) -> dict[str, list[Any]]:
+    """The hook at each event, as settings hold it."""
+    return {event: [{"matcher": matcher, "hooks": [dict(hook)]}] for event in events}
+
+
+def print_settings(entries: Entries) -> None:
+    """The member `hooks` with what is to stand there."""
+    click.echo(json.dumps({"hooks": entries}, indent=2))

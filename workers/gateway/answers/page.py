@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Iterable
 from hashlib import sha256
-from html import escape
-from typing import Any, Final
+from typing import Final
 
 from ledger.durations import SECOND_MS
 from ledger.results import Result
 from ledger.session.state import Request, SessionState
-from workers.cli.text import visible
 from workers.cli.wording import about
+from workers.gateway.answers.revealing import text
+from workers.gateway.answers.showing import block, is_plan, is_question, what_runs
 
 STYLE: Final = """
-:root { color-scheme: light dark; --line: #8888; --go: #0a6b35; --stop: #a11; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 44rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.25rem; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: .4rem;
-  padding: .6rem; margin: .4rem 0; font: .95rem/1.4 ui-monospace, monospace; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
-dt { opacity: .8; } dd { margin: 0; overflow-wrap: anywhere; }
-button { font: inherit; font-weight: 600; width: 100%; min-height: 3rem; margin: .3rem 0; border-radius: .5rem;
-  border: 2px solid currentColor; background: none; color: inherit; }
-button.go { background: var(--go); border-color: var(--go); color: #fff; }
-button.stop { background: var(--stop); border-color: var(--stop); color: #fff; }
-button:focus-visible, textarea:focus-visible, summary:focus-visible { outline: 3px solid #06f; outline-offset: 2px; }
-textarea { font: inherit; width: 100%; box-sizing: border-box; min-height: 4rem; }
-small { display: block; overflow-wrap: anywhere; }
+:root { color-scheme: light dark; --ground: #f4f5f7; --surface: #fff; --sunken: #f0f2f5; --line: #d9dde3;
+  --text: #171b22; --muted: #545d6b; --accent: #1a56c4; --on-accent: #fff; --bad: #b3261e; --edge: #8a93a0;
+  --good-soft: #e0f4e7; --bad-soft: #fdeae8; --warn: #865000; --warn-soft: #fdf1d8; }
+@media (prefers-color-scheme: dark) { :root { --ground: #0f1217; --surface: #181c23; --sunken: #11151b;
+  --line: #2c333e; --text: #e9edf3; --muted: #a3adbb; --accent: #86b2ff; --on-accent: #0b1730; --bad: #ff9a90;
+  --edge: #6d7889; --good-soft: #14301f; --bad-soft: #3a1b1a;
+  --warn: #f3c06b; --warn-soft: #33270f; } }
+* { box-sizing: border-box; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 42rem; margin: 0 auto; padding: .75rem .75rem 3rem;
+  background: var(--ground); color: var(--text); }
+main { background: var(--surface); border: 1px solid var(--line); border-radius: .75rem; padding: 1rem; }
+h1 { font-size: 1.3rem; line-height: 1.25; margin: 0 0 .5rem; overflow-wrap: anywhere; }
+p { margin: .5rem 0; }
+a { color: var(--accent); display: inline-block; padding: .6rem 0; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: .5rem;
+  background: var(--sunken); padding: .7rem .8rem; margin: .4rem 0; font: .95rem/1.5 ui-monospace, monospace; }
+dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .15rem .9rem; margin: .8rem 0;
+  font-size: .93rem; }
+dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
+summary { color: var(--muted); padding: .6rem 0; cursor: pointer; }
+form { display: grid; gap: .6rem; margin-top: 1rem; }
+button { font: inherit; font-weight: 600; width: 100%; min-height: 3.2rem; padding: .5rem .8rem; border-radius: .6rem;
+  border: 1px solid var(--edge); background: var(--surface); color: inherit; touch-action: manipulation; }
+button.go { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
+button.stop { border-color: var(--bad); color: var(--bad); }
+button:focus-visible, textarea:focus-visible, summary:focus-visible, a:focus-visible {
+  outline: 3px solid var(--accent); outline-offset: 2px; }
+label { color: var(--muted); font-size: .93rem; }
+textarea { font: inherit; color: inherit; width: 100%; min-height: 4rem; padding: .6rem .7rem; border-radius: .6rem;
+  border: 1px solid var(--edge); background: var(--surface); }
+small { display: block; overflow-wrap: anywhere; font-weight: 400; color: var(--muted); }
+mark { background: var(--bad-soft); color: var(--bad); outline: 1px solid; border-radius: 3px; }
+.odd { background: var(--warn-soft); color: var(--warn); border-radius: .5rem; padding: .5rem .7rem; }
+.diff span { display: block; min-height: 1lh; } .diff .came { background: var(--good-soft); } .diff .gone { background: var(--bad-soft); }
+.refusing { display: grid; gap: .4rem; border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .3rem; }
 """
+
+INBOX_LINK: Final = '<p><a href="/">Open the inbox</a></p>'
 
 _STYLE_HASH: Final = b64encode(sha256(STYLE.encode()).digest()).decode()
 
@@ -51,12 +73,12 @@ HEADERS: Final = {
 def question_page(state: SessionState, request: Request, name: str, now_ms: int) -> str:
     """What waits, and how it may be answered."""
     left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
-    facts = [("asked by", request.asker.name), ("session", state.session_id), ("project", state.project)]
-    facts += [("agent", request.agent or state.agent), ("folder", state.cwd), ("because", _because(request))]
-    facts += [("time left", left), ("you are", name)]
+    agent = request.agent or state.agent or request.asker.name
+    facts = [("why", _because(request)), ("folder", state.cwd), ("project", state.project)]
+    facts += [("session", state.session_id), ("asked by", request.asker.name), ("time left", left), ("you are", name)]
     return _page(
-        f"May {request.tool_name or request.permission} run?",
-        _what(request),
+        f"May {agent} run {request.tool_name or request.permission}?",
+        what_runs(request),
         _list(facts),
         _form(state, request),
     )
@@ -65,12 +87,12 @@ def question_page(state: SessionState, request: Request, name: str, now_ms: int)
 def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
     """How it ended, and that somebody else was first where that is so."""
     ago = f"{about(max(now_ms - result.at_ms, 0))} ago" if now_ms - result.at_ms >= SECOND_MS else "now"
-    return _page(headline(result, name), f"<p>{_text(ago)}</p>", _said(result), _what(result.request))
+    return _page(headline(result, name), f"<p>{text(ago)}</p>", _said(result), what_runs(result.request))
 
 
-def problem_page(title: str, text: str) -> str:
-    """Why nothing can be done here."""
-    return _page(title, f"<p>{_text(text[:1].upper() + text[1:])}.</p>")
+def problem_page(title: str, why: str) -> str:
+    """Why nothing can be done here, and where to go on."""
+    return _page(title, f"<p>{text(why[:1].upper() + why[1:])}.</p>", INBOX_LINK)
 
 
 def headline(result: Result, name: str | None) -> str:
@@ -95,40 +117,29 @@ def headline(result: Result, name: str | None) -> str:
 def _said(result: Result) -> str:
     settled = result.settled
     message = settled.message if settled is not None else None
-    return "" if not message else f"<p>With these words:</p><pre>{_block(message)}</pre>"
-
-
-def _what(request: Request) -> str:
-    """Everything that the answer counts for, nothing left out."""
-    parts = [f"<pre>{_block(pattern)}</pre>" for pattern in request.patterns] or ["<p>(no pattern)</p>"]
-    if request.input is not None:
-        parts.append(_folded("The tool's whole input", _json(request.input), is_open=not _is_shown(request)))
-    diff = request.metadata.get("diff")
-    if isinstance(diff, str):
-        parts.append(f"<pre>{_block(diff)}</pre>")
-    rest = {key: value for key, value in request.metadata.items() if key != "diff" or not isinstance(diff, str)}
-    if rest:
-        parts.append(_folded("More about it", _json(rest)))
-    return f"<p><b>{_text(request.permission)}</b></p>" + "".join(parts)
+    return "" if not message else f"<p>With these words:</p>{block(message)}"
 
 
 def _form(state: SessionState, request: Request) -> str:
-    lasting = ", ".join(f"<code>{_text(one)}</code>" for one in request.always)
-    where = f"in project {_text(state.project)}" if state.project else "in this session"
+    lasting = ", ".join(f"<code>{text(one)}</code>" for one in request.always)
+    where = f"in project {text(state.project)}" if state.project else "in this session"
     remember = (
         _button("session", "Allow for this session", f"also allows {lasting} in this session")
         + _button("always", "Always allow", f"also allows {lasting} {where} from now on")
-        if request.always
+        if request.always and not is_plan(request)
         else ""
     )
+    allowing = _button("once", "Allow once", "", "go") + remember
+    if is_question(request):
+        # An allow without what was chosen would answer nothing.
+        allowing = '<p><a href="/">Choose in the inbox</a></p>'
     return (
         '<form method="post">'
-        + _button("once", "Allow once", "", "go")
-        + remember
-        + '<p><label for="message">Or say what to do instead (the agent is told):</label>'
-        '<textarea id="message" name="message" maxlength="4000"></textarea></p>'
+        + allowing
+        + '<div class="refusing"><label for="message">To reject: what should the agent do instead? (optional)</label>'
+        '<textarea id="message" name="message" maxlength="4000"></textarea>'
         + _button("reject", "Reject", "", "stop")
-        + "</form>"
+        + "</div></form>"
     )
 
 
@@ -145,42 +156,18 @@ def _because(request: Request) -> str | None:
         one.text + (f" ({one.file}{f':{one.line}' if one.line else ''})" if one.file else "")
         for one in evaluation.rules
     ]
-    return "; ".join(rules) or evaluation.reason
+    return "; ".join([*([evaluation.reason] if evaluation.reason else []), *rules]) or None
 
 
 def _list(facts: Iterable[tuple[str, str | None]]) -> str:
-    rows = "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in facts if value)
+    rows = "".join(f"<dt>{name}</dt><dd>{text(value)}</dd>" for name, value in facts if value)
     return f"<dl>{rows}</dl>"
-
-
-def _is_shown(request: Request) -> bool:
-    """Whether the patterns hold all of the input already, as they do for most commands."""
-    values = request.input.values() if isinstance(request.input, dict) else [request.input]
-    return all(isinstance(value, str) and value in request.patterns for value in values)
-
-
-def _folded(summary: str, text: str, *, is_open: bool = False) -> str:
-    opened = " open" if is_open else ""
-    return f"<details{opened}><summary>{summary}</summary><pre>{_block(text)}</pre></details>"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def _text(value: str) -> str:
-    return escape(visible(value))
-
-
-def _block(value: str) -> str:
-    """Lines stay lines; whatever else cannot be seen is written out."""
-    return "\n".join(_text(line) for line in value.split("\n"))
 
 
 def _page(title: str, *parts: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(title)}</title><style>{STYLE}</style></head>"
-        f"<body><main><h1>{_text(title)}</h1>{''.join(parts)}</main></body></html>"
+        f"<title>{text(title)}</title><style>{STYLE}</style></head>"
+        f"<body><main><h1>{text(title)}</h1>{''.join(parts)}</main></body></html>"
     )

@@ -3,8 +3,7 @@
 import { announce } from "./dom.js";
 import { byDeadline, keyOf } from "./store.js";
 import { card } from "./card.js";
-import { call, path } from "./api.js";
-import { clientId } from "./device.js";
+import { askForLock, lockComes, lockHolder } from "./lock.js";
 import { everySecond } from "./clock.js";
 import { grantExactly, send } from "./answering.js";
 import { inOneLine } from "./what.js";
@@ -72,22 +71,27 @@ export class Deck {
     send(row, sent, (phase, detail) => this.#went(key, row, answer, phase, detail));
   }
 
+  /** Ask for the input lock of a request's session, and say when it is here. */
   async takeLock(row) {
-    const body = { client_id: clientId() };
+    const key = keyOf(row);
     try {
-      const { held } = await call("POST", path("/v1/sessions/{}/lock", row.session), { body });
-      this.requests.setLocal(keyOf(row), { phase: "waiting", note: held ? "You hold the input lock now: answer again." : "Asked for the lock; it passes in 10 s unless its holder hands it over." });
+      const { held } = await askForLock(row.session);
+      if (!held) this.requests.setLocal(key, { phase: "waiting", note: "You have asked for the lock. It comes when its holder hands it over or leaves, after 10 s at the latest." });
+      const isMine = held || (await lockComes(row.session, this.controller.signal));
+      if (this.localOf(key)?.phase === "waiting" || held) this.requests.setLocal(key, { phase: "waiting", note: isMine ? "You hold the lock now: answer again." : "The lock has not come yet: answer again in a moment." });
     } catch (problem) {
-      this.requests.setLocal(keyOf(row), { phase: "failed", problem });
+      if (problem.name !== "AbortError") this.requests.setLocal(key, { phase: "failed", problem });
     }
+    this.list.element(key)?.refoot();
   }
 
   #went(key, row, answer, phase, detail) {
     if (phase === "sending" || phase === "unsure") this.requests.setLocal(key, { phase, answer, row });
     if (phase === "unsure") this.requests.dispatchEvent(new Event("doubt"));
     if (phase === "failed") {
-      this.requests.setLocal(key, { phase, problem: detail, row });
+      this.requests.setLocal(key, { phase, problem: detail, holder: undefined, row });
       announce(`Not sent: ${detail.message}`);
+      if (detail.code === "NO_INPUT_LOCK") this.#nameHolder(key, row, detail);
     }
     if (phase === "settled") {
       this.requests.settle(row, { ...detail, isOwn: true });
@@ -95,6 +99,13 @@ export class Deck {
       if (answer.exact && detail.outcome === "allowed" && !detail.wasFirst) this.#grantExactly(key, row, answer);
       this.requests.setLocal(key, {});
     }
+  }
+
+  /** Who holds the lock, in the words of people: the refusal knows the device only. */
+  async #nameHolder(key, row, problem) {
+    const holder = await lockHolder(row.session).catch(() => undefined);
+    if (holder === undefined || this.localOf(key)?.problem !== problem) return;
+    this.requests.setLocal(key, { holder });
   }
 
   async #grantExactly(key, row, answer) {

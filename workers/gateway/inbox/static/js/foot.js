@@ -1,8 +1,10 @@
 // The foot of a card: what may be answered, what the answer would grant, and how it goes with the answer.
 
+import { at } from "./clock.js";
 import { button, h } from "./dom.js";
 import { commandOf } from "./what.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
+import { answered, choices, planOf, questionsOf } from "./question.js";
 import { reveal } from "./reveal.js";
 import { rejectionTakesAlong, whatIsGranted } from "./why.js";
 
@@ -33,12 +35,14 @@ function settled(local, page) {
 function answering(row, local, page, element) {
   const key = element.key;
   const draft = page.draftOf(key);
-  const problem = local?.phase === "failed" ? problemText(local.problem, row, page) : null;
+  const problem = local?.phase === "failed" ? problemText(local, row, page) : null;
   const note = local?.note ? status(local.note, "warn") : null;
   if (draft.mode === "reject") return [problem, rejecting(row, draft, page, element)].filter(Boolean);
   if (draft.mode === "edit") return [problem, editing(row, draft, page, element)].filter(Boolean);
+  if (questionsOf(row).length) return [problem, note, ...answeringQuestions(row, draft, page, element)].filter(Boolean);
   const { patterns, reach } = whatIsGranted(row);
-  const isOffered = patterns.length > 0;
+  const isPlan = planOf(row) !== null;
+  const isOffered = patterns.length > 0 && !isPlan;
   const say = (reply) => (event) => page.answer(key, { reply, exact: reply !== "once" && draft.exact }, event);
   const mode = (name) => () => {
     draft.mode = name;
@@ -48,13 +52,30 @@ function answering(row, local, page, element) {
   return [
     problem, note,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
-      button("Once", say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
+      button(isPlan ? "Go ahead" : "Once", say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
       isOffered ? button("Session", say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
       isOffered ? button("Always", say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
       button("Reject…", mode("reject"), { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } }),
-      canEdit(row) ? button("Edit…", mode("edit"), { kind: "quiet", "aria-keyshortcuts": "e", data: { answer: "edit" } }) : null),
-    isOffered ? granting(row, patterns, reach, draft, element) : h("p", { class: "granting" }, "Only once: this request offers nothing to remember."),
+      canEdit(row) && !isPlan ? button("Edit…", mode("edit"), { kind: "quiet", "aria-keyshortcuts": "e", data: { answer: "edit" } }) : null),
+    isOffered ? granting(row, patterns, reach, draft, element) : isPlan ? null : h("p", { class: "granting" }, "Only once: this request offers nothing to remember."),
+    row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session one device answers: the one that holds its input lock.") : null,
   ].filter(Boolean);
+}
+
+/** What was chosen is the answer, and goes back in the input. */
+function answeringQuestions(row, draft, page, element) {
+  const missing = h("p", { class: "status bad", role: "alert" });
+  const submit = (event) => {
+    const input = answered(row, draft);
+    if (input === null) { missing.textContent = "Choose an answer to each question first, or write one."; return; }
+    page.answer(element.key, { reply: "once", updated_input: input }, event);
+  };
+  return [
+    h("div", { class: "form" }, ...choices(row, draft, element)), missing,
+    h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
+      button("Answer", submit, { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
+      button("Reject…", () => { draft.mode = "reject"; element.refoot(); element.querySelector("textarea").focus(); }, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
+  ];
 }
 
 /** Exactly which patterns *session* and *always* let through, as suggested or as asked. */
@@ -66,9 +87,9 @@ function granting(row, patterns, reach, draft, element) {
   const choice = (value, label) => h("label", {},
     h("input", { type: "radio", name, checked: draft.exact === value, onchange: () => { draft.exact = value; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${label}`);
   return h("div", { class: "granting" },
-    isSame ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "How much to remember"), choice(false, "as suggested"), choice(true, "exactly this")),
-    h("p", {}, "Session and always let through ", ...listed(shown),
-      h("span", {}, `, ${row.permission} only: session in this session, always in ${reach}.`)),
+    isSame ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "How much to remember"), h("span", { "aria-hidden": "true" }, "Remember"), choice(false, "as suggested"), choice(true, "exactly this")),
+    h("p", {}, h("b", {}, "Session"), " and ", h("b", {}, "Always"), " remember ", ...listed(shown),
+      reach === "this session" ? ` for ${row.permission}, in this session.` : ` for ${row.permission}: in this session, or in all of ${reach}.`),
     draft.exact && shown.some((one) => /[*?]/.test(one)) ? h("p", { class: "warning" }, "It holds * or ?, which a remembered pattern reads as “anything”: it will let through more than this.") : null);
 }
 
@@ -122,8 +143,15 @@ function parsed(text) {
   }
 }
 
-function problemText(problem, row, page) {
+function problemText({ problem, holder }, row, page) {
+  if (problem.code === "NO_INPUT_LOCK") return lockedText(holder, row, page);
   const said = { DIGEST_MISMATCH: "What is asked is not what was shown here; nothing was sent. Look at it again.", FORBIDDEN: `You may not answer this: ${problem.message}.`, UNAUTHORIZED: "You are signed out; nothing was sent." }[problem.code];
-  const text = problem.code === "NO_INPUT_LOCK" ? "Only the device that holds this session's input lock may answer; nothing was sent. " : (said ?? `Not sent: ${problem.message}.`);
-  return status(text, "bad", problem.code === "NO_INPUT_LOCK" ? button("Ask for the lock", () => page.takeLock(row), { kind: "quiet" }) : null);
+  return status(said ?? `Not sent: ${problem.message}.`, "bad");
+}
+
+/** In this session one device at a time may answer: which, and how to become it. */
+function lockedText(holder, row, page) {
+  if (holder === null) return status("Nothing was sent: in this session only the device that holds its input lock may answer, and nobody holds it now. ", "bad", button("Take the lock", () => page.takeLock(row), { kind: "small" }));
+  const who = holder ? `${holder.name === page.me.name ? "another device of yours" : holder.name} holds it since ${at(holder.since)}` : "another device holds it";
+  return status(`Nothing was sent: in this session only the device that holds its input lock may answer, and ${who}. `, "bad", button("Ask for the lock", () => page.takeLock(row), { kind: "small" }));
 }

@@ -89,9 +89,16 @@ function drawNav() {
   if (byId("nav").dataset.state === state) return;
   byId("nav").dataset.state = state;
   byId("nav").replaceChildren(
-    ...places.map(([place, name, number]) => link(place, { "aria-current": app.shown?.nav === place ? "page" : null, class: place === "/account" ? "account" : null }, name, number ? h("span", { class: "count", "aria-label": `${number} waiting` }, String(number)) : null)),
+    ...places.map(([place, name, number]) => link(place, { "aria-current": app.shown?.nav === place ? "page" : null, class: place === "/account" ? "account" : null, title: place === "/account" ? `Signed in as ${name}` : null }, place === "/account" ? initialAnd(name) : name, number ? h("span", { class: "count", "aria-label": `${number} waiting` }, String(number)) : null)),
     h("button", { type: "button", class: "keys-button", "aria-label": "Keys", title: "Keys (?)", onclick: showHelp }, "?"));
+  // On the icon of an installed page, where there is one.
+  navigator.setAppBadge?.(count).catch(() => {});
   document.title = `${count ? `(${count}) ` : ""}${app.shown?.title ?? "Permissions"}`;
+}
+
+/** On a narrow phone there is room for the first letter of a name. */
+function initialAnd(name) {
+  return [h("span", { class: "initial", "aria-hidden": "true" }, [...name][0]?.toUpperCase() ?? "?"), h("span", { class: "name" }, name)];
 }
 
 const CONNECTION = { connecting: "connecting …", live: "live", asking: "up to date", offline: "reconnecting …" };

@@ -5,7 +5,6 @@ import { button, h } from "./dom.js";
 
 const BARS = [["asked", "--warn"], ["allowed", "--good"], ["refused", "--bad"], ["lapsed", "--muted"], ["by_rule", "--line-strong"]];
 const STRIP_PX = 22;
-const SIDE_PX = 8;
 export const BARS_COUNT = 300;
 
 export class Slider {
@@ -87,7 +86,7 @@ export class Slider {
     context.scale(scale, scale);
     const style = getComputedStyle(document.documentElement);
     const most = Math.max(1, ...bars.map((bar) => Object.values(bar).reduce((sum, count) => sum + count, 0)));
-    const step = (width - 2 * SIDE_PX) / bars.length;
+    const step = width / bars.length;
     bars.forEach((bar, index) => {
       let y = STRIP_PX;
       for (const [kind, colour] of BARS) {
@@ -95,7 +94,7 @@ export class Slider {
         // What people had to do with is seen beside hundreds of calls that a rule decided.
         const height = Math.max(kind === "by_rule" ? 1 : 3, (bar[kind] / most) * (STRIP_PX - 4));
         context.fillStyle = style.getPropertyValue(colour);
-        context.fillRect(SIDE_PX + index * step, y - height, Math.max(1, step - 0.5), height);
+        context.fillRect(index * step, y - height, Math.max(1, step - 0.5), height);
         y -= height;
       }
     });

@@ -2,28 +2,40 @@
 
 import { h } from "./dom.js";
 import { lineDiff, patchLines } from "./diff.js";
+import { membersList, membersOf, saidOf } from "./members.js";
+import { planOf, questionsOf } from "./question.js";
 import { reveal, warning } from "./reveal.js";
 
 const CLAMP_LINES = 14;
 const CLAMP_CHARS = 1600;
+const TAIL_CHARS = 80;
 const STRICTNESS = { allow: 0, ask: 1, deny: 2 };
 
-/** Nodes that show the request, whole; long texts are folded with a word on how much is folded. */
+/** Nodes that show the request, whole; long texts are folded with a word on how much is folded, and how they end. */
 export function whatRuns(row) {
   const shown = [];
   const texts = [];
-  for (const block of blocksOf(row)) {
+  const { blocks, names } = blocksOf(row);
+  for (const block of blocks) {
     texts.push(...block.texts);
     shown.push(block.label ? h("p", { class: "what-label" }, ...reveal(block.label)) : null, folded(block));
   }
-  const odd = warning([...texts, ...row.patterns]);
-  return [odd ? h("p", { class: "warning odd-note" }, h("strong", {}, "Look closely. "), odd) : null, ...shown, h("div", { class: "folds" }, parts(row), everything(row))];
+  const members = membersOf(row, names);
+  texts.push(...members.flatMap(({ name, text }) => [name, text]));
+  const said = saidOf(row);
+  const odd = warning([...texts, ...row.patterns, said ?? ""]);
+  return [
+    odd ? h("p", { class: "warning odd-note" }, h("strong", {}, "Look closely. "), odd) : null,
+    said ? h("p", { class: "said", title: "What the agent says about it; nobody has checked that" }, "“", ...reveal(said), "”") : null,
+    ...shown,
+    membersList(members, (text) => folded(plain(text))),
+    h("div", { class: "folds" }, parts(row), everything(row)),
+  ];
 }
 
 /** One line for lists and announcements. */
 export function inOneLine(row) {
-  const command = commandOf(row);
-  const text = command ?? row.patterns.join(", ");
+  const text = commandOf(row) ?? questionsOf(row)[0]?.question ?? planOf(row) ?? row.patterns.join(", ");
   return (text || row.tool_name || row.permission).replaceAll(/\s+/g, " ").slice(0, 200);
 }
 
@@ -36,21 +48,31 @@ export function commandOf(row) {
   return /^(bash|shell|run_shell_command|execute)$/i.test(row.permission) && row.patterns.length ? row.patterns.join("\n") : null;
 }
 
+/** What is shown large, and the names of the members of the input that it shows. */
 function blocksOf(row) {
   const command = commandOf(row);
-  if (command !== null) return [commandBlock(row, command), ...judgedAs(row, command)];
-  const edits = editsOf(row.input ?? {}, row.metadata ?? {});
-  if (edits.length) return edits;
+  if (command !== null) return { blocks: [commandBlock(row, command), ...judgedAs(row, command)], names: ["command", "cmd"] };
+  const questions = questionsOf(row);
+  if (questions.length) return { blocks: questions.map((one) => prose(one.question)), names: ["questions", "answers"] };
+  const plan = planOf(row);
+  if (plan !== null) return { blocks: [prose(plan)], names: ["plan"] };
+  const { edits, names } = editsOf(row.input ?? {}, row.metadata ?? {});
+  if (edits.length) return { blocks: edits, names };
   const address = row.input?.url ?? row.metadata?.url;
-  if (typeof address === "string") return [plain(address)];
-  return row.patterns.map((pattern) => plain(pattern));
+  if (typeof address === "string") return { blocks: [plain(address)], names: ["url"] };
+  // A tool that is judged by its name alone says with its input what it would do.
+  const patterns = row.patterns.filter((pattern) => !(pattern === row.permission && membersOf(row, []).length));
+  return { blocks: patterns.map((pattern) => plain(pattern)), names: [] };
 }
 
+const prose = (text) => ({ texts: [text], lines: text.split("\n").length, body: h("div", { class: "code prose" }, ...reveal(text)) });
 const plain = (text, label = null) => ({ label, texts: [text], lines: text.split("\n").length, body: h("pre", { class: "code" }, ...reveal(text)) });
 
 function commandBlock(row, command) {
-  const painted = paint(command, row.evaluation?.parts ?? []);
-  return { texts: [command], lines: command.split("\n").length, body: h("pre", { class: "code command" }, ...reveal(command, (index) => painted[index])) };
+  const found = row.evaluation?.parts ?? [];
+  // Where all of it is one part, a mark on everything marks nothing.
+  const painted = found.length === 1 && found[0].text.trim() === command.trim() ? [] : paint(command, found);
+  return { texts: [command], lines: command.split("\n").length, tail: command.trimEnd().slice(-TAIL_CHARS), body: h("pre", { class: "code command" }, ...reveal(command, (index) => painted[index])) };
 }
 
 /** Where what was judged is not in the command that is shown, it is shown too. */
@@ -95,7 +117,14 @@ function parts(row) {
       part.rules?.length ? h("small", {}, " by ", h("code", {}, part.rules[0].text)) : null))));
 }
 
+const EDIT_NAMES = ["file_path", "filePath", "path", "edits", "patch", "patchText", "patch_text", "content", "old_string", "oldString", "oldText", "new_string", "newString", "newText"];
+
+/** Differences, and the names of the members that they show. */
 function editsOf(input, metadata) {
+  return { edits: differences(input, metadata), names: EDIT_NAMES };
+}
+
+function differences(input, metadata) {
   const file = String(input.file_path ?? input.filePath ?? input.path ?? metadata.filepath ?? metadata.path ?? "");
   const patch = input.patch ?? input.patchText ?? input.patch_text ?? metadata.diff ?? metadata.patch;
   const many = Array.isArray(input.edits) ? input.edits : [input];
@@ -131,12 +160,14 @@ function folded(block) {
   const chars = block.texts.reduce((sum, text) => sum + text.length, 0);
   if (block.lines <= CLAMP_LINES && chars <= CLAMP_CHARS) return block.body;
   const wrapper = h("div", { class: "folded" }, block.body);
-  const more = h("button", { type: "button", class: "unfold", "aria-expanded": "false" }, `Show all of it: ${block.lines} line${block.lines === 1 ? "" : "s"}, ${chars} characters`);
+  const size = block.lines > 1 ? `${block.lines} lines` : `${chars} characters`;
+  const more = h("button", { type: "button", class: "unfold", "aria-expanded": "false" }, `Show all of it: ${size}`);
   more.addEventListener("click", () => {
     const isOpen = wrapper.classList.toggle("open");
     more.setAttribute("aria-expanded", String(isOpen));
-    more.textContent = isOpen ? "Show less" : `Show all of it: ${block.lines} lines, ${chars} characters`;
+    more.textContent = isOpen ? "Show less" : `Show all of it: ${size}`;
   });
+  if (block.tail) wrapper.append(h("p", { class: "tail" }, "and it ends with ", h("code", {}, "…", ...reveal(block.tail))));
   wrapper.append(more);
   return wrapper;
 }

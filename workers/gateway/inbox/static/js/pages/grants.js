@@ -11,7 +11,7 @@ export function show(main, app) {
   const filter = h("input", { type: "search", class: "filter", placeholder: "Filter", "aria-label": "Filter by permission, pattern, project, session or person" });
   const list = h("ul", { class: "grants" });
   const status = h("p", { class: "hint", role: "status" }, "Looking …");
-  main.append(h("div", { class: "section-head" }, h("h1", {}, "Grants"), h("p", { class: "summary" }, "What is let through without asking. A configured deny is always above them."), filter), status, list);
+  main.append(h("div", { class: "section-head" }, h("h1", {}, "Grants"), h("p", { class: "summary long" }, "What is let through without asking. A configured deny is always above them."), filter), status, list);
   const mayRevoke = ["approver", "admin"].includes(app.me.role);
   const controller = new AbortController();
   let grants = [];

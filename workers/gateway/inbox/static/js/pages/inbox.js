@@ -1,5 +1,6 @@
 // The inbox: everything that waits, nearest deadline first, and what was settled a moment ago.
 
+import { NoConnection, Problem, get, path } from "../api.js";
 import { Deck } from "../deck.js";
 import { ago, everySecond } from "../clock.js";
 import { h, sessionLink } from "../dom.js";
@@ -31,7 +32,7 @@ export function show(main, app) {
     wanted: (row) => !words || textOf(row).includes(words),
     onchange: (waiting, shown) => {
       const all = app.requests.rows.size;
-      count.textContent = waiting === all ? (all ? `${all}, nearest deadline first` : "") : `${waiting} of ${all}`;
+      count.replaceChildren(waiting === all ? (all ? String(all) : "") : `${waiting} of ${all}`, waiting === all && all > 1 ? h("span", { class: "order" }, ", nearest deadline first") : "");
       empty.hidden = shown > 0;
       if (!shown) drawEmpty(empty, words, app);
     },
@@ -55,7 +56,7 @@ export function show(main, app) {
 }
 
 function textOf(row) {
-  row.searched ??= [inOneLine(row), row.permission, row.project, row.agent, row.session, row.by, row.cwd].filter(Boolean).join("\n").toLowerCase();
+  row.searched ??= [inOneLine(row), row.permission, row.project, row.agent, row.tool_name, ...(row.lineage ?? []), row.session, row.by, row.cwd].filter(Boolean).join("\n").toLowerCase();
   return row.searched;
 }
 
@@ -64,7 +65,8 @@ function drawEmpty(empty, words, app) {
   if (app.live.state === "connecting") return empty.replaceChildren(h("p", {}, "Looking …"));
   empty.replaceChildren(
     h("p", { class: "big" }, "Nothing is waiting."),
-    h("p", {}, "As soon as an agent asks for something that needs you, it is here, on every device that has this page open."));
+    h("p", {}, "As soon as an agent asks for something that needs you, it is here, on every device that has this page open."),
+    ...(app.me.role === "admin" ? [h("p", { class: "hint try" }, "To see it work, on the ledger's machine: ", h("code", {}, "permission-ledger ask demo bash 'git push'"))] : []));
 }
 
 function settledLine({ row, result }, app) {
@@ -81,7 +83,8 @@ function tellUndelivered(app) {
   if (!left.length) return;
   const tell = () => {
     for (const [key, { reply }] of left) {
-      if (app.requests.rows.has(key) && !app.requests.local.get(key)) {
+      if (!app.requests.rows.has(key)) arrived(app, key);
+      else if (!app.requests.local.get(key)) {
         app.requests.setLocal(key, { phase: "waiting", note: `Your answer “${reply}” had not arrived when the page was loaded anew. It is not sent again: if the request still waits in a moment, answer once more.` });
       }
     }
@@ -92,3 +95,16 @@ function tellUndelivered(app) {
   else tell();
 }
 
+/** It waits no more, so somebody's answer arrived: show whose. */
+async function arrived(app, key) {
+  const [session, request] = key.split("\n");
+  try {
+    const result = await get(path("/v1/sessions/{}/asks/{}", session, request));
+    if (!result.outcome) return;
+    const row = { ...result.request, session };
+    app.requests.setLocal(key, { phase: "gone", row });
+    app.requests.settle(row, { ...result, isOwn: true });
+  } catch (error) {
+    if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+  }
+}

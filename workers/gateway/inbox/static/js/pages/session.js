@@ -13,6 +13,7 @@ import { moment } from "../moment.js";
 import { reveal } from "../reveal.js";
 
 const ROW_PX = 58;
+const USES = ["wheel", "touchstart", "pointerdown", "keydown"];
 const LOOK_MS = 3000;
 const SETTLE_MS = 120;
 const OUTLINE_MS = 2000; // a session that goes on is not outlined anew with each of its events
@@ -59,6 +60,7 @@ class SessionPage {
 
   leave() {
     this.controller.abort();
+    this.sizing.disconnect();
     clearInterval(this.timer);
     for (const one of [this.settling, this.looking, this.outlining]) clearTimeout(one);
     cancelAnimationFrame(this.drawing);
@@ -75,6 +77,13 @@ class SessionPage {
     addEventListener("popstate", () => this.#moved(versionOf(location.hash)), { signal });
     addEventListener("resize", () => { this.#draw(); this.slider.drawWhole(this.slider.bars); }, { signal });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.slider.drawWhole(this.slider.bars), { signal });
+    // What stands beside the events begins under the slider, which grows with what waited at once.
+    this.sizing = new ResizeObserver(() => {
+      this.main.style.setProperty("--slider", `${this.slider.element.offsetHeight}px`);
+      this.#stay();
+    });
+    for (const one of [this.slider.element, this.head, this.waiting]) this.sizing.observe(one);
+    for (const use of USES) addEventListener(use, () => { this.isUsed = true; }, { signal, passive: true });
     this.timer = setInterval(() => { if (!document.hidden) this.look(); }, LOOK_MS);
   }
 
@@ -206,7 +215,7 @@ class SessionPage {
     for (const one of new Set([before, version])) if (one !== null) this.list.refresh(String(one));
     if (version !== null) {
       const isSeen = this.list.element(String(version))?.getBoundingClientRect();
-      if (!isOwn || !isSeen || isSeen.top < 160 || isSeen.bottom > innerHeight) this.list.reveal(String(version), { block: "center" });
+      if (!isOwn || !isSeen || isSeen.top < this.slider.element.getBoundingClientRect().bottom || isSeen.bottom > innerHeight) this.list.reveal(String(version), { block: "center" });
     }
     if (version !== null) this.missing = null;
     this.#say();
@@ -234,6 +243,11 @@ class SessionPage {
     } catch (error) {
       if (error.name !== "AbortError") this.#said(error);
     }
+  }
+
+  /** What a link led to stays in the middle while the page around it fills, until somebody scrolls. */
+  #stay() {
+    if (this.version !== null && this.summary && !this.isUsed) this.list.reveal(String(this.version), { block: "center" });
   }
 
   #say() {

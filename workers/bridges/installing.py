@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workers.bridges.claude.hooking import EVENTS, Settings, installed_events
 from workers.bridges.errors import BridgeError
+from workers.bridges.hook_entries import Settings, events_of_ours
 
 
 class Change(NamedTuple):
@@ -28,14 +28,6 @@ class Change(NamedTuple):
         before, after = (self.before or "").splitlines(), (self.after or "").splitlines()
         name = str(self.path)
         return "\n".join(difflib.unified_diff(before, after, name, name, lineterm=""))
-
-
-def settings_path(scope: str, folder: Path) -> Path:
-    """`user`, `project` or `local`: where Claude Code looks for settings of that reach."""
-    if scope == "user":
-        named = os.environ.get("CLAUDE_CONFIG_DIR")
-        return (Path(named) if named else Path.home() / ".claude") / "settings.json"
-    return folder / ".claude" / ("settings.local.json" if scope == "local" else "settings.json")
 
 
 def planned(path: Path, change: Callable[[Settings], Settings]) -> Change:
@@ -69,12 +61,17 @@ def apply(change: Change) -> None:
         raise BridgeError(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}") from error
 
 
-def status(path: Path) -> str:
-    """One line on whether our hooks stand in a file."""
-    found = installed_events(_parsed(path, _text(path)))
+def installed_in(path: Path, agent: str) -> list[str]:
+    """The events for which a file has hooks of ours. Raises BridgeError."""
+    return events_of_ours(_parsed(path, _text(path)), agent)
+
+
+def status(path: Path, agent: str, wanted: Sequence[str] = ()) -> str:
+    """One line on whether our hooks stand in a file; `wanted` are the events that should have one."""
+    found = installed_in(path, agent)
     if not found:
         return f"{path}: not installed"
-    missing = [event for event in EVENTS if event not in found]
+    missing = [event for event in wanted if event not in found]
     return f"{path}: installed for {', '.join(found)}" + (f"; missing: {', '.join(missing)}" if missing else "")
 
 
@@ -94,7 +91,8 @@ def _parsed(path: Path, text: str | None) -> dict[str, Any]:
         found = json.loads(text)
     except ValueError as error:
         raise BridgeError(
-            f"`{path}` is no JSON ({error}); Claude Code cannot read it either, so put it right first"
+            f"`{path}` is no plain JSON ({error}); put it right first, or, where the agent takes comments in it, write "
+            "the hooks there by hand: comments would be lost"
         ) from error
     if not isinstance(found, dict):
         raise BridgeError(f"`{path}` must hold a JSON object")

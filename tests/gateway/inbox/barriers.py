@@ -1,0 +1,19 @@
+"""What keeps people from using a page, as axe finds it."""
+
+from __future__ import annotations
+
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page
+
+SERIOUS = ("serious", "critical")
+
+
+async def barriers(page: Page) -> list[str]:
+    """The serious and the critical ones, each with the element and what is wrong with it."""
+    results = await Axe().run(page)
+    return [
+        f"{one['id']}: {node['html'][:120]} {node['failureSummary'][:200]}"
+        for one in results.response["violations"]
+        if one["impact"] in SERIOUS
+        for node in one["nodes"]
+    ]

@@ -1,0 +1,75 @@
+"""The hooks of ours in an agent's settings: found, added, taken out. No I/O.
+
+Claude Code, Codex and Gemini CLI write them alike: `{"hooks": {EVENT: [{"matcher": …, "hooks": [HOOK]}]}}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+from workers.bridges.errors import BridgeError
+
+SCRIPT: Final = "workers/bridges/hooks/run.py"
+
+Settings = dict[str, Any]
+Entries = Mapping[str, Sequence[Any]]
+"""By event."""
+
+
+def is_ours(hook: Any, agent: str) -> bool:
+    """Whether a hook is one that we wrote for this agent, by whichever version and interpreter."""
+    command = hook.get("command") if isinstance(hook, dict) else None
+    return isinstance(command, str) and f"{SCRIPT} {agent}" in command.replace("'", "")
+
+
+def with_entries(settings: Settings, agent: str, entries: Entries) -> Settings:
+    """The settings with these in the place of older ones of ours; nothing else changes. Raises BridgeError."""
+    changed = without_entries(settings, agent)
+    hooks = changed.setdefault("hooks", {})
+    for event, ours in entries.items():
+        hooks[event] = [*hooks.get(event, []), *ours]
+    return changed
+
+
+def without_entries(settings: Settings, agent: str) -> Settings:
+    """The settings without our hooks, and without what is empty because of that. Raises BridgeError."""
+    changed = deepcopy(settings)
+    hooks = changed.get("hooks", {})
+    # Beside lists by event an agent may keep switches there: Gemini CLI has had `enabled`.
+    if not isinstance(hooks, dict) or not all(isinstance(found, list | bool | str) for found in hooks.values()):
+        raise BridgeError("`hooks` in the settings is not of the form that the agent reads; put it right first")
+    for event in [event for event, found in hooks.items() if isinstance(found, list)]:
+        kept = [one for entry in hooks[event] if (one := _without(entry, agent)) is not None]
+        if kept:
+            hooks[event] = kept
+        elif hooks[event]:
+            del hooks[event]
+    if not hooks and settings.get("hooks"):
+        del changed["hooks"]
+    return changed
+
+
+def events_of_ours(settings: Settings, agent: str) -> list[str]:
+    """The events that a hook of ours answers."""
+    hooks = settings.get("hooks")
+    if not isinstance(hooks, dict):
+        return []
+    return [
+        event
+        for event, entries in hooks.items()
+        if isinstance(entries, list) and any(_has_ours(entry, agent) for entry in entries)
+    ]
+
+
+def _has_ours(entry: Any, agent: str) -> bool:
+    inner = entry.get("hooks") if isinstance(entry, dict) else None
+    return isinstance(inner, list) and any(is_ours(hook, agent) for hook in inner)
+
+
+def _without(entry: Any, agent: str) -> Any:
+    if not _has_ours(entry, agent):
+        return entry
+    kept = [hook for hook in entry["hooks"] if not is_ours(hook, agent)]
+    return {**entry, "hooks": kept} if kept else None

@@ -1,0 +1,30 @@
+// The input lock of a session: where only its holder may answer, who that is, and how it comes here.
+
+import { call, get, path } from "./api.js";
+import { clientId } from "./device.js";
+
+const LOOK_MS = 1000;
+const COMES_WITHIN_MS = 14_000; // a holder who does not answer has it for 10 s more
+
+/** `{name, since}` of the client that holds it; null is nobody. */
+export async function lockHolder(session) {
+  const { clients, lock } = await get(path("/v1/sessions/{}", session));
+  return clients.find((one) => one.client_id === lock) ?? null;
+}
+
+/** Take it, or ask its holder for it; `{held}` says which. Whoever asks has to be there. */
+export async function askForLock(session) {
+  await call("PUT", path("/v1/sessions/{}/clients/{}", session, clientId()), { body: {} });
+  return call("POST", path("/v1/sessions/{}/lock", session), { body: { client_id: clientId() } });
+}
+
+/** Whether it comes in time. */
+export async function lockComes(session, signal) {
+  const until = performance.now() + COMES_WITHIN_MS;
+  while (performance.now() < until) {
+    const { lock } = await get(path("/v1/sessions/{}", session), {}, signal);
+    if (lock === clientId()) return true;
+    await new Promise((done) => setTimeout(done, LOOK_MS));
+  }
+  return false;
+}

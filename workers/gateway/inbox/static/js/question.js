@@ -1,0 +1,59 @@
+// A question of an agent with choices: what is asked is shown, and what is chosen goes back as the answer.
+
+import { h } from "./dom.js";
+import { reveal } from "./reveal.js";
+
+/** The questions of a call such as `AskUserQuestion`, or none. */
+export function questionsOf(row) {
+  const asked = row.input?.questions;
+  if (!row.tool_name || !Array.isArray(asked) || !asked.length) return [];
+  const isReadable = (one) => typeof one?.question === "string" && (one.options === undefined || Array.isArray(one.options));
+  return asked.every(isReadable) ? asked : [];
+}
+
+/** A plan that an agent wants to begin with, or null. */
+export function planOf(row) {
+  return row.tool_name && typeof row.input?.plan === "string" && row.input.plan.trim() ? row.input.plan : null;
+}
+
+const labelOf = (option) => String(typeof option === "object" && option !== null ? (option.label ?? "") : option);
+const isMany = (one) => one.multiSelect === true || one.multiple === true;
+
+/** Fields to choose with; `draft.chosen` keeps what was chosen, by the number of the question. */
+export function choices(row, draft, element) {
+  draft.chosen ??= {};
+  return questionsOf(row).map((one, index) => {
+    const chosen = (draft.chosen[index] ??= { labels: [], own: "" });
+    const name = `choice-${index}-${element.key}`;
+    const own = h("input", { type: "text", maxlength: "2000", placeholder: "In your own words", "aria-label": `In your own words: ${one.question}`, value: chosen.own });
+    own.addEventListener("input", () => { chosen.own = own.value; });
+    return h("fieldset", { class: "choices" },
+      // A question alone stands above already.
+      h("legend", { class: questionsOf(row).length > 1 ? null : "spoken" }, ...reveal(one.question)),
+      ...(one.options ?? []).map((option) => choice(option, { name, isMany: isMany(one), chosen })),
+      own);
+  });
+}
+
+function choice(option, { name, isMany: many, chosen }) {
+  const label = labelOf(option);
+  const box = h("input", { type: many ? "checkbox" : "radio", name, value: label, checked: chosen.labels.includes(label) });
+  box.addEventListener("change", () => {
+    const others = many ? chosen.labels.filter((one) => one !== label) : [];
+    chosen.labels = box.checked ? [...others, label] : others;
+  });
+  return h("label", {}, box, h("span", {}, h("strong", {}, ...reveal(label)), option?.description ? h("small", {}, ...reveal(String(option.description))) : null));
+}
+
+/** The input with its answers, by question; null while one is missing. */
+export function answered(row, draft) {
+  const answers = {};
+  for (const [index, one] of questionsOf(row).entries()) {
+    const { labels = [], own = "" } = draft.chosen?.[index] ?? {};
+    const said = own.trim() ? (isMany(one) ? [...labels, own.trim()] : [own.trim()]) : labels;
+    if (!said.length) return null;
+    // One client reads several labels as a list, the other as one text.
+    answers[one.question] = one.multiple === true ? said : said.join(", ");
+  }
+  return { ...row.input, answers };
+}
