@@ -149,7 +149,7 @@ async def test_who_wants_it_is_told_by_the_browser_of_what_waits_while_the_page_
     told: list[str] = []
 
     async def is_told() -> bool:
-        return await ann.page.evaluate("window.told") == told
+        return bool(await ann.page.evaluate("window.told") == told)
 
     told = [asked]
     await wait_until_async(is_told, "the browser to be told of the request")

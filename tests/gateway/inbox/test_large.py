@@ -81,7 +81,7 @@ def longest_task_ms(trace: bytes) -> float:
     }
     tasks = [one["tdur"] for one in events if "tdur" in one and (one["pid"], one["tid"]) in pages]
     assert tasks, "the browser told nothing of its tasks"
-    return max(tasks) / 1000
+    return float(max(tasks)) / 1000
 
 
 @pytest.mark.timeout(180)
