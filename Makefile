@@ -26,7 +26,7 @@ up: setup ## the real thing until Ctrl-C: server (or PERMISSION_LEDGER_URL), exp
 test: setup ## the whole test suite, embedded servers included
 	@$(PYTEST) $(PYTEST_ARGS)
 
-test-agents: setup ## journeys of the real agents and frameworks, pinned (PERMISSION_LEDGER_TEST_OFFLINE=1: those that are there)
+test-agents: setup ## journeys of the real agents and frameworks, pinned (PERMISSION_LEDGER_TEST_OFFLINE=1: those that are there; AGENTS_ARGS=--slow: late answers too)
 	@$(PYTEST) -n 0 --agents tests/agents $(AGENTS_ARGS)
 
 check: setup ## ruff, mypy and the import contracts

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import hiredis
 
-from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, INLINE_WAKE_UP_BYTES, PAGE_COUNT
+from ledger.limits import PAGE_COUNT
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from ledger.stores.script import Script
@@ -95,8 +95,7 @@ class ScriptStream:
             "EVALSHA",
             self._script.sha,
             *(3, names.stream, names.due, names.feed),
-            *(self._ms, self._version, "", "", CONFLICT_TAIL_COUNT, "", ""),
-            *(self._key.name, self._key.id, names.bell, FEED_LENGTH_COUNT, INLINE_WAKE_UP_BYTES),
+            *(self._ms, self._version, "", "", "", "", self._key.name, names.bell),
             payload,
         )
         assert kind == 1, "somebody else writes to the floor's stream"

@@ -41,16 +41,22 @@ DURATION_MS_MAX: Final = 3650 * 86_400_000
 """Ten years: longer is a mistake; `none` means never."""
 
 CONFLICT_TAIL_COUNT: Final = 256
-"""Entries that a conflict returns with its answer; the rest is read page by page."""
+"""Entries that a conflict returns with its answer; the rest is read page by page.
+
+Also in `ledger/stores/append.lua`."""
 
 PAGE_COUNT: Final = 1000
 """Entries of one XRANGE page."""
 
 INLINE_WAKE_UP_BYTES: Final = 1024
-"""A wake-up carries the events themselves up to this size, else only the last id."""
+"""A wake-up carries the events themselves up to this size, else only the last id.
+
+Also in `ledger/stores/append.lua`."""
 
 FEED_LENGTH_COUNT: Final = 1000
-"""Entries that a partition's feed keeps; a projector that fell behind scans the streams."""
+"""Entries that a partition's feed keeps; a projector that fell behind scans the streams.
+
+Also in `ledger/stores/append.lua`."""
 
 LEASE_MS: Final = 30_000
 """How long a client counts as connected without a renewal."""

@@ -330,20 +330,26 @@ class Stream(Generic[S]):
         if next_due_ms is not None:
             batch.not_after_ms = next_due_ms - 1
         for index, job in enumerate(jobs):
-            if len(batch.events) >= EVENTS_PER_APPEND_COUNT:
+            if len(batch.events) >= EVENTS_PER_APPEND_COUNT or not self._decide(batch, job, batch.now_ms):
                 return jobs[index:]
-            self._decide(batch, job, batch.now_ms)
         return []
 
-    def _decide(self, batch: Batch[S], job: Job[S], now_ms: int) -> None:
+    def _decide(self, batch: Batch[S], job: Job[S], now_ms: int) -> bool:
+        """Whether it is decided; if not, it must be decided once the events before it are written.
+
+        For a refusal says when and by whom that happened which it rests on, and an event's time is only known then.
+        """
         first = len(batch.events)
         error: LedgerError | None = None
         if job.command is not None and job.command is not SETTLE:
             try:
                 batch.take(self._fold.decide(self._ahead(batch), job.command, now_ms))
             except LedgerError as refusal:
+                if first:
+                    return False
                 error = refusal
         batch.outcomes.append((job, error, first, len(batch.events)))
+        return True
 
     def _ahead(self, batch: Batch[S]) -> S:
         """The state after all of the batch, as if it were written at its `now_ms`."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from ledger.errors import InputError
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.embedded.locks import is_held
 from ledger.stores.opening import default_home, embedded_folder, redact
+
+NAME: Final = "permission-ledger"
 
 
 class Place:
@@ -47,3 +52,15 @@ class Place:
         if self.folder is not None:
             return f"PERMISSION_LEDGER_HOME={shlex.quote(str(self.folder))} "
         return f"PERMISSION_LEDGER_URL={shlex.quote(redact(self.url))} "
+
+    def command(self) -> str:
+        """This program as a person would type it here, so that it finds the same ledger."""
+        return f"{self.prefix()}{command_name()}"
+
+
+def command_name() -> str:
+    """`permission-ledger`, or where it lies when the shell would not find it: a checkout's `.venv/bin`."""
+    typed = Path(sys.argv[0])
+    if typed.name != NAME or shutil.which(NAME) is not None:
+        return NAME
+    return shlex.quote(str(typed))

@@ -146,6 +146,8 @@ class _Lines:
         try:
             return _decode(text, wanted)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if wanted is _Header:
+                raise self.wrong("this is no file that `permission-ledger export` wrote") from error
             raise self.wrong(str(error)) from error
 
     def more(self) -> bool:

@@ -97,7 +97,7 @@ async def _keep_running(
 
             for line in await how_to_get_in(ledger, listeners):
                 say(line)
-        for line in _how_to_use(place.prefix()):
+        for line in _how_to_use(place.command()):
             say(line)
         await stop.wait()
     finally:
@@ -106,13 +106,13 @@ async def _keep_running(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _how_to_use(prefix: str) -> list[str]:
+def _how_to_use(command: str) -> list[str]:
     return [
         "",
         "Try, in another terminal:",
-        f"  {prefix}permission-ledger ask ses_1 bash 'git push' --always 'git push *'",
-        f"  {prefix}permission-ledger pending",
-        f"  {prefix}permission-ledger reply REQUEST once",
+        f"  {command} ask ses_1 bash 'git push' --always 'git push *'",
+        f"  {command} pending",
+        f"  {command} reply REQUEST once",
         "",
         "Ctrl-C ends it; what was asked and answered stays.",
     ]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import hiredis
 
-from ledger.limits import CONFLICT_TAIL_COUNT, FEED_LENGTH_COUNT, INLINE_WAKE_UP_BYTES
 from ledger.stores.clock import Clock
 from ledger.stores.keys import Keys
 from ledger.stores.link import CommandLine, LinkError
@@ -54,14 +52,10 @@ class AppendCalls:
             append.after.version,
             "" if append.not_before_ms is None else append.not_before_ms,
             "" if append.not_after_ms is None else append.not_after_ms,
-            CONFLICT_TAIL_COUNT,
             due_mode,
             due_value,
             key.name,
-            key.id,
             keys.bell,
-            FEED_LENGTH_COUNT,
-            INLINE_WAKE_UP_BYTES,
             *append.payloads,
         )
 
@@ -98,8 +92,10 @@ class Posted:
         """A refusal is left to `append`, which knows what to do about each; and so is a stream with foreign entries."""
         answer = None
         if isinstance(reply, list):
-            with suppress(Foreign):
+            try:
                 answer = self._calls.answer(reply)
+            except Foreign:
+                answer = None
         self._answered(answer, False)
 
     def fail(self, error: LinkError) -> None:

@@ -29,12 +29,16 @@ class _Server(ThreadingHTTPServer):
 
 
 class Model:
-    """Each request with tools gets the next of `turns`, and a last word when there are none left."""
+    """Each request with tools gets the next of `turns`, and a last word when there are none left.
+
+    `requests` is all that the client said to it.
+    """
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self._turns = list(turns)
         self._lock = threading.Lock()
         self.results: dict[str, str] = {}
+        self.requests: list[dict[str, Any]] = []
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -45,6 +49,7 @@ class Model:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                model.requests.append(body)
                 calls = model.heard(body["messages"]) if body.get("tools") else ()
                 delta: dict[str, Any] = {"role": "assistant", "content": "" if calls else "Done."}
                 if calls:

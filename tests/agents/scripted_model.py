@@ -40,12 +40,16 @@ class _Server(ThreadingHTTPServer):
 
 
 class ScriptedModel:
-    """`results` is what tools came to: by the id of the call for Codex, by the tool's name for Gemini CLI."""
+    """`results` is what tools came to: by the id of the call for Codex, by the tool's name for Gemini CLI.
+
+    `requests` is all that the client said to it.
+    """
 
     def __init__(self, *turns: Turn) -> None:
         self._turns = list(turns)
         self._lock = threading.Lock()
         self.results: dict[str, str] = {}
+        self.requests: list[Json] = []
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -78,6 +82,7 @@ class ScriptedModel:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                model.requests.append(body)
                 if self.path.split("?")[0].endswith("/responses"):
                     model._hear_responses(body)
                     self._send("text/event-stream", b"".join(_responses(model._next())))

@@ -164,15 +164,52 @@ def test_a_wrapped_command_without_stream_json_has_our_hooks_for_that_run(plain:
     assert not (plain.room.config / "settings.json").exists()
 
 
-def test_the_prompt_tool_decides_for_a_client_without_a_host(plain: Plain, gateway: RunningGateway) -> None:
-    arguments = [*COMMAND[1:], "--prompt-tool", "--rules", str(plain.rules)]
+def prompt_tool(plain: Plain, gateway: RunningGateway) -> list[str]:
+    """The options with which the client asks our tool."""
+    arguments = [*COMMAND[1:], "--prompt-tool", "--session", "ses_tool", "--rules", str(plain.rules)]
     environment = {"PYTHONPATH": str(ROOT), "PERMISSION_LEDGER_HOME": str(gateway.home)}
     server = {"command": COMMAND[0], "args": arguments, "env": environment}
     config = plain.room.folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"ledger": server}}))
+    return ["--mcp-config", str(config), "--permission-prompt-tool", "mcp__ledger__approve"]
+
+
+def test_the_prompt_tool_decides_for_a_client_without_a_host(plain: Plain, gateway: RunningGateway) -> None:
     other = plain.room.work / "other"
     plain.room.model.turns = [[bash(f"touch {plain.proof}", "toolu_1")], [bash(f"rm {other}", "toolu_2")]]
     other.touch()
-    plain.run("--mcp-config", str(config), "--permission-prompt-tool", "mcp__ledger__approve")
+    plain.run(*prompt_tool(plain, gateway))
     assert (plain.proof.exists(), other.exists()) == (True, True)
     assert plain.room.model.results["toolu_2"][0] is True
+
+
+async def test_people_answer_what_the_prompt_tool_asks(plain: Plain, gateway: RunningGateway) -> None:
+    asked, corrected = plain.room.work / "asked", plain.room.work / "corrected"
+    plain.room.model.turns = [[bash(f"mkdir {asked}", "toolu_1")], [bash(f"mkdir {plain.proof}", "toolu_2")]]
+    process = plain.start(*prompt_tool(plain, gateway))
+    ann = gateway.person()
+    first = await ann.answer_next("ses_tool", "once", updated_input={"command": f"mkdir {corrected}"})
+    second = await ann.answer_next("ses_tool", "reject", message="one folder is enough")
+    process.communicate(timeout=LONG_S)
+    assert [row["request_id"] for row in (first, second)] == ["toolu_1", "toolu_2"]
+    assert (asked.exists(), corrected.is_dir(), plain.proof.exists()) == (False, True, False)
+    failed, text = plain.room.model.results["toolu_2"]
+    assert (failed, "one folder is enough" in text) == (True, True)
+    await ann.close()
+
+
+async def test_a_client_that_is_killed_while_the_prompt_tool_asks_withdraws_the_request(
+    plain: Plain, gateway: RunningGateway
+) -> None:
+    plain.room.model.turns = [[bash(f"mkdir {plain.proof}", "toolu_1")]]
+    process = plain.start(*prompt_tool(plain, gateway))
+    ann = gateway.person()
+    await ann.waiting("ses_tool")
+    process.kill()
+    process.communicate(timeout=LONG_S)
+
+    async def causes() -> list[str]:
+        return [row["event"]["cause"] for row in await ann.events("ses_tool") if row["type"] == "cancelled"]
+
+    assert await wait_until_async(causes, "the request to be withdrawn", 20) == ["asker_gave_up"]
+    await ann.close()

@@ -44,10 +44,17 @@ class Host:
             [sys.executable, str(PROGRAM), json.dumps(said)],
             cwd=self.room.work,
             env=self.room.environment(places),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def interrupt(self) -> None:
+        assert self._process
+        assert self._process.stdin
+        self._process.stdin.write("interrupt\n")
+        self._process.stdin.flush()
 
     def ended(self) -> str:
         """How the turn ended, in the client's word."""
@@ -114,4 +121,16 @@ async def test_what_was_granted_for_the_session_is_asked_no_more_by_a_client_tha
     asked = [row["event"]["request_id"] for row in await ann.events(SESSION) if row["type"] == "asked"]
     assert asked == (["toolu_0"] if share_grants else ["toolu_0", "toolu_1"])
     assert [failed for failed, _ in host.room.model.results.values()] == [False, False]
+    await ann.close()
+
+
+async def test_an_interrupt_withdraws_what_the_callback_asks(host: Host, gateway: RunningGateway) -> None:
+    host.start("touch proof")
+    ann = gateway.person()
+    await ann.waiting(SESSION)
+    host.interrupt()
+    assert host.ended() == "error_during_execution"
+    ended = [row["event"] for row in await ann.events(SESSION) if row["type"] == "cancelled"]
+    assert [(one["request_id"], one["cause"]) for one in ended] == [("toolu_0", "asker_gave_up")]
+    assert host.made() == []
     await ann.close()

@@ -36,6 +36,9 @@ RULES: Final = [
     {"permission": "bash", "pattern": "rm *", "action": "deny"},
 ]
 TIMEOUTS: Final = Timeouts(attended=10, unattended=30, cap=60)
+EARLY_MS: Final = 50
+LATE_MS: Final = 200
+"""Two requests of three are answered only about their deadline, when it matters who is in time."""
 REPLIES: Final = ("once", "once", "session", "always", "reject")
 PATIENCE_SECONDS: Final = 2.0
 
@@ -240,6 +243,8 @@ class Approver(Someone):
         reply = self._chance.choice(REPLIES)
         message = "use a branch" if reply == "reject" and self._chance.random() < 0.3 else None
         session = await self._session(ledger, session_id)
+        if int(request_id.rpartition("-")[2]) % 3:
+            await self._until_its_deadline(session, request_id)
         while True:
             call = self._call("reply", session_id, request_id, reply)
             try:
@@ -254,6 +259,16 @@ class Approver(Someone):
                 await self._world.pass_time(PATIENCE_SECONDS)
                 continue
             return
+
+    async def _until_its_deadline(self, session: Session, request_id: str) -> None:
+        try:
+            pending = await session.pending()
+        except StoreError:
+            return
+        deadlines = {one.request.request_id: one.request.deadline_ms for one in pending}
+        deadline_ms = deadlines.get(request_id)
+        if deadline_ms is not None:
+            await self._world.reach(deadline_ms + self._chance.randint(-EARLY_MS, LATE_MS))
 
 
 class Granter(Someone):

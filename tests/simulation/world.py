@@ -163,9 +163,16 @@ class World:
 
     async def pass_time(self, most_seconds: float) -> None:
         """At most so many seconds go by."""
+        await self._pass(self.scheduler.chance.random() * most_seconds)
+
+    async def reach(self, ms: int) -> None:
+        """Return when it is this time on the server, or later."""
+        await self._pass(max(ms - self.now_ms, 0) / 1000)
+
+    async def _pass(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         passed: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_later(self.scheduler.chance.random() * most_seconds, passed.set_result, None)
+        timer = loop.call_later(seconds, passed.set_result, None)
         try:
             await passed
         finally:

@@ -86,6 +86,7 @@ class Judge:
         self._askers: dict[str, Asker] = {}
         self._taken_over: set[str] = set()
         self._in_flight: dict[str, asyncio.Event] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> Verdict:
         """Ask and wait. `pending` is called when it waits for a person. Cancelled, the request stays pending."""
@@ -105,6 +106,28 @@ class Judge:
             if asker is not None:
                 asker.leave()
         return verdict_of(call, row)
+
+    async def judge_or_withdraw(self, call: ToolCall) -> Verdict:
+        """As `judge`. Cancelled, the request is withdrawn: nobody wants the answer any more."""
+        judging = asyncio.ensure_future(self.judge(call))
+        try:
+            return await asyncio.shield(judging)
+        except BaseException:
+            # In a task of its own: some who cancel do it again at whatever is awaited after that.
+            leaving = asyncio.get_running_loop().create_task(self._leave(call, judging))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+            await asyncio.shield(leaving)
+            raise
+
+    async def _leave(self, call: ToolCall, judging: asyncio.Future[Verdict]) -> None:
+        await self.withdraw(call.request_id, "asker_gave_up")
+        judging.cancel()
+        await asyncio.wait([judging])
+
+    async def left(self) -> None:
+        """Wait until all that was being judged and is not wanted any more is withdrawn."""
+        await asyncio.gather(*self._leaving)
 
     async def open(self) -> None:
         """Open the session at the gateway, once. Raises BridgeError."""

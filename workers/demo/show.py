@@ -16,7 +16,7 @@ from workers.demo.recording import recording
 from workers.demo.screen import Screen
 from workers.demo.script import NOBODY_THERE_SECONDS, PERSON
 from workers.demo.story import Story
-from workers.place import Place
+from workers.place import Place, command_name
 
 STORY_SECONDS: Final = 60.0
 """After so long something hangs; on a quiet machine the story takes six seconds."""
@@ -147,9 +147,10 @@ async def _until_projected(ledger: Ledger, *keys: StreamKey) -> None:
 
 def _show_next(screen: Screen, place: Place | None, session_id: str) -> None:
     screen.title("Next")
+    name = command_name()
     if place is None:
-        screen.text("  permission-ledger demo --keep ./demo-ledger   # and look at it afterwards")
+        screen.text(f"  {name} demo --keep ./demo-ledger   # and look at it afterwards")
     else:
-        screen.text(f"  {place.prefix()}permission-ledger replay {session_id}   # once more")
-    screen.text("  permission-ledger up                          # the real thing")
-    screen.text("  permission-ledger ask ses_1 bash 'git push'   # answer it with `reply`")
+        screen.text(f"  {place.command()} replay {session_id}   # once more")
+    screen.text(f"  {name} up                          # the real thing")
+    screen.text(f"  {name} ask ses_1 bash 'git push'   # answer it with `reply`")

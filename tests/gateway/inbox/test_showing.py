@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from playwright.async_api import Locator, expect
 
 from ledger import Timeouts
 from tests.gateway.inbox.visitors import Inbox
+from tests.support.processes import ROOT
+from workers.bridges.opencode.asking import ask_body
+from workers.bridges.opencode.questions import answers_in
+from workers.bridges.opencode.shapes import Asked, read_event
 from workers.gateway.signing_in import sign_in_link
+
+RECORDED_QUESTION = ROOT / "tests" / "data" / "agents" / "opencode" / "question.jsonl"
 
 
 async def test_the_whole_command_is_shown_with_its_parts_and_why_it_is_asked(inbox: Inbox) -> None:
@@ -135,6 +142,32 @@ async def test_a_question_is_answered_by_choosing_and_the_agent_gets_what_was_ch
     await expect(card).to_contain_text("Allowed by you (once)")
     answers = {"Which one?": "EUR", "Which ones?": "a, c, and d"}
     assert (await session.result("r1")).updated_input == {"questions": QUESTIONS, "answers": answers}
+
+
+async def test_what_opencode_asks_a_person_is_chosen_here_and_read_by_its_bridge(inbox: Inbox) -> None:
+    rows = [json.loads(line) for line in RECORDED_QUESTION.read_text().splitlines()]
+    told = next(row["event"] for row in rows if row.get("event", {}).get("type") == "question.asked")
+    asked = read_event(told, "/home/me/shop")
+    assert isinstance(asked, Asked)
+    body = ask_body(asked, "build", "http://127.0.0.1:4096")
+    session = await inbox.session()
+    await session.submit(
+        body["permission"],
+        body["patterns"],
+        metadata=body["metadata"],
+        request_id=body["request_id"],
+        tool_name=body["tool_name"],
+        tool_input=body["input"],
+    )
+    ann = await inbox.visit("ann")
+    card = ann.card("Which colour?")
+    await card.get_by_label("Blue").check()
+    for label in ("S", "L"):
+        await card.get_by_label(re.compile(f"^{label}")).check()
+    await card.get_by_role("button", name="Answer").click()
+    await expect(card).to_contain_text("Allowed by you (once)")
+    result = await session.result(body["request_id"])
+    assert answers_in(asked, result.updated_input) == (("Blue",), ("S", "L"))
 
 
 async def height_of(card: Locator) -> float:

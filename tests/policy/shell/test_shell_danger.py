@@ -27,6 +27,8 @@ def reason(line: str) -> str | None:
         "git st*",
         "rg -*",
         "sort *",
+        "bun run ./x.js",
+        "bun run x.ts",
     ],
 )
 def test_dangerous_options_are_seen_abbreviated_clustered_and_under_other_names(line: str) -> None:
@@ -46,6 +48,7 @@ def test_dangerous_options_are_seen_abbreviated_clustered_and_under_other_names(
         "go test -v -count=1 -cover ./...",
         "tar -xzf x.tgz",
         "node --version",
+        "bun run build",
         "unknown --exec x",
         "ls *",
     ],

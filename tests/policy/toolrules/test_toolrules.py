@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ledger.policy import Layer, PolicyError, Verdict
+from ledger.policy import Layer, PolicyError, Rule, Verdict
 from ledger.policy.disk import DiskFacts
 from ledger.policy.facts import FileFacts, Kind, MappedFacts, NoFacts
 from ledger.policy.toolrules import load_settings, load_tool_rules, parse_rule, read_grant, read_rules
@@ -29,6 +29,17 @@ def test_a_rule_is_a_tool_with_or_without_a_specifier() -> None:
         ("mcp__a__*", None),
         ("Edit", "src/(a)/**"),
     ]
+
+
+def test_a_rule_with_nothing_between_its_parentheses_allows_nothing_and_denies_the_whole_tool() -> None:
+    config = {"permissions": {"allow": ["Bash()", "Read(*)"], "ask": ["Edit()"], "deny": ["WebFetch()"]}}
+    rules = read_rules((Layer("project", config=config),))
+    assert [(rule.ref.text, rule.specifier) for rule in rules] == [
+        ("Read(*)", None),
+        ("Edit()", None),
+        ("WebFetch()", None),
+    ]
+    assert read_rules((Layer("session", rules=(Rule("Bash", "", Verdict.ALLOW),)),)) == ()
 
 
 def test_every_rule_knows_its_layer_file_and_line(tmp_path: Path) -> None:

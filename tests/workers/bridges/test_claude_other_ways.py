@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.support.gateways import RunningGateway
+from tests.support.waiting import wait_until_async
 from workers.bridges.claude.sdk import CanUseTool, ledger_can_use_tool
 
 RULES = {"permissions": {"allow": ["Bash(mytool *)"], "deny": ["Bash(rm *)"]}}
@@ -140,6 +142,39 @@ async def test_the_prompt_tool_answers_in_one_text_of_json(gateway: RunningGatew
         await ann.answer_next("ses_1", "reject", message="not now")
         assert (await asked)["message"].endswith("not now")
         await ann.close()
+
+
+@pytest.mark.parametrize("how", ["cancels the call", "is gone"])
+async def test_what_the_prompt_tool_asks_is_withdrawn_when_its_client(gateway: RunningGateway, how: str) -> None:
+    words = [sys.executable, "-m", "workers.cli", "bridge", "claude", "--prompt-tool", "--session", "ses_1"]
+    process = await asyncio.create_subprocess_exec(
+        *words, env=gateway.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    assert process.stdin
+
+    def say(**message: Any) -> None:
+        assert process.stdin
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "claude", "version": "1"}}
+    arguments = {"tool_name": "Bash", "input": {"command": "git push"}, "tool_use_id": "t1"}
+    say(id=1, method="initialize", params=about)
+    say(method="notifications/initialized")
+    say(id=2, method="tools/call", params={"name": "approve", "arguments": arguments})
+    ann = gateway.person()
+    await ann.waiting("ses_1")
+    if how == "cancels the call":
+        say(method="notifications/cancelled", params={"requestId": 2})
+    else:
+        process.stdin.close()
+
+    async def causes() -> list[str]:
+        return [row["event"]["cause"] for row in await ann.events("ses_1") if row["type"] == "cancelled"]
+
+    assert await wait_until_async(causes, "the request to be withdrawn") == ["asker_gave_up"]
+    process.stdin.close()
+    assert await process.wait() == 0
+    await ann.close()
 
 
 async def test_the_prompt_tool_denies_what_nobody_could_be_asked_about(gateway: RunningGateway) -> None:

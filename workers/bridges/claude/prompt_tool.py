@@ -29,14 +29,12 @@ async def serve(options: Options) -> None:
             """Ask the permission ledger whether a tool call may run."""
             call_id = id_of(tool_use_id) if tool_use_id else new_id("call")
             call = ToolCall(call_id, tool_name, input, call_id=call_id, cwd=cwd, keeps_id=False)
-            try:
-                return answer(input, await judge.judge(call))
-            except BaseException:
-                await judge.withdraw(call_id, "asker_gave_up")
-                raise
+            return answer(input, await judge.judge_or_withdraw(call))
 
         server.add_tool(approve, name=TOOL, structured_output=False)
         await server.run_stdio_async()
+        # The end of our stdin, that of the client, cancels what is being asked.
+        await judge.left()
 
 
 def answer(tool_input: dict[str, Any], verdict: Verdict) -> str:

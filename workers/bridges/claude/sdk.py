@@ -49,12 +49,8 @@ def ledger_can_use_tool(
     async def can_use_tool(tool_name: str, tool_input: dict[str, Any], context: Any) -> Any:
         permission = _permission(tool_name, tool_input, context)
         call = _call(permission, cwd)
-        try:
-            verdict = await judge.judge(call)
-        except BaseException:
-            # The SDK cancels the callback when the client wants no answer any more.
-            await judge.withdraw(call.request_id, "asker_gave_up")
-            raise
+        # The SDK cancels the callback when the client wants no answer any more.
+        verdict = await judge.judge_or_withdraw(call)
         if verdict.behaviour == "agent" and otherwise is not None:
             return await otherwise(tool_name, tool_input, context)
         if verdict.behaviour == "allow":

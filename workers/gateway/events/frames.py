@@ -26,7 +26,7 @@ from ledger.grants import Recorded
 from ledger.history import logged
 from ledger.policy.model import Verdict
 from ledger.project import ProjectState
-from ledger.results import Approved, Pending, result_of
+from ledger.results import Approved, Pending, Result, result_of
 from ledger.session.state import Request, SessionState, in_order
 from ledger.stores.port import Position, StreamKey
 from ledger.times import format_time
@@ -124,7 +124,15 @@ def _asked(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionSt
         row = Pending(session=key.id, request=request).as_json()
         yield "permission.asked", {**row, **answering_facts(after)}, request
     else:
-        yield "permission.decided", result_row(result_of(after, event.request_id)), request
+        yield "permission.decided", _outcome_row(result_of(after, event.request_id)), request
+
+
+def _outcome_row(result: Result) -> Row:
+    """Why stands in it once: every reader is sent every byte of it."""
+    row = result_row(result)
+    if row["request"].get("evaluation") == row["evaluation"]:
+        del row["request"]["evaluation"]
+    return row
 
 
 def _settled(name: str) -> Teller:
@@ -136,7 +144,7 @@ def _settled(name: str) -> Teller:
         if settled is None:
             yield from _as_logged(key, recorded, before, after)
             return
-        row = result_row(result_of(after, event.request_id))
+        row = _outcome_row(result_of(after, event.request_id))
         row["cancel_cause"] = settled.cancel_cause
         row["grants"] = list(settled.grants)
         row["scope"] = getattr(event, "scope", None)

@@ -28,8 +28,12 @@ STREAMS_COUNT_MAX: Final = 5000
 GATHER_SECONDS: Final = 0.004
 """Events that come within this time are written together."""
 
-REST_SHARE: Final = 1.0
-"""With many readers: as long as it took to write to them all, nothing is written, so that other work is done."""
+REST_SHARE: Final = 4.0
+"""With many readers: so many times as long as it took to write to them all, nothing is written. Asks and answers come
+first, and what is gathered meanwhile costs each reader one write."""
+
+WRITTEN_AT_ONCE_COUNT: Final = 200
+"""After so many readers whatever else came has its turn."""
 
 REST_SECONDS_MAX: Final = 0.25
 HEARTBEAT_SECONDS: Final = 15.0
@@ -224,15 +228,15 @@ class EventStreams:
             await asyncio.sleep(GATHER_SECONDS)
             self._dirty.clear()
             grown, self._grown = self._grown, set()
-            began = loop.time()
-            for number in grown:
-                for channel in self._by_ring.get(number, ()):
-                    for reader in channel.readers:
-                        reader.go_on()
-            # Once round the loop: those just started have written when we are called again.
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            await asyncio.sleep(min((loop.time() - began) * REST_SHARE, REST_SECONDS_MAX))
+            readers = [one for number in grown for channel in self._by_ring.get(number, ()) for one in channel.readers]
+            seconds = 0.0
+            for first in range(0, len(readers), WRITTEN_AT_ONCE_COUNT):
+                began = loop.time()
+                for reader in readers[first : first + WRITTEN_AT_ONCE_COUNT]:
+                    reader.go_on()
+                seconds += loop.time() - began
+                await asyncio.sleep(0)
+            await asyncio.sleep(min(seconds * REST_SHARE, REST_SECONDS_MAX))
 
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()

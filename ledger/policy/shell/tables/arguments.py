@@ -305,7 +305,10 @@ ARGUMENTS: Final[dict[str, Danger]] = {
         long=("preload", "require", "import", "config", "cwd", "eval", "print", "env-file", "shell", "inspect"),
         one_dash=True,
         leading=frozenset({"--version", "-v", "--help", "--silent"}),
-        subcommands=dict.fromkeys(["x", "exec", "create", "init", "link", "repl", "upgrade"], ALWAYS),
+        subcommands={
+            **dict.fromkeys(["x", "exec", "create", "init", "link", "repl", "upgrade"], ALWAYS),
+            "run": Danger(pattern=r".*/.*|.*\.[cm]?[jt]sx?"),  # a file, where a name would be a script of the package
+        },
     ),
     "cargo": Danger(
         short="CZ",

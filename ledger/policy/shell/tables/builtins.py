@@ -13,5 +13,5 @@ STATE_BUILTINS: Final = frozenset({
     # options and limits of the shell itself
     "shopt", "setopt", "unsetopt", "emulate", "zmodload", "autoload", "ulimit", "umask",
     # where the line goes on, and what happens behind it
-    "pushd", "popd", "chdir", "dirs", "history", "logout", "suspend", "disown", "bg", "fg",
+    "pushd", "popd", "chdir", "dirs", "history", "logout", "suspend", "disown", "bg", "fg", "jobs",
 })  # fmt: skip

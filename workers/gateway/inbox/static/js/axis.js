@@ -59,7 +59,7 @@ export class Axis {
     const parts = [
       ...this.#ahead(height),
       ...waits.filter((one) => byId.has(one.followed)).map((one) => this.#branch(byId.get(one.followed), one)),
-      ...waits.flatMap((one) => this.#wait(one, times)),
+      ...waits.flatMap((one) => this.#wait(one, times, version ?? total)),
       ...this.#ticks(entryAt, height),
       ...this.#labels(times, height),
       ...this.#cursor(version ?? total, version === null, height),
@@ -102,15 +102,15 @@ export class Axis {
     return [make("rect", { class: "ahead", x, y: 0, width: this.width - x, height: height - LABELS_PX }), make("text", { class: "label", x: this.width - 4, y: height - 4, "text-anchor": "end" }, "ahead")];
   }
 
-  #wait(one, times) {
+  #wait(one, times, chosen) {
     const y = this.#y(one.lane);
     const begun = one.asked >= this.from;
     const left = begun ? this.#x(one.asked) : 0;
     const isEnded = one.ended !== null && one.ended <= this.to;
     const stillOpen = one.ended === null && this.hasAhead;
-    const dueAt = one.deadline ? this.#xOfTime(Date.parse(one.deadline), times) : null;
-    // What was answered long before its time says so by ending; its deadline matters where others were waiting still.
-    const due = dueAt !== null && (one.ended === null || dueAt <= this.#x(this.to)) ? dueAt : null;
+    // A deadline matters to what waits, now or at the chosen event, and to what it ended.
+    const isDue = one.ended === null || one.outcome === "expired" || (one.asked <= chosen && chosen < one.ended);
+    const due = isDue && one.deadline ? this.#xOfTime(Date.parse(one.deadline), times) : null;
     const right = isEnded ? this.#x(one.ended) : stillOpen ? this.#x(this.to) : this.width;
     const parts = [make("path", { class: "wait", d: `M${left} ${y}H${Math.max(left, right)}` })];
     if (stillOpen || (due !== null && due > right)) parts.push(make("path", { class: "until", d: `M${right} ${y}H${due ?? this.width}` }));

@@ -1,5 +1,6 @@
 // An event of the log in words: who, what, why.
 
+import { ago, at } from "./clock.js";
 import { h } from "./dom.js";
 import { reveal } from "./reveal.js";
 import { ruleText } from "./why.js";
@@ -32,7 +33,7 @@ export function eventDetail(row) {
   const rules = evaluation?.rules ?? [];
   const facts = [
     ["Who", whoText(entry.actor)],
-    ["When", entry.at],
+    ["When", h("time", { datetime: entry.at, title: entry.at }, `${at(entry.at)}, ${ago(entry.at)}`)],
     evaluation?.reason ? ["Why", h("span", {}, ...reveal(evaluation.reason))] : null,
     rules.length ? ["Rules", h("ul", {}, ...rules.map((rule) => h("li", {}, ...ruleText(rule))))] : null,
     entry.event.cause?.kind ? ["Cause", shortWhy(entry)] : null,

@@ -12,7 +12,7 @@ const LOOKED_UP_MAX = 25;
 const SETTLING = ["permission.replied", "permission.timeout", "permission.cancelled"];
 
 /** The request that an event is about, with what the event knows of where it is. */
-const rowOf = (data) => ({ ...data.request, project: data.project, lineage: data.lineage });
+const rowOf = (data) => ({ evaluation: data.evaluation, ...data.request, project: data.project, lineage: data.lineage });
 
 export class Live extends EventTarget {
   constructor(requests) {

@@ -91,6 +91,8 @@ function drawNav() {
   byId("nav").replaceChildren(
     ...places.map(([place, name, number]) => link(place, { "aria-current": app.shown?.nav === place ? "page" : null, class: place === "/account" ? "account" : null, title: place === "/account" ? `Signed in as ${name}` : null }, place === "/account" ? initialAnd(name) : name, number ? h("span", { class: "count", "aria-label": `${number} waiting` }, String(number)) : null)),
     h("button", { type: "button", class: "keys-button", "aria-label": "Keys", title: "Keys (?)", onclick: showHelp }, "?"));
+  // On the icon of an installed page, where there is one.
+  navigator.setAppBadge?.(count).catch(() => {});
   document.title = `${count ? `(${count}) ` : ""}${app.shown?.title ?? "Permissions"}`;
 }
 

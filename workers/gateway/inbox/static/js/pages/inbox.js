@@ -56,7 +56,7 @@ export function show(main, app) {
 }
 
 function textOf(row) {
-  row.searched ??= [inOneLine(row), row.permission, row.project, row.agent, row.session, row.by, row.cwd].filter(Boolean).join("\n").toLowerCase();
+  row.searched ??= [inOneLine(row), row.permission, row.project, row.agent, row.tool_name, ...(row.lineage ?? []), row.session, row.by, row.cwd].filter(Boolean).join("\n").toLowerCase();
   return row.searched;
 }
 
@@ -65,7 +65,8 @@ function drawEmpty(empty, words, app) {
   if (app.live.state === "connecting") return empty.replaceChildren(h("p", {}, "Looking …"));
   empty.replaceChildren(
     h("p", { class: "big" }, "Nothing is waiting."),
-    h("p", {}, "As soon as an agent asks for something that needs you, it is here, on every device that has this page open."));
+    h("p", {}, "As soon as an agent asks for something that needs you, it is here, on every device that has this page open."),
+    ...(app.me.role === "admin" ? [h("p", { class: "hint try" }, "To see it work, on the ledger's machine: ", h("code", {}, "permission-ledger ask demo bash 'git push'"))] : []));
 }
 
 function settledLine({ row, result }, app) {

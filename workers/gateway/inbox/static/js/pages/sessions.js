@@ -7,6 +7,7 @@ import { button, h, sessionLink } from "../dom.js";
 const OUTCOMES = ["allowed", "denied", "rejected", "corrected", "expired", "cancelled"];
 const TYPING_MS = 250;
 const PAGE_COUNT = 50;
+const NARROW_PX = 620;
 
 export function show(main, app) {
   const field = (name, label, members = {}) => h("label", {}, h("span", {}, label), h("input", { name, autocomplete: "off", ...members }));
@@ -18,7 +19,9 @@ export function show(main, app) {
   const rows = h("ul", { class: "sessions" });
   const status = h("p", { class: "hint", role: "status" });
   const more = button("More", () => load(true), { kind: "small", hidden: true });
-  main.append(h("h1", {}, "Sessions"), form, status, rows, h("p", { class: "more-row" }, more));
+  // On a phone the sessions themselves come first.
+  const find = h("details", { class: "find-fold", open: innerWidth > NARROW_PX || location.search !== "" }, h("summary", {}, "Find by project, agent, person, outcome or date"), form);
+  main.append(h("h1", {}, "Sessions"), find, status, rows, h("p", { class: "more-row" }, more));
 
   for (const [name, value] of new URLSearchParams(location.search)) {
     const control = form.elements[name];

@@ -28,7 +28,8 @@ export function show(main, { next = "/", text = null }) {
 function byLink(code, signIn) {
   return h("div", {},
     h("p", {}, "This link signs this browser in, once. Press the button on the device that you want to use."),
-    button("Sign in on this browser", () => signIn({ code }), { kind: "once", autofocus: true }));
+    button("Sign in on this browser", () => signIn({ code }), { kind: "once", autofocus: true }),
+    h("p", { class: "hint" }, h("a", { href: "/sign-in" }, "Sign in with a token instead")));
 }
 
 function byToken(signIn) {
