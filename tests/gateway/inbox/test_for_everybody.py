@@ -118,3 +118,41 @@ async def test_an_auditor_is_never_present(inbox: Inbox) -> None:
     eve = await inbox.visit("eve", "/sessions/ses_1", role="auditor")
     await expect(eve.card("git push")).to_be_visible()
     assert dict((await session.state()).clients) == {}
+
+
+# Stands for the browser's own: what it was told, and what it was told to take back.
+NOTIFICATION = """
+  window.told = [];
+  window.Notification = class {
+    static permission = "default";
+    static requestPermission() { this.permission = "granted"; return Promise.resolve("granted"); }
+    constructor(title, { body }) { this.text = `${title} | ${body}`; window.told.push(this.text); }
+    close() { window.told.push(`taken back: ${this.text}`); }
+  };
+"""
+
+
+async def test_who_wants_it_is_told_by_the_browser_of_what_waits_while_the_page_is_hidden(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git fetch"], request_id="r0")
+    ann = await inbox.visit("ann", None)
+    await ann.page.add_init_script(NOTIFICATION)
+    await ann.go("/account")
+    await session.submit("bash", ["git pull"], request_id="r1")
+    await ann.page.get_by_role("button", name="Tell me here when something waits").click()
+    await expect(ann.page.get_by_role("button", name="Stop telling me here")).to_be_visible()
+    await expect(ann.page.locator(".count")).to_have_text("2")
+    assert await ann.page.evaluate("window.told") == []
+    await hide(ann.page, "true")
+    await session.submit("bash", ["git push\u202e"], request_id="r2")
+    asked = "build asks: bash | git push⟨U+202E⟩"
+    told: list[str] = []
+
+    async def is_told() -> bool:
+        return bool(await ann.page.evaluate("window.told") == told)
+
+    told = [asked]
+    await wait_until_async(is_told, "the browser to be told of the request")
+    await session.reply("r2", "once", actor="bob")
+    told = [asked, f"taken back: {asked}"]
+    await wait_until_async(is_told, "the browser to be told that it is settled")

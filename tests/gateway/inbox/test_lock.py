@@ -43,3 +43,16 @@ async def test_the_holder_of_the_lock_answers_as_anywhere_else(inbox: Inbox) -> 
     await ann.press("git push", "Once")
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
     assert (await session.result("r1")).by.name == "ann"
+
+
+async def test_the_holder_is_told_who_wants_the_lock_and_can_hand_it_over(inbox: Inbox) -> None:
+    session, ann, bob = await locked(inbox)
+    await expect(ann.page.locator("#connection")).to_have_text("live")
+    await bob.press("git push", "Once")
+    await bob.press("git push", "Ask for the lock")
+    await expect(ann.card("git push")).to_contain_text("bob asks for the input lock of this session")
+    await ann.press("git push", "Hand it over")
+    await expect(ann.card("git push")).to_contain_text("bob may answer here now.")
+    await expect(bob.card("git push")).to_contain_text("You hold the lock now: answer again.")
+    await bob.press("git push", "Once")
+    assert (await session.wait("r1")).by.name == "bob"

@@ -76,9 +76,9 @@ export class Deck {
     const key = keyOf(row);
     try {
       const { held } = await askForLock(row.session);
-      if (!held) this.requests.setLocal(key, { phase: "waiting", note: "You have asked for the lock. It comes when its holder hands it over or leaves, after 10 s at the latest." });
+      if (!held) this.requests.setLocal(key, { phase: "waiting", offer: null, note: "You have asked for the lock. It comes when its holder hands it over or leaves, after 10 s at the latest." });
       const isMine = held || (await lockComes(row.session, this.controller.signal));
-      if (this.localOf(key)?.phase === "waiting" || held) this.requests.setLocal(key, { phase: "waiting", note: isMine ? "You hold the lock now: answer again." : "The lock has not come yet: answer again in a moment." });
+      if (this.localOf(key)?.phase === "waiting" || held) this.requests.setLocal(key, { phase: "waiting", offer: null, note: isMine ? "You hold the lock now: answer again." : "The lock has not come yet: answer again in a moment." });
     } catch (problem) {
       if (problem.name !== "AbortError") this.requests.setLocal(key, { phase: "failed", problem });
     }

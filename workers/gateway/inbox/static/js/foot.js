@@ -36,7 +36,7 @@ function answering(row, local, page, element) {
   const key = element.key;
   const draft = page.draftOf(key);
   const problem = local?.phase === "failed" ? problemText(local, row, page) : null;
-  const note = local?.note ? status(local.note, "warn") : null;
+  const note = local?.note ? status(local.note, "warn", local.offer ? button(local.offer.text, local.offer.act, { kind: "small" }) : null) : null;
   if (draft.mode === "reject") return [problem, rejecting(row, draft, page, element)].filter(Boolean);
   if (draft.mode === "edit") return [problem, editing(row, draft, page, element)].filter(Boolean);
   if (questionsOf(row).length) return [problem, note, ...answeringQuestions(row, draft, page, element)].filter(Boolean);

@@ -51,7 +51,8 @@ export class WindowedList {
     this.observer?.unobserve(old);
     old.replaceWith(element);
     this.shown.set(key, element);
-    this.#measure([key]);
+    // Measuring makes the browser lay the page out; with many at once that is felt.
+    if (!this.fixed) this.#measure([key]);
   }
 
   element(key) {

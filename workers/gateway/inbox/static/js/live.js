@@ -111,6 +111,7 @@ export class Live extends EventTarget {
     for (const type of SETTLING) on(type, (data) => this.requests.settle(rowOf(data), data));
     on("permission.decided", (data) => this.requests.line(rowOf(data), { ...data, isByRule: true }));
     on("permission.deadline_moved", (data) => this.requests.patch(keyOf(data), { deadline: data.deadline, tier: data.tier }));
+    on("client.lock_requested", (data) => this.dispatchEvent(new CustomEvent("lock", { detail: data })));
     for (const type of ["grant.created", "grant.revoked"]) on(type, (data) => this.dispatchEvent(new CustomEvent("grant", { detail: data })));
   }
 

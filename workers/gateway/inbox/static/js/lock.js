@@ -18,6 +18,23 @@ export async function askForLock(session) {
   return call("POST", path("/v1/sessions/{}/lock", session), { body: { client_id: clientId() } });
 }
 
+/** Somebody asks for the lock of a session: where this device holds it, its cards say so and can hand it over. */
+export async function offerLock(requests, { session, by, event }) {
+  const to = event?.client_id;
+  if (!to || to === clientId()) return;
+  const { lock } = await get(path("/v1/sessions/{}", session)).catch(() => ({}));
+  if (lock !== clientId()) return;
+  const handOver = () => call("POST", path("/v1/sessions/{}/lock/pass", session), { body: { client_id: clientId(), to } })
+    .then(() => say(`${by} may answer here now.`), (problem) => say(`Not handed over: ${problem.message}.`));
+  const say = (note, offer = null) => {
+    for (const [key, row] of requests.rows) {
+      const phase = requests.local.get(key)?.phase ?? "waiting";
+      if (row.session === session && phase === "waiting") requests.setLocal(key, { phase, note, offer });
+    }
+  };
+  say(`${by} asks for the input lock of this session; in 10 s it passes by itself. `, { text: "Hand it over", act: handOver });
+}
+
 /** Whether it comes in time. */
 export async function lockComes(session, signal) {
   const until = performance.now() + COMES_WITHIN_MS;

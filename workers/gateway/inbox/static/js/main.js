@@ -5,8 +5,10 @@ import { at, everySecond } from "./clock.js";
 import { byId, h, link } from "./dom.js";
 import { Live } from "./live.js";
 import { listenToKeys, showHelp } from "./keys.js";
+import { offerLock } from "./lock.js";
 import { Presence } from "./presence.js";
 import { Requests } from "./store.js";
+import { Telling } from "./telling.js";
 import * as account from "./pages/account.js";
 import * as grants from "./pages/grants.js";
 import * as inbox from "./pages/inbox.js";
@@ -40,11 +42,13 @@ async function start() {
   }
   app.live = new Live(app.requests);
   app.presence = new Presence();
+  if (app.me.role !== "auditor") new Telling(app.requests);
   onSignedOut(() => signedOut());
   drawNav();
   app.requests.addEventListener("change", drawNav);
   app.live.addEventListener("state", drawConnection);
   everySecond(drawConnection);
+  app.live.addEventListener("lock", ({ detail }) => offerLock(app.requests, detail));
   app.live.start();
   if (app.me.role !== "auditor") app.presence.start();
   listenToKeys({ deck: () => app.shown?.deck ?? null, go });

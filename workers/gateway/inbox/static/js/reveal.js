@@ -66,6 +66,18 @@ export function reveal(text, classAt = () => "") {
   return nodes;
 }
 
+/** The text for places that show no marks: what cannot be seen is written out. */
+export function plain(text) {
+  const odd = oddities(text);
+  let index = 0;
+  let shown = "";
+  for (const letter of text) {
+    shown += odd.get(index) === "invisible" ? picture(letter.codePointAt(0)) : letter;
+    index += letter.length;
+  }
+  return shown;
+}
+
 /** A sentence on what is odd in these texts, or null. */
 export function warning(texts) {
   const seen = new Map();

@@ -4,6 +4,7 @@ import { call, get, path } from "../api.js";
 import { at } from "../clock.js";
 import { announce, button, h } from "../dom.js";
 import { signOut } from "../main.js";
+import { beginTelling, canTell, endTelling, isRefused, isTelling } from "../telling.js";
 
 const ROLES = { approver: "answers, grants and revokes", auditor: "sees everything, changes nothing", agent: "asks", admin: "everything" };
 
@@ -12,8 +13,23 @@ export function show(main, app) {
   const reach = [me.projects.length ? `projects ${me.projects.join(", ")}` : null, me.sessions.length ? `sessions ${me.sessions.join(", ")}` : null].filter(Boolean).join("; ");
   main.append(h("h1", {}, me.name), h("p", { class: "hint lead" }, `Role ${me.role}: ${ROLES[me.role]}. Reaches ${reach || "all projects"}.`),
     h("p", {}, button("Sign out", signOut)));
+  if (me.role !== "auditor" && canTell()) onThisDevice(main);
   if (me.role === "admin") tokens(main);
   return { title: me.name };
+}
+
+/** The browser's own notifications, which everybody chooses for themselves. */
+function onThisDevice(main) {
+  const place = h("div", {});
+  const draw = () => place.replaceChildren(
+    isRefused()
+      ? h("p", { class: "hint" }, "This browser does not let the page tell you anything; that can be changed in the browser's settings for this address.")
+      : isTelling()
+        ? button("Stop telling me here", () => { endTelling(); draw(); })
+        : button("Tell me here when something waits", async () => { await beginTelling(); draw(); }));
+  draw();
+  main.append(h("h2", { class: "spaced" }, "On this device"),
+    h("p", { class: "hint lead" }, "While this page is open in another tab or behind other windows, the browser can tell you of new requests, within half a minute."), place);
 }
 
 function tokens(main) {
