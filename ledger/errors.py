@@ -52,7 +52,11 @@ class LedgerError(Exception):
     @property
     def session(self) -> str | None:
         value = self.data.get("session")
-        return value if isinstance(value, str) else None
+        if isinstance(value, str):
+            return value
+        # What is wrong with a stream is told by its name; a session's is `session:ID`.
+        kind, _, stream_of = str(self.data.get("stream", "")).partition(":")
+        return stream_of if kind == "session" else None
 
     @property
     def reasons(self) -> list[Any]:

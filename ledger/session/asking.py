@@ -38,7 +38,7 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
     if known is not None:
         _same_content(state, known, command)
         return Decision()
-    require_open(state)
+    require_open(state, request_id=command.request_id)
     standing = standing_grants(state, command.project, now_ms)
     evaluation, grant_ids = judge(state, command.policy, command.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, command.opinions) if command.opinions else evaluation.verdict

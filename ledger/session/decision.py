@@ -26,10 +26,11 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     not_after_ms: int | None = None
 
 
-def require_open(state: SessionState) -> None:
+def require_open(state: SessionState, **about: str) -> None:
+    """Raises SessionClosedError, which also says what it is `about`."""
     require_opened(state)
     if state.closed_ms is not None:
-        raise SessionClosedError(f"session `{state.session_id}` is closed", session=state.session_id)
+        raise SessionClosedError(f"session `{state.session_id}` is closed", session=state.session_id, **about)
 
 
 def require_readable(state: SessionState) -> None:

@@ -162,7 +162,7 @@ def test_an_ask_in_a_session_that_was_never_opened_is_refused() -> None:
 
 def test_an_ask_in_a_closed_session_is_refused() -> None:
     given(opens(), closes()).when(asks("per_1", "ls")).then_refused(
-        SessionClosedError, "SESSION_CLOSED", contains="session `ses_1` is closed", session="ses_1"
+        SessionClosedError, "SESSION_CLOSED", contains="session `ses_1` is closed", session="ses_1", request_id="per_1"
     )
 
 

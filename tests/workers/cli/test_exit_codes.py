@@ -177,6 +177,7 @@ def test_11_is_a_stream_that_somebody_damaged(ledger: CommandLine, server: RealS
         (stream,) = [key for key in client.scan_iter(_type="STREAM") if key.endswith(b"ses_1")]
         client.xadd(stream, {"d": "{}"})
     ran = ledger("show", "ses_1", code=11)
+    assert ledger("show", "ses_1", "--json", code=11).error["session"] == "ses_1"
     assert "hint: `permission-ledger verify --all` says which events are wrong" in ran.err
 
 
