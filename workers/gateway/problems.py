@@ -50,8 +50,10 @@ STATUS_OF_HTTP: Final[dict[str, int]] = {
     "MALFORMED": 400,
     "NOT_FOUND": 404,
     "METHOD_NOT_ALLOWED": 405,
+    "TIMEOUT": 408,
     "TOO_LARGE": 413,
     "UNSUPPORTED_MEDIA_TYPE": 415,
+    "HEAD_TOO_LARGE": 431,
 }
 """Of what the framework refuses before a route is reached."""
 
@@ -115,20 +117,28 @@ def own_fault(request: Request[Any, Any, Any], error: Exception) -> Response[dic
 def _problem(
     status: int, code: str, detail: str, members: dict[str, Any], headers: dict[str, str]
 ) -> Response[dict[str, Any]]:
-    body = {
+    body = {**_body(status, code, detail), **members, "code": code}
+    return Response(body, status_code=status, media_type=PROBLEM_JSON, headers=headers)
+
+
+def problem_body(code: str, detail: str) -> tuple[HTTPStatus, dict[str, Any]]:
+    """Status and body for what is refused before there is a request."""
+    status = HTTPStatus(STATUS_OF_HTTP[code])
+    return status, _body(status, code, detail)
+
+
+def _body(status: int, code: str, detail: str) -> dict[str, Any]:
+    return {
         "type": f"urn:permission-ledger:error:{code.lower().replace('_', '-')}",
         "title": HTTPStatus(status).phrase,
-        "status": status,
+        "status": int(status),
         "detail": detail,
         "code": code,
         "request_id": None,
         "session": None,
         "reasons": [],
         "agent": "continue",
-        **members,
     }
-    body["code"] = code
-    return Response(body, status_code=status, media_type=PROBLEM_JSON, headers=headers)
 
 
 def _lower(text: str) -> str:

@@ -12,13 +12,12 @@ from typing import Final
 
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ledger import Ledger
 from ledger.errors import InputError, SetupError
 from workers.gateway.app import make_app
-from workers.gateway.events.readers import TRANSPORT
 from workers.gateway.gateway import Gateway
+from workers.gateway.protocol import Protocol
 from workers.gateway.settings import GatewaySettings
 from workers.gateway.slashes import with_slashes_in_ids
 
@@ -132,7 +131,7 @@ async def run(
     server = _Server(
         uvicorn.Config(
             with_slashes_in_ids(make_app(gateway)),
-            http=_Protocol,
+            http=Protocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -160,14 +159,6 @@ async def run(
         await gateway.close()
         for path in paths:
             path.unlink(missing_ok=True)
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP, which also lets event streams write to their connections themselves."""
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]
 
 
 class _Server(uvicorn.Server):

@@ -1,0 +1,89 @@
+"""uvicorn's HTTP, within bounds that it does not set itself: how long a request may take to arrive, and its head be.
+
+Bodies are bounded by the application; here a caller who sends a byte now and then, or headers without end, is sent away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from workers.gateway.events.readers import TRANSPORT
+from workers.gateway.problems import problem_body
+
+ARRIVE_SECONDS: Final = 60.0
+"""A whole request must have come within so long; what waits for an answer may wait on."""
+
+HEAD_BYTES_MAX: Final = 64 * 1024
+"""Of the address and all headers, besides what comes with their first bytes."""
+
+
+class Protocol(HttpToolsProtocol):
+    """Also lets event streams write to their connections themselves."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _is_arriving = False
+    _in_head = False
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_rest()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._all_there()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        was_in_head = self._in_head
+        super().data_received(data)
+        if not self._is_arriving:
+            self._all_there()
+            return
+        self._await_rest()
+        if was_in_head and self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self._refuse("HEAD_TOO_LARGE", f"the address and headers are larger than {HEAD_BYTES_MAX} bytes")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]
+        self._is_arriving = self._in_head = True
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_arriving = False
+        super().on_message_complete()
+
+    def _await_rest(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(ARRIVE_SECONDS, self._too_slow)
+
+    def _all_there(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._refuse("TIMEOUT", f"no whole request came within {ARRIVE_SECONDS:g} s")
+
+    def _refuse(self, code: str, detail: str) -> None:
+        """Say why and close, unless an answer is on its way already."""
+        cycle: RequestResponseCycle | None = self.cycle
+        answering = cycle is not None and cycle.response_started and not cycle.response_complete
+        if not answering and not self.transport.is_closing():
+            status, body = problem_body(code, detail)
+            head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/problem+json\r\n"
+            content = msgspec.json.encode(body)
+            self.transport.write(
+                f"{head}Content-Length: {len(content)}\r\nConnection: close\r\n\r\n".encode() + content
+            )
+        self.transport.close()
