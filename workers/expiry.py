@@ -146,6 +146,8 @@ class ExpiryWorker:
                 self._set_job_unless_busy()
                 continue
             await asyncio.sleep(GATHER_SECONDS)
+            # While it settles, its own writes ring most; and when it is done, it looks everywhere by itself.
+            await self._idle.wait()
             self._ring.clear()
             rung, self._rung = sorted(self._rung), set()
             try:
