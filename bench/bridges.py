@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench.opencode_server import OpenCodeServer
 from bench.place import ROOT, Place
 from bench.report import Fsync, Rounds, Row, percentile
 from workers.bridges.claude.hooking import hook_line
@@ -23,12 +24,22 @@ WARM_UP_COUNT: Final = 20
 
 START_SECONDS: Final = 30.0
 HOOKS_COUNT: Final = 10
-RULES: Final = {"permissions": {"allow": ["Bash(git *)"]}}
+RULES: Final[dict[str, Any]] = {
+    "claude": {"permissions": {"allow": ["Bash(git *)"]}},
+    "opencode": {"permission": {"bash": {"git *": "allow"}}},
+    "codelia": {"permissions": {"allow": [{"tool": "bash", "command": "git"}]}},
+}
+"""By dialect."""
+
+ON_STDIO: Final = {"claude": "claude", "acp": "opencode", "codex": "opencode", "codelia": "codelia"}
+"""The bridges that stand between two programs, and the dialect that each judges by."""
+
 STDIO: Final = ("--input-format", "stream-json")
+"""What tells `bridge claude` that the client speaks on stdio; the client itself does not care."""
 
 
 class Bridges:
-    """A gateway process, `bridge claude` around a client that only asks, and the hook's installed line."""
+    """A gateway process, each bridge around a client that only asks, or beside such a server, and an installed hook's line."""
 
     name = "bridges"
     fsyncs: tuple[Fsync, ...] = ("everysec",)
@@ -36,12 +47,14 @@ class Bridges:
     def __init__(self) -> None:
         self._rounds = Rounds(self.name)
         self._calls = 0
+        self._sessions = 0
 
     async def start(self, place: Place) -> None:
         self._count = place.size(500, 50)
         folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-bench-")))
-        self._rules = folder / "rules.json"
-        self._rules.write_text(json.dumps(RULES))
+        self._rules = {dialect: folder / f"{dialect}.json" for dialect in RULES}
+        for dialect, rules in RULES.items():
+            self._rules[dialect].write_text(json.dumps(rules))
         address = f"unix:{folder / 'gateway.sock'}"
         token = await place.ledger.tokens.create("bench", "agent", brings_rules=True)
         ours = {"PERMISSION_LEDGER_HOME": str(folder), "PYTHONPATH": str(ROOT)}
@@ -58,31 +71,67 @@ class Bridges:
                 pass
 
     async def round(self, fsync: Fsync) -> None:
-        times = await self._bridged()
-        self._rounds.add(fsync, "bridge p50", percentile(times, 50))
-        self._rounds.add(fsync, "bridge p95", percentile(times, 95))
+        for name in ON_STDIO:
+            self._add(fsync, name, await self._bridged(name))
+        self._add(fsync, "opencode", await self._beside_opencode())
         bare = await asyncio.to_thread(_processor_ms, [sys.executable, "-I", "-c", "pass"], [""] * HOOKS_COUNT, {})
-        line = shlex.split(hook_line(["--rules", str(self._rules)]).removesuffix(" || exit 2"))
+        line = shlex.split(hook_line(["--rules", str(self._rules["claude"])]).removesuffix(" || exit 2"))
         hooked = await asyncio.to_thread(
             _processor_ms, line, [self._event() for _ in range(HOOKS_COUNT)], self._environment
         )
         self._rounds.add(fsync, "bare", bare)
         self._rounds.add(fsync, "hook", hooked)
 
-    async def _bridged(self) -> list[float]:
-        command = ("bridge", "claude", "--rules", str(self._rules), "--", sys.executable, "-m", "bench.bridge_client")
+    def _add(self, fsync: Fsync, name: str, times: Sequence[float]) -> None:
+        for percent in (50, 95):
+            self._rounds.add(fsync, f"{name} p{percent}", percentile(times, percent))
+
+    async def _bridged(self, name: str) -> list[float]:
+        """What the client measured that the bridge stands before."""
+        words = ("bridge", name, "--rules", str(self._rules[ON_STDIO[name]]), "--session", self._new_session(name))
+        client = (sys.executable, "-m", "bench.bridge_client", name, str(self._count + WARM_UP_COUNT))
         bridge = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "workers.cli", *command, str(self._count + WARM_UP_COUNT), *STDIO),
+            *(sys.executable, "-m", "workers.cli", *words, "--", *client, *STDIO),
             cwd=ROOT,
             env=self._environment,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=2**20,
         )
-        out, _ = await bridge.communicate()
-        told: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
-        times: list[float] = next(one["ms"] for one in told if one["type"] == "bench")
+        assert bridge.stdin is not None
+        assert bridge.stdout is not None
+        # Its own end of what is said to it stays open: the end of a host is a reason for an agent to end.
+        while line := await bridge.stdout.readline():
+            told = json.loads(line)
+            if told.get("type") == "bench":
+                break
+        bridge.stdin.close()
+        await bridge.wait()
+        times: list[float] = told["ms"]
         return times[WARM_UP_COUNT:]
+
+    async def _beside_opencode(self) -> list[float]:
+        """From the event that asks to the answer at the server."""
+        server = OpenCodeServer()
+        await server.start()
+        words = ("bridge", "opencode", "--url", server.url, "--rules", str(self._rules["opencode"]))
+        bridge = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "workers.cli", *words, "--session", self._new_session("opencode")),
+            cwd=ROOT,
+            env=self._environment,
+        )
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await server.followed()
+            times = [await server.ask(number) for number in range(self._count + WARM_UP_COUNT)]
+        finally:
+            await _ended(bridge)
+            await server.close()
+        return times[WARM_UP_COUNT:]
+
+    def _new_session(self, name: str) -> str:
+        self._sessions += 1
+        return f"bench-{name}-{self._sessions}"
 
     def _event(self) -> str:
         self._calls += 1
@@ -91,10 +140,16 @@ class Bridges:
         return json.dumps({**said, **call})
 
     def rows(self) -> list[Row]:
-        asked = "a permission request that a rule decides, bridge and gateway"
+        asked = "a permission request that a rule decides"
+        limits = ((50, 5), (95, 10))
         return [
-            self._rounds.plain(f"{asked}, p50", "everysec", "bridge p50", "ms", at_most=5),
-            self._rounds.plain(f"{asked}, p95", "everysec", "bridge p95", "ms", at_most=10),
+            *(
+                self._rounds.plain(
+                    f"{asked}, {name}, p{percent}", "everysec", f"{name} p{percent}", "ms", at_most=limit
+                )
+                for name in (*ON_STDIO, "opencode")
+                for percent, limit in limits
+            ),
             self._rounds.compared("a hook, its processor time", "everysec", "hook", "ms", "bare", at_most=2.2),
         ]
 

@@ -92,8 +92,9 @@ class Carrier:
         task.add_done_callback(self._tasks.discard)
 
     async def tell_client(self, line: bytes) -> None:
-        """As `to_client`, which blocks."""
-        await asyncio.to_thread(self.to_client, line)
+        """As `to_client`, which blocks; a thread is asked only where it would."""
+        if not self._client.write_at_once(line):
+            await asyncio.to_thread(self.to_client, line)
 
     async def tell_host(self, line: bytes) -> None:
         """As `to_host`, which blocks. Raises BrokenPipeError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -40,6 +41,22 @@ class ClientProcess:
         with self._writing, suppress(BrokenPipeError, ValueError):
             self._process.stdin.write(line)
             self._process.stdin.flush()
+
+    def write_at_once(self, line: bytes) -> bool:
+        """Whether it could be written without waiting for anybody; otherwise nothing of it was."""
+        assert self._process.stdin
+        if len(line) > select.PIPE_BUF or not self._writing.acquire(blocking=False):
+            return False
+        try:
+            # A pipe that takes anything takes as much as that, whole. After `flush` nothing of ours waits before it.
+            ready = select.select((), (self._process.stdin,), (), 0)[1]
+            if ready:
+                os.write(self._process.stdin.fileno(), line)
+            return bool(ready)
+        except (BrokenPipeError, ValueError):
+            return True
+        finally:
+            self._writing.release()
 
     def close_stdin(self) -> None:
         assert self._process.stdin
