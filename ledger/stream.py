@@ -163,6 +163,8 @@ class Stream(Generic[S]):
         """
         if not self.folded or job.command is None or job.companion is not None or self._jobs or self._draining:
             return False
+        if self._confirms or not self._store.can_post:
+            return False  # nothing is decided in vain
         batch = self._begin()
         due_ms = self._fold.next_due_ms(batch.state)
         if due_ms is not None:

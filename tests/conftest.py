@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 
 import pytest
 import redis
@@ -49,6 +50,20 @@ def pytest_configure() -> None:
 
     # Which server is on the PATH is the machine's affair; the tests mean the same one everywhere.
     os.environ.setdefault(BINARY_VARIABLE, str(binary_named(EMBEDDED).path))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a failed test left behind is not collected while its report is made.
+
+    Python 3.11 gives up on parsing a source when a finalizer that parses another one runs meanwhile, and the report of
+    the failure would be lost for an error of pytest's own.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_report_header() -> str:

@@ -135,9 +135,22 @@ def _sentinels(url: str) -> OneServer:
     options.update(socket_keepalive=True, db=int(database or options.get("db", 0)))
     # Sentinels have passwords of their own.
     to_sentinels = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    to_sentinels.update(_tls_to_sentinels(options.pop("sentinel_tls", "no"), options))
     connect, close = primary_of(addresses, service, options, to_sentinels)
     connect()
     return OneServer(connect, link=PrimaryLink, close=close, others_take_over=True)
+
+
+def _tls_to_sentinels(wanted: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Nothing, or the same TLS as to the servers."""
+    if wanted not in ("yes", "no"):
+        raise ValueError(f"sentinel_tls is yes or no, not {wanted}")
+    if wanted == "no":
+        return {}
+    over_tls = issubclass(options["connection_class"], SSLConnection)
+    if not over_tls:
+        raise ValueError("sentinel_tls needs rediss+sentinel://")
+    return {"ssl": True, **{name: value for name, value in options.items() if name.startswith("ssl_")}}
 
 
 def _options(url: str) -> dict[str, Any]:

@@ -86,6 +86,8 @@ def test_without_its_server_a_gateway_lives_and_is_not_ready(stage: Stage) -> No
 def test_without_tokens_everybody_here_may_do_everything_and_it_is_said_loudly(stage: Stage) -> None:
     gateway, address = serve(stage, "--no-tokens")
     assert httpx.put(f"{address}/v1/sessions/ses_1", json={}).status_code == 201
+    rules = [{"permission": "bash", "pattern": "*", "action": "allow"}]
+    assert httpx.put(f"{address}/v1/sessions/ses_2", json={"rules": rules}).status_code == 201
     from_elsewhere = httpx.put(f"{address}/v1/sessions/ses_1", json={}, headers={"Host": "evil.example"})
     assert (from_elsewhere.status_code, from_elsewhere.json()["code"]) == (403, "FORBIDDEN")
     by_a_page = httpx.put(f"{address}/v1/sessions/ses_1", json={}, headers={"Origin": "http://evil.example"})

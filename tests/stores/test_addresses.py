@@ -30,6 +30,7 @@ from ledger.stores.redis import RedisStore
         "redis+sentinel://localhost/ledger",
         "redis+sentinel://me:pass@localhost:26379,127.0.0.1/ledger/2?sentinel_password=other&wait_aof=1",
         "rediss+sentinel://localhost/ledger",
+        "rediss+sentinel://localhost/ledger?sentinel_tls=yes&ssl_ca_certs=/etc/ssl/ca.pem",
     ],
 )
 def test_urls_of_servers_open_a_store_without_connecting(url: str) -> None:
@@ -86,6 +87,8 @@ def test_other_urls_are_refused_with_those_that_are_known(url: str) -> None:
         "redis+cluster://localhost/2",
         "redis+sentinel://localhost",
         "redis+sentinel://localhost/ledger/two",
+        "redis+sentinel://localhost/ledger?sentinel_tls=yes",
+        "rediss+sentinel://localhost/ledger?sentinel_tls=perhaps",
     ],
 )
 def test_a_url_that_cannot_be_read_is_refused_before_anything_connects(url: str) -> None:

@@ -13,6 +13,7 @@ from ledger.errors import UnauthorizedError
 from workers.gateway.access import ACCESS, ANYBODY
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import LOCAL, ForbiddenError, Principal, principal_of
+from workers.gateway.slashes import restore_slashes
 
 COOKIE: Final = "permission_ledger"
 SECURE_COOKIE: Final = "__Host-permission_ledger"
@@ -33,6 +34,7 @@ class CsrfError(ForbiddenError):
 
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     """Let a request through to its route. Raises UnauthorizedError, ForbiddenError, RateLimitedError."""
+    restore_slashes(connection.scope)
     roles = ACCESS[operation_of(handler)]
     gateway: Gateway = connection.app.state.gateway
     if roles is ANYBODY:

@@ -51,7 +51,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return not self.sessions and (not self.projects or project in self.projects)
 
 
-LOCAL: Final = Principal(name="local", role="admin")
+LOCAL: Final = Principal(name="local", role="admin", brings_rules=True)
 """Whoever reaches a gateway that was started without tokens."""
 
 

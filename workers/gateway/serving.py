@@ -20,6 +20,7 @@ from workers.gateway.app import make_app
 from workers.gateway.events.readers import TRANSPORT
 from workers.gateway.gateway import Gateway
 from workers.gateway.settings import GatewaySettings
+from workers.gateway.slashes import with_slashes_in_ids
 
 BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 3
@@ -130,7 +131,7 @@ async def run(
     paths = [Path(name) for one in listeners if isinstance(name := one.getsockname(), str)]
     server = _Server(
         uvicorn.Config(
-            make_app(gateway),
+            with_slashes_in_ids(make_app(gateway)),
             http=_Protocol,
             ws="none",
             lifespan="on",

@@ -54,6 +54,9 @@ async def test_every_event_says_who_and_why_and_a_link_leads_to_it(inbox: Inbox)
     assert await followed.locator("path.branch").count() >= 1
     await page.locator(".event-body").first.click()
     assert page.url.endswith("#1")
+    await page.keyboard.press("ArrowRight")
+    await expect(page.locator(".event-detail")).to_contain_text("Event 2")
+    assert page.url.endswith("#2")
 
 
 async def test_the_axis_draws_deadlines_where_they_lie_and_what_an_answer_took_along(inbox: Inbox) -> None:

@@ -1,12 +1,14 @@
 """Up to when everything was told: what makes the ids of the whole ledger's events short. Pure.
 
 Wake-ups of one server come over one connection, in the order of the appends. So when one of a millisecond has come, all
-of the milliseconds before it have. Nodes of a cluster have clocks and connections of their own: there the horizon is
-held back by as much as was ever found to be out of order. It may still be wrong; who resumes counts what it finds.
+of the milliseconds before it have. Nodes of a cluster have clocks and connections of their own, one of which may just have
+broken: there the horizon is held back by a while, and everywhere by as much as was ever found to be out of order. It may
+still be wrong; who resumes counts what it finds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from ledger.stores.port import Position, StreamKey
@@ -14,6 +16,9 @@ from workers.gateway.events.cursors import Ahead, FeedCursor, tag_of
 
 HOLD_MS_MAX: Final = 5000
 HOLD_MARGIN_MS: Final = 50
+HOLD_OF_NODES_MS: Final = 2000
+"""With several nodes: longer than it takes to hear of one again that was replaced by its replica."""
+
 AHEAD_COUNT_MAX: Final = 400
 """Streams that an id may name; with more, what is not read yet is left out of the account."""
 
@@ -21,8 +26,9 @@ AHEAD_COUNT_MAX: Final = 400
 class Horizon:
     """Everything at or before `ms` was told; `ahead` is what was told besides."""
 
-    def __init__(self, ledger: str) -> None:
+    def __init__(self, ledger: str, nodes_count: int = 1) -> None:
         self.ledger = ledger
+        self._hold_of_nodes_ms = HOLD_OF_NODES_MS if nodes_count > 1 else 0
         self.ms = 0
         self.total = 0
         self._heard_ms = 0
@@ -32,10 +38,11 @@ class Horizon:
         self.frozen = False
         """While wake-ups may have been lost."""
 
-    def begin(self, now_ms: int, total: int) -> None:
-        """Everything up to now was read."""
+    def begin(self, now_ms: int, heads: Mapping[StreamKey, Position]) -> None:
+        """Everything up to now was read: every stream up to its head."""
         self._heard_ms = max(self._heard_ms, now_ms)
-        self.total = total
+        self.total = sum(head.version for head in heads.values())
+        self._ahead = {key: (tag_of(key), head) for key, head in heads.items() if head.ms > now_ms - HOLD_MS_MAX}
         self._advance()
 
     def heard(self, ms: int) -> None:
@@ -76,8 +83,11 @@ class Horizon:
     def _advance(self) -> None:
         if self.frozen:
             return
-        limit = min(self._behind.values(), default=self._heard_ms) if len(self._ahead) < AHEAD_COUNT_MAX else None
-        ms = (self._heard_ms if limit is None else min(limit, self._heard_ms)) - 1 - self._hold_ms
+        is_short = len(self._ahead) < AHEAD_COUNT_MAX
+        limit = min(self._behind.values(), default=self._heard_ms) if is_short else self._heard_ms
+        # With very many streams an id would be too long: rather one that is now and then of no use.
+        hold_ms = max(self._hold_ms, self._hold_of_nodes_ms) if is_short else self._hold_ms
+        ms = min(limit, self._heard_ms) - 1 - hold_ms
         if ms > self.ms:
             self.ms = ms
             self._ahead = {key: one for key, one in self._ahead.items() if one[1].ms > ms}

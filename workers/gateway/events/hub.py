@@ -132,7 +132,8 @@ class Hub:
 
     async def _begin(self) -> None:
         self._listen()
-        self._horizon = Horizon(ledger_tag(await self.store.admin.secret()))
+        admin = self.store.admin
+        self._horizon = Horizon(ledger_tag(await admin.secret()), len(await admin.facts_of_each_server()))
         self._horizon.frozen = True
         partitions = range(self.store.partition_count)
         for first in range(0, len(partitions), SUBSCRIBED_AT_ONCE_COUNT):
@@ -153,7 +154,7 @@ class Hub:
             self._following_all = False
             raise
         self._horizon.frozen = False
-        self._horizon.begin(now_ms, sum(head.version for head in self.heads.values()))
+        self._horizon.begin(now_ms, self.heads)
         self._comparing = asyncio.create_task(self._compare_again(), name="compare heads")
 
     def _listen(self) -> None:

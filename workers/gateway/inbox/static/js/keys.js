@@ -9,6 +9,7 @@ const HELP = [
   ["a", "always allow"],
   ["r", "reject, with words if you like"],
   ["e", "edit what will run"],
+  ["← / →", "in a session: one event back, on"],
   ["Ctrl + Enter", "send what you wrote"],
   ["Esc", "back"],
   ["/", "filter"],
@@ -17,12 +18,13 @@ const HELP = [
 ];
 const ANSWERS = { o: "once", s: "session", a: "always", r: "reject", e: "edit" };
 const PLACES = { i: "/", s: "/sessions", g: "/grants" };
+const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
 const CHORD_MS = 1200;
 
 let chordAt = -Infinity;
 
-/** `deck()` gives the list of cards of the page that is shown, or null; `go` follows a link. */
-export function listenToKeys({ deck, go }) {
+/** `deck()` gives the list of cards of the page that is shown, or null; `step()` what moves in time; `go` follows a link. */
+export function listenToKeys({ deck, step, go }) {
   addEventListener("keydown", (event) => {
     if (event.altKey || event.metaKey) return;
     const isWriting = event.target.matches?.("input:not([type=radio]):not([type=range]), textarea, select");
@@ -35,6 +37,7 @@ export function listenToKeys({ deck, go }) {
     else if (event.key === "g") chordAt = performance.now();
     else if (event.key === "?") showHelp();
     else if (event.key === "/") document.querySelector("input[type=search]")?.focus();
+    else if (STEPS[event.key] && step() && !event.target.matches?.("input")) step()(STEPS[event.key]);
     else if (event.key === "j" || event.key === "k") deck()?.step(event.key === "j" ? 1 : -1);
     else if (ANSWERS[event.key] && deck()) deck().press(ANSWERS[event.key]);
     else return;

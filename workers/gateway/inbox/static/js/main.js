@@ -51,7 +51,7 @@ async function start() {
   app.live.addEventListener("lock", ({ detail }) => offerLock(app.requests, detail));
   app.live.start();
   if (app.me.role !== "auditor") app.presence.start();
-  listenToKeys({ deck: () => app.shown?.deck ?? null, go });
+  listenToKeys({ deck: () => app.shown?.deck ?? null, step: () => app.shown?.step ?? null, go });
   document.addEventListener("click", followLink);
   addEventListener("popstate", () => show());
   show();

@@ -29,7 +29,7 @@ function onThisDevice(main) {
         : button("Tell me here when something waits", async () => { await beginTelling(); draw(); }));
   draw();
   main.append(h("h2", { class: "spaced" }, "On this device"),
-    h("p", { class: "hint lead" }, "While this page is open in another tab or behind other windows, the browser can tell you of new requests, within half a minute."), place);
+    h("p", { class: "hint lead" }, "While this page is open in a tab that you do not look at, the browser can tell you of new requests, within half a minute."), place);
 }
 
 function tokens(main) {

@@ -18,12 +18,13 @@ const LOOK_MS = 3000;
 const SETTLE_MS = 120;
 const OUTLINE_MS = 2000; // a session that goes on is not outlined anew with each of its events
 const PROBLEMS_SHOWN = 5;
+const VERIFY_MS = 300; // all of a long log is read for it: what is looked at comes first
 const CARDS_SHOWN = 3; // what happened must not lie a hundred cards further down
 
 export function show(main, app, id) {
   const page = new SessionPage(main, app, id);
   page.start();
-  return { deck: page.deck, title: id, leave: () => page.leave() };
+  return { deck: page.deck, title: id, step: (by) => page.slider.step(by), leave: () => page.leave() };
 }
 
 class SessionPage {
@@ -54,7 +55,6 @@ class SessionPage {
     this.list = new WindowedList(this.events, { estimate: ROW_PX, fixed: true, render: (key) => this.#row(Number(key)), onshow: (from, to) => this.chunks.want("list", from + 1, to) });
     this.#listen();
     this.look();
-    this.verify();
     this.stopBeing = this.app.me.role === "auditor" ? null : this.app.presence.inSession(this.id);
   }
 
@@ -62,7 +62,7 @@ class SessionPage {
     this.controller.abort();
     this.sizing.disconnect();
     clearInterval(this.timer);
-    for (const one of [this.settling, this.looking, this.outlining]) clearTimeout(one);
+    for (const one of [this.settling, this.looking, this.outlining, this.verifying]) clearTimeout(one);
     cancelAnimationFrame(this.drawing);
     this.stopBeing?.();
     this.deck.destroy();
@@ -196,6 +196,7 @@ class SessionPage {
   /** The gateway reads no further: what is known of the damage is all that there is to see. */
   #cannotGoOn(problem) {
     clearInterval(this.timer);
+    if (!this.checked) this.verify();
     for (const one of [this.slider.element, this.list.root.closest(".session")]) one.hidden = true;
     if (this.checked && !this.checked.ok) return;
     this.broken.hidden = false;
@@ -235,6 +236,7 @@ class SessionPage {
     this.asking = new AbortController();
     const asked = this.version;
     this.state.dataset.busy = "true";
+    this.verifying ??= setTimeout(() => this.verify(), VERIFY_MS);
     try {
       const row = await get(path("/v1/sessions/{}/state", this.id), { at: asked, brief: true }, this.asking.signal);
       if (asked !== this.version) return;
@@ -286,7 +288,7 @@ class SessionPage {
     const row = this.chunks.at(version);
     const isChosen = this.version === version;
     const drawing = laneDrawing(version, this.#near(version), ROW_PX);
-    if (!row) return h("div", { class: "event loading", role: "listitem" }, drawing, h("span", { class: "number" }, String(version)));
+    if (!row) return h("div", { class: "event loading", role: "listitem" }, drawing, h("div", { class: "event-body" }, h("span", { class: "number" }, String(version)), h("span", { class: "sentence" }, "…")));
     const { entry } = row;
     const whys = shortWhy(entry);
     return h("div", { class: `event ${kindOf(entry)}`, role: "listitem" }, drawing,
