@@ -185,8 +185,12 @@ class Stream(Generic[S]):
         """What came of it; anything but written is looked into in the row, before whatever has come since."""
         self._in_flight = None
         if isinstance(answer, Appended):
-            self._take_written(batch, append, answer)
-            self._finish(batch)
+            try:
+                self._take_written(batch, append, answer)
+                self._finish(batch)
+            except Exception as error:  # noqa: BLE001 - raised from here it would reach the connection, and not who asked
+                self._forget()
+                self._fail([job], error)
             if self._jobs:
                 self._wake_drainer()
         else:
