@@ -163,6 +163,8 @@ class Stream(Generic[S]):
         """
         if not self.folded or job.command is None or job.companion is not None or self._jobs or self._draining:
             return False
+        if self._confirms or not self._store.can_post:
+            return False  # nothing is decided in vain
         batch = self._begin()
         due_ms = self._fold.next_due_ms(batch.state)
         if due_ms is not None:
@@ -183,8 +185,12 @@ class Stream(Generic[S]):
         """What came of it; anything but written is looked into in the row, before whatever has come since."""
         self._in_flight = None
         if isinstance(answer, Appended):
-            self._take_written(batch, append, answer)
-            self._finish(batch)
+            try:
+                self._take_written(batch, append, answer)
+                self._finish(batch)
+            except Exception as error:  # noqa: BLE001 - raised from here it would reach the connection, and not who asked
+                self._forget()
+                self._fail([job], error)
             if self._jobs:
                 self._wake_drainer()
         else:

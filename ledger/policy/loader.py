@@ -17,6 +17,12 @@ _SECTIONS: Final = ("tools", "permission")
 _AGENT_KEYS: Final = ("agent", "mode")
 
 
+def own_home() -> str | None:
+    """The home directory of this process; None where it has none."""
+    found = os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is none
+    return None if found == "~" else found
+
+
 def load_rules(path: str | os.PathLike[str], *, name: str = "rules") -> Layer:
     """One layer from a `.json` or `.jsonc` file: an OpenCode configuration, or a list of rules.
 

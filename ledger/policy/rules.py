@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ledger.policy.checks import RuleLike, as_rules
 from ledger.policy.config import read_section, section_rules
+from ledger.policy.loader import own_home
 from ledger.policy.model import Rule, Verdict
 from ledger.policy.wildcard import match
 
@@ -19,9 +20,9 @@ def from_config(config: Any, *, home: str | None = None) -> tuple[Rule, ...]:
 
     `config` is a mapping from permission to an action or to a mapping from pattern to action; an action alone stands
     for every permission. A pattern that is `~`, or begins with `~/` or `$HOME`, is below `home`, the home directory
-    of whoever runs the agent. Raises PolicyError, which names the key.
+    of whoever runs the agent; without one it is this process's own. Raises PolicyError, which names the key.
     """
-    return section_rules(read_section(config), home=home)
+    return section_rules(read_section(config), home=own_home() if home is None else home)
 
 
 def merge(*rulesets: Collection[RuleLike]) -> tuple[Rule, ...]:

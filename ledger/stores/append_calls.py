@@ -9,7 +9,7 @@ import hiredis
 from ledger.stores.clock import Clock
 from ledger.stores.keys import Keys
 from ledger.stores.link import CommandLine, LinkError
-from ledger.stores.port import Answer, Answered, Append, Appended, Behind, Conflict, Foreign, OutsideWindow, Position
+from ledger.stores.port import Answer, Answered, Append, Appended, Behind, Conflict, OutsideWindow, Position
 from ledger.stores.redis_replies import due_arguments, entries_of
 from ledger.stores.script import Script
 
@@ -94,7 +94,7 @@ class Posted:
         if isinstance(reply, list):
             try:
                 answer = self._calls.answer(reply)
-            except Foreign:
+            except Exception:  # noqa: BLE001 - whatever it is, `append` meets it too, and tells who asked
                 answer = None
         self._answered(answer, False)
 

@@ -125,6 +125,10 @@ class ClusterLink:
             waiting = ([*sent[again[0] :]] if again else []) + later if in_order else [sent[one] for one in again]
         return replies
 
+    @property
+    def can_post(self) -> bool:
+        return False
+
     def post(self, command: bytes, receiver: Receiver) -> bool:
         """Which node it would go to is not known yet, nor whether that one would send it on."""
         return False

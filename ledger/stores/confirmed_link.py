@@ -32,6 +32,10 @@ class ConfirmedLink:
             self._turns = asyncio.create_task(self._take_turns(), name="ledger confirmed link")
         return await future
 
+    @property
+    def can_post(self) -> bool:
+        return False
+
     def post(self, command: bytes, receiver: Receiver) -> bool:
         """Not without its turn."""
         return False

@@ -119,6 +119,10 @@ class Link:
         self._send_soon(loop, is_idle=is_idle)
         return await group.future
 
+    @property
+    def can_post(self) -> bool:
+        return self._connection is not None
+
     def post(self, command: bytes, receiver: Receiver) -> bool:
         """Send one packed command, whose answer goes to `receiver`; False where there is no connection just now."""
         if self._connection is None:

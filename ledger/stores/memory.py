@@ -122,6 +122,10 @@ class MemoryStore:
         answer = self._append(append)
         return answer, () if also_read is None else self._after(*also_read, PAGE_COUNT)
 
+    @property
+    def can_post(self) -> bool:
+        return False
+
     def post(self, append: Append, answered: Answered) -> bool:
         """Nobody need wait for memory."""
         return False

@@ -230,6 +230,11 @@ class Store(Protocol):
         """Compare and append; `also_read` reads another stream in the same flush, after the append was sent."""
         ...
 
+    @property
+    def can_post(self) -> bool:
+        """Whether it is worth trying to `post` just now."""
+        ...
+
     def post(self, append: Append, answered: Answered) -> bool:
         """Send an append now and return at once; `answered` is called when the answer is there.
 

@@ -250,6 +250,10 @@ class RedisStore:
             self._check_sure(replies[1 : 1 + len(waits)])
         return answer, () if also_read is None else beside_of(also_read[0], replies[-1])
 
+    @property
+    def can_post(self) -> bool:
+        return self._link.can_post
+
     def post(self, append: Append, answered: Answered) -> bool:
         if append.binding:
             return False

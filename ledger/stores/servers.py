@@ -23,6 +23,11 @@ class Commands(Protocol):
         """
         ...
 
+    @property
+    def can_post(self) -> bool:
+        """Whether `post` would send something just now."""
+        ...
+
     def post(self, command: bytes, receiver: Receiver) -> bool:
         """Send one packed command now; False, and nothing was sent, where only `run` will do."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -74,10 +75,11 @@ class SourceClient(NamedTuple):
     def install(self, folder: Path) -> None:
         """Raises InstallError."""
         source, bun = folder / "source", folder / "node_modules" / ".bin" / "bun"
-        npm_install(folder, f"bun@{self.bun}")
+        # First what a machine may be unable to reach.
         run(["git", "init", "--quiet", str(source)])
         run(["git", "-C", str(source), "fetch", "--quiet", "--depth", "1", self.repository, self.commit])
         run(["git", "-C", str(source), "checkout", "--quiet", "--force", self.commit])
+        npm_install(folder, f"bun@{self.bun}")
         words = ["--frozen-lockfile", "--ignore-scripts", "--production", "--filter", self.package]
         run([str(bun), "install", "--cwd", str(source), *words])
         program = self.program_in(folder)
@@ -95,6 +97,14 @@ def run(command: Sequence[str]) -> None:
     """Raises InstallError."""
     if shutil.which(command[0]) is None:
         raise InstallError(f"`{command[0]}` is not on this machine")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+        check=False,
+    )
     if done.returncode != 0:
         raise InstallError(f"{' '.join(command)}:\n{done.stderr[-2000:]}")

@@ -11,6 +11,7 @@ import pytest
 from ledger import Ledger
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served
+from tests.gateway.strange import STRANGE
 from workers.gateway.answers.links import AnswerLink, AnswerLinks, BadLinkError, LinkExpiredError
 
 LINK = AnswerLink("ses_1", "r1", "0" * 64, "ann", 1_000)
@@ -103,6 +104,17 @@ async def test_every_member_of_the_input_is_shown(
     await agent.post("/v1/sessions/s1/asks", body)
     page = (await anybody.get(await link_for(ledger, "r2"))).text
     assert [one for one in shown if one not in page] == []
+
+
+@pytest.mark.parametrize("given", STRANGE)
+async def test_whatever_an_agent_sends_is_shown_and_can_be_answered(
+    anybody: Caller, agent: Caller, ledger: Ledger, given: Any
+) -> None:
+    body = {"permission": "p", "patterns": ["p"], "input": given, "metadata": given, "tool_name": "Tool"}
+    await agent.post("/v1/sessions/s1/asks", {**body, "request_id": "r2"})
+    page = await anybody.get(await link_for(ledger, "r2"))
+    assert page.status_code == 200
+    assert 'value="reject"' in page.text
 
 
 @pytest.mark.parametrize(

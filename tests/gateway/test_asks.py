@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served
 from tests.support.waiting import wait_until_async
 
@@ -84,6 +85,19 @@ async def test_what_a_person_must_answer_is_accepted_and_can_be_attached_to(open
     assert (replied.status_code, replied.json()["by"]) == (200, "ann")
     settled = await waiting
     assert (settled.status_code, settled.json()["outcome"], settled.json()["by"]) == (200, "allowed", "ann")
+
+
+async def test_a_request_whose_time_is_over_is_expired_for_who_looks_also_without_a_worker(
+    opened: Caller, clock: TestClock
+) -> None:
+    await opened.ask("ses_1", request_id="r1")
+    clock.advance("7d")
+    answer = await opened.get("/v1/sessions/ses_1/asks/r1")
+    assert (answer.status_code, answer.json()["outcome"], answer.json()["message"]) == (
+        200,
+        "expired",
+        "Permission request expired after 7 days.",
+    )
 
 
 async def test_an_ask_that_waits_returns_with_the_answer(opened: Caller, ann: Caller) -> None:

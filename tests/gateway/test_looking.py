@@ -23,6 +23,18 @@ async def project_everything(ledger: Ledger) -> None:
     await CatchingUp(ledger).catch_up_all([key async for key in ledger.store.streams()])
 
 
+async def test_without_a_projector_a_page_shows_what_the_log_has(root: Caller) -> None:
+    await root.put("/v1/sessions/ses_1", {"project": "shop"})
+    await root.ask("ses_1", request_id="r1")
+    first = (await root.get("/v1/sessions/ses_1/timeline")).json()
+    assert ([line["type"] for line in first["lines"]], first["version"]) == (["session_opened", "asked"], 2)
+    await root.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once"})
+    then = (await root.get("/v1/sessions/ses_1/timeline?after=2")).json()
+    assert ([line["type"] for line in then["lines"]], then["version"]) == (["replied"], 3)
+    [row] = (await root.get("/v1/sessions")).json()["sessions"]
+    assert (row["session"], row["version"], row["outcomes"]) == ("ses_1", 3, {"allowed": 1})
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [

@@ -62,7 +62,13 @@ def test_a_permission_is_never_expanded() -> None:
     assert from_config({"~": "deny"}) == (Rule("~", "*", DENY),)
 
 
-def test_a_home_pattern_without_a_home_is_refused_and_not_lost() -> None:
+def test_a_home_pattern_without_a_home_stands_for_the_home_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/bob")
+    assert from_config({"read": {"~/.ssh/*": "deny"}}) == (Rule("read", "/home/bob/.ssh/*", DENY),)
+
+
+def test_a_home_pattern_where_there_is_no_home_is_refused_and_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.policy.rules.own_home", lambda: None)
     with pytest.raises(PolicyError, match=r"the pattern `~/\.ssh/\*` needs the home directory; pass `home`"):
         from_config({"read": {"~/.ssh/*": "deny"}})
 

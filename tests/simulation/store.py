@@ -131,6 +131,10 @@ class FaultyStore:
         await self._turn(f"{where} answered")
         return answer, beside
 
+    @property
+    def can_post(self) -> bool:
+        return True
+
     def post(self, append: Append, answered: Answered) -> bool:
         """As `append`, but whoever sent it goes on at once."""
         self._must_live()

@@ -81,3 +81,17 @@ async def test_a_caller_who_goes_away_does_not_take_back_what_was_posted(server_
     submitted.cancel()
     await asyncio.wait([submitted])
     assert (await stream.submit(add("c"))).state == Tally(("a", "b", "c"), version=3)
+
+
+async def test_what_fails_here_when_the_answer_comes_is_told_to_who_asked(server_store: RedisStore) -> None:
+    stream = tally(server_store)
+    await stream.submit(add("a"))
+    stop = stream.observe(_fall_over)
+    with pytest.raises(ZeroDivisionError):
+        await stream.submit(add("b"))
+    stop()
+    assert (await stream.submit(add("c"))).state == Tally(("a", "b", "c"), version=3)
+
+
+def _fall_over(_: object) -> None:
+    raise ZeroDivisionError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import webbrowser
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -14,6 +15,8 @@ from ledger.tokens import ROLES
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
 from workers.place import Place
+
+_WEB: Final = ("http://", "https://")
 
 
 @command(
@@ -26,7 +29,11 @@ from workers.place import Place
 @click.option("--open", "opens", is_flag=True, help="Open it in this machine's browser.")
 @click.option("--role", type=click.Choice(ROLES[1:]), default="admin", show_default=True, help="What it may do.")
 @click.option("--as", "name", metavar="NAME", help="Whose browser it is (default: user@host).")
-@click.option("--gateway", metavar="URL", help="How the browser reaches the gateway, where it is not this machine's.")
+@click.option(
+    "--gateway",
+    metavar="URL",
+    help="How the browser reaches the gateway (default: PERMISSION_LEDGER_GATEWAY, else this machine's).",
+)
 @with_ledger
 async def inbox(
     ledger: Ledger, output: Output, *, opens: bool, role: Any, name: str | None, gateway: str | None
@@ -35,8 +42,14 @@ async def inbox(
     from workers.gateway.address_file import read_address  # noqa: PLC0415 - an extra
     from workers.gateway.signing_in import sign_in_link  # noqa: PLC0415
 
+    if gateway is not None and not gateway.startswith(_WEB):
+        raise InputError(
+            f"the --gateway `{gateway}` is no address for a browser; write it like `http://127.0.0.1:8420`"
+        )
     folder = Place(None, None).folder
-    public_url = gateway or (read_address(folder).get("inbox") if folder is not None else None)
+    named = os.environ.get("PERMISSION_LEDGER_GATEWAY", "")
+    found = gateway or (named if named.startswith(_WEB) else None)
+    public_url = found or (read_address(folder).get("inbox") if folder is not None else None)
     if not isinstance(public_url, str):
         raise InputError("no gateway was found; start one (`permission-ledger up`), or say where it is with --gateway")
     link = await sign_in_link(ledger.tokens, public_url.rstrip("/"), name or default_actor_name(), role)

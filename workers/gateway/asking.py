@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from litestar import Response
@@ -16,6 +16,9 @@ from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import follow_own_rules
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, result_row
+
+SETTLE_SECONDS: Final = 2.0
+"""How long a request whose deadline has passed may take to be settled."""
 
 
 async def ask(
@@ -37,10 +40,16 @@ async def ask(
 
 
 async def attach(gateway: Gateway, session: Session, request_id: str, wait: float) -> Result:
-    """Where a request stands, or how it ends in time. Raises UnknownRequestError."""
+    """Where a request stands, or how it ends in time. Raises UnknownRequestError.
+
+    A request whose time is over is settled by whoever waits for it, so it is waited for whatever `wait` says.
+    """
     result = await session.result(request_id)
-    if result.outcome is None and wait > 0:
-        result = await _wait(gateway, session, result, wait)
+    deadline_ms = result.request.deadline_ms
+    is_over = deadline_ms is not None and deadline_ms <= gateway.now_ms
+    seconds = max(wait, SETTLE_SECONDS) if is_over else wait
+    if result.outcome is None and seconds > 0:
+        result = await _wait(gateway, session, result, seconds)
     return result
 
 

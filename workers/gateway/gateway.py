@@ -14,6 +14,7 @@ from ledger.session.state import SessionState
 from ledger.tokens import Tokens
 from ledger.trails import Trails
 from workers.gateway.events.service import EventStreams
+from workers.gateway.fresh import FreshViews
 from workers.gateway.limiting import Limiter
 from workers.gateway.metrics import Metrics
 from workers.gateway.outline import Outlines
@@ -34,6 +35,7 @@ class Gateway:
         self.outlines = Outlines()
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
+        self.views = FreshViews(ledger)
         self.metrics = Metrics(ledger, lambda: self.events.count)
         self.events = EventStreams(ledger)
         self.stopping = asyncio.Event()

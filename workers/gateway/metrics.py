@@ -50,6 +50,10 @@ class Metrics:
         self._lag_at = -LAG_EVERY_SECONDS
         self._stream_clients = stream_clients
 
+    async def look(self) -> None:
+        """See how far the views are behind, before anybody here brings them up."""
+        await self._lag(self._ledger.store)
+
     async def text(self) -> bytes:
         """The exposition, `text/plain; version=1.0.0`. Raises StoreError."""
         return exposition(await self._measure())

@@ -9,6 +9,7 @@ from playwright.async_api import Locator, expect
 
 from ledger import Timeouts
 from tests.gateway.inbox.visitors import Inbox
+from tests.gateway.strange import STRANGE
 from tests.support.processes import ROOT
 from workers.bridges.opencode.asking import ask_body
 from workers.bridges.opencode.questions import answers_in
@@ -168,6 +169,19 @@ async def test_what_opencode_asks_a_person_is_chosen_here_and_read_by_its_bridge
     await expect(card).to_contain_text("Allowed by you (once)")
     result = await session.result(body["request_id"])
     assert answers_in(asked, result.updated_input) == (("Blue",), ("S", "L"))
+
+
+async def test_whatever_an_agent_sends_its_card_is_shown_and_those_of_others_too(inbox: Inbox) -> None:
+    session = await inbox.session(dialect="claude", rules={"permissions": {}})
+    for index, given in enumerate(STRANGE):
+        await session.submit_tool(f"mcp__odd__tool{index}", given)
+        await session.submit("bash", [f"echo {index}"], metadata=given)
+    ann = await inbox.visit("ann", None, viewport={"width": 800, "height": 30_000})
+    await ann.go()
+    await expect(ann.page.locator("article.card")).to_have_count(2 * len(STRANGE))
+    # Whatever it is, it is shown as usual, and can be answered.
+    await expect(ann.page.get_by_text("of a shape that the page does not know")).to_have_count(0)
+    await expect(ann.page.locator("article.card [data-answer=once]")).to_have_count(2 * len(STRANGE))
 
 
 async def height_of(card: Locator) -> float:

@@ -16,6 +16,8 @@ async def metrics(gateway: TheGateway, principal: ThePrincipal) -> Response[byte
     """Metrics of the whole ledger, as Prometheus reads them; an auditor's token will do."""
     if principal.projects or principal.sessions:
         raise ForbiddenError("metrics tell of all projects; use a token that is not bound to some")
+    await gateway.metrics.look()
+    await gateway.views.of_everything()
     return Response(await gateway.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -59,6 +59,7 @@ async def list_sessions(
         until_ms=None if until is None else parse_time(until),
         open_only=open_only,
     )
+    await gateway.views.of_everything()
     return await find_sessions(gateway.ledger.store, principal, wanted, cursor, limit)
 
 
@@ -102,6 +103,7 @@ async def read_timeline(
 ) -> Row:
     """The session's events as sentences, from the views; `version` is what they are as of."""
     await gateway.session(session, principal)
+    await gateway.views.of_session(session)
     found = await reading.timeline(gateway.ledger.store, session, after, limit)
     version = found.version_of(StreamKey("session", session))
     last = found.rows[-1]["version"] if found.rows else after

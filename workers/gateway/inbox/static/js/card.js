@@ -2,6 +2,7 @@
 // head ticks and the foot follows the answer, the middle is made once.
 
 import { foot } from "./foot.js";
+import { reveal } from "./reveal.js";
 import { h } from "./dom.js";
 import { serverNow, spell } from "./clock.js";
 import { whatRuns } from "./what.js";
@@ -22,7 +23,7 @@ export function card(row, page) {
   const element = h("article", { class: "card", tabindex: "0", "aria-label": `${row.permission} asked by ${row.agent ?? row.by}` },
     bar,
     h("header", { class: "head" }, title, left),
-    h("div", { class: "what" }, ...whatRuns(row)),
+    h("div", { class: "what" }, ...whatOf(row)),
     h("div", { class: "facts" }, where(row), why(row)),
     bottom);
   element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar });
@@ -35,6 +36,16 @@ export function card(row, page) {
     element.tick();
   };
   return element;
+}
+
+/** One request of a strange shape must not take the others from the page: then all of it is shown as it came. */
+function whatOf(row) {
+  try {
+    return whatRuns(row);
+  } catch (error) {
+    reportError(error);
+    return [h("p", { class: "warning" }, "This request is of a shape that the page does not know. Here is all of it."), h("pre", { class: "code" }, ...reveal(JSON.stringify(row, null, 2)))];
+  }
 }
 
 function tick(row, local, { left, bar }) {
