@@ -45,7 +45,7 @@ def test_a_span_of_time_is_told_in_its_largest_unit() -> None:
 
 def test_wrong_usage_is_an_object_where_json_was_asked_for(ledger: CommandLine) -> None:
     ran = ledger("pending", "--nowhere", "--json", code=2)
-    told = {
+    told: dict[str, object] = {
         "code": "USAGE",
         "error": "no such option '--nowhere'",
         "request_id": None,
