@@ -9,9 +9,9 @@ import pytest
 
 from tests.agents import frameworks
 from tests.agents.clients import CLIENTS, installed, is_offline, why_left_out
-from tests.support.gateways import gateway
+from tests.support.gateways import ann, gateway
 
-__all__ = ["gateway"]
+__all__ = ["ann", "gateway"]
 
 DRIVEN: Final = pytest.StashKey[dict[str, str | None]]()
 """The clients that were asked for, and why one is left out."""

@@ -56,13 +56,6 @@ async def bridges(gateway: RunningGateway, tmp_path: Path) -> AsyncIterator[Brid
         bridge.kill()
 
 
-@pytest.fixture
-async def ann(gateway: RunningGateway) -> AsyncIterator[Person]:
-    person = gateway.person()
-    yield person
-    await person.close()
-
-
 async def ended(person: Person, session: str, request_id: str) -> dict[str, Any]:
     row = await wait_until_async(lambda: person.outcome(session, request_id), f"{request_id} to end", LONG_S)
     assert row is not None

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -193,3 +193,11 @@ def gateway(server: RealServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run
         yield running
     finally:
         running.close()
+
+
+@pytest.fixture
+async def ann(gateway: RunningGateway) -> AsyncIterator[Person]:
+    """A person who answers at it."""
+    person = gateway.person()
+    yield person
+    await person.close()

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.support.gateways import gateway
+from tests.support.gateways import ann, gateway
 
-__all__ = ["gateway"]
+__all__ = ["ann", "gateway"]

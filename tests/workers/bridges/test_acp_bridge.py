@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,6 @@ def start(gateway: RunningGateway, tmp_path: Path) -> Iterator[Start]:
     yield start
     for between in started:
         between.close()
-
-
-@pytest.fixture
-async def ann(gateway: RunningGateway) -> AsyncIterator[Person]:
-    person = gateway.person()
-    yield person
-    await person.close()
 
 
 async def ended(person: Person) -> list[tuple[Any, ...]]:

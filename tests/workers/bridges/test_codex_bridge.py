@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,6 @@ def start(gateway: RunningGateway, tmp_path: Path) -> Iterator[Start]:
     yield start
     for between in started_here:
         between.close()
-
-
-@pytest.fixture
-async def ann(gateway: RunningGateway) -> AsyncIterator[Person]:
-    person = gateway.person()
-    yield person
-    await person.close()
 
 
 async def test_a_sub_agent_s_session_hangs_below_that_of_the_thread_that_started_it(start: Start, ann: Person) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from workers.bridges.codelia import protocol
 from workers.bridges.codelia.protocol import Call, Confirm
@@ -17,7 +17,9 @@ from workers.bridges.options import Options
 from workers.bridges.rpc import key_of
 
 CALLS_COUNT_MAX: Final = 256
-"""How many calls are remembered while nothing is asked about them; the oldest are forgotten."""
+"""How many calls, previews and runs are remembered while nothing is asked about them; the oldest are forgotten."""
+
+T = TypeVar("T")
 
 Answer = Callable[[Confirm, bytes | None], Awaitable[None]]
 """Takes the line for the runtime, or None where the person there is to be asked."""
@@ -68,9 +70,7 @@ class Asking:
             return None
         kind, call_id = event.get("type"), event.get("tool_call_id")
         if kind == "tool_call" and (call := protocol.call_of(event)) is not None:
-            self._calls[call.call_id] = call
-            while len(self._calls) > CALLS_COUNT_MAX:
-                self._calls.pop(next(iter(self._calls)))
+            _keep(self._calls, call.call_id, call)
         elif isinstance(call_id, str):
             return self._heard_of(str(kind), call_id, run_id, event)
         return None
@@ -79,9 +79,9 @@ class Asking:
         self, kind: str, call_id: str, run_id: object, event: Message
     ) -> Callable[[], Awaitable[None]] | None:
         if kind == "permission.preview":
-            self._previews[call_id] = event
+            _keep(self._previews, call_id, event)
         elif kind == "permission.ready" and isinstance(run_id, str):
-            self._ready[run_id] = (call_id, str(event.get("tool")))
+            _keep(self._ready, run_id, (call_id, str(event.get("tool"))))
         elif kind == "tool_result":
             call = self._calls.pop(call_id, None)
             self._previews.pop(call_id, None)
@@ -136,7 +136,7 @@ class Asking:
         if verdict.behaviour != "agent":
             line = protocol.answer(confirm, verdict, shares_grants=self._shares_grants)
         if verdict.behaviour == "allow" and verdict.updated_input is None and call.call_id is not None:
-            self._running[call.call_id] = (judge, verdict.request_id)
+            _keep(self._running, call.call_id, (judge, verdict.request_id))
         self._begun.pop(key_of(confirm.rpc_id), None)
         if line is None:
             self._taken.discard(key_of(confirm.rpc_id))  # the host may answer from now on
@@ -154,3 +154,10 @@ class Asking:
             await asyncio.wait([begun.task])
             self._taken.discard(key)
         return [begun.confirm for _, begun in found]
+
+
+def _keep(kept: dict[str, T], key: str, value: T) -> None:
+    """Remember for later; a runtime that never says how a call ends must not fill the memory."""
+    kept[key] = value
+    while len(kept) > CALLS_COUNT_MAX:
+        kept.pop(next(iter(kept)), None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateways import Person, RunningGateway, gateway
+from tests.support.gateways import RunningGateway, ann, gateway
 from tests.support.opencode import OpenCodeServer
 from tests.support.waiting import wait_until_async
 from workers.bridges.gateway_client import GatewayClient
@@ -17,7 +17,7 @@ from workers.bridges.opencode.bridge import Bridge
 from workers.bridges.opencode.server import OpenCode
 from workers.bridges.options import Options
 
-__all__ = ["gateway"]
+__all__ = ["ann", "gateway"]
 
 
 class Bridged:
@@ -57,10 +57,3 @@ async def opencode() -> AsyncIterator[OpenCodeServer]:
 @pytest.fixture
 def bridged(opencode: OpenCodeServer, gateway: RunningGateway) -> Bridged:
     return Bridged(opencode, gateway)
-
-
-@pytest.fixture
-async def ann(gateway: RunningGateway) -> AsyncIterator[Person]:
-    person = gateway.person()
-    yield person
-    await person.close()
