@@ -97,6 +97,7 @@ class RedisStore:
         self._project_script = Script.named("project.lua")
         self._correct_due_script = Script.named("correct_due.lua")
         self._keys: Keys | None = None
+        self._is_closed = False
         self._bells: WakeUps | None = None
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -113,6 +114,8 @@ class RedisStore:
         return await agree_on_partitions(self.command, self._wanted_partitions)
 
     async def close(self) -> None:
+        self._is_closed = True
+        self._revive = None
         if self._bells is not None:
             await self._bells.close()
         await self._link.close()
@@ -197,7 +200,7 @@ class RedisStore:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + GIVE_UP_SECONDS
         pause = RETRY_SECONDS_FIRST
-        while True:
+        while not self._is_closed:
             try:
                 return await attempt()
             except LinkError as error:
@@ -212,6 +215,10 @@ class RedisStore:
                 await self._revive()
             await asyncio.sleep(pause)
             pause = min(pause * 2, RETRY_SECONDS_MAX)
+        # Nobody would close a connection that was made now.
+        if writes is not None and writes.lost:
+            raise _in_doubt("the ledger was closed")
+        raise StoreError("this ledger is closed; connect again")
 
     async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """Run a script that may safely be run twice."""
