@@ -2,7 +2,8 @@
 
 LedgerError                      root; `code` is stable, `data` is what a program needs
 ├── InputError                   something handed in is malformed, oversized or unknown        INPUT
-│   └── DifferentRequestError    the same request id with another content                      DIFFERENT_REQUEST
+│   ├── DifferentRequestError    the same request id with another content                      DIFFERENT_REQUEST
+│   └── MissingExtraError        a package of an extra is not installed                        MISSING_EXTRA
 ├── RefusalError                 the tool call may not run; says whether the agent goes on
 │   ├── DeniedError              a rule (or a decider) denies it                               DENIED
 │   ├── RejectedError            a person rejected it                                          REJECTED
@@ -93,6 +94,12 @@ class DifferentRequestError(InputError):
     """The request id is taken by a request with another content."""
 
     code = "DIFFERENT_REQUEST"
+
+
+class MissingExtraError(InputError):
+    """A package of an extra is not installed; `data` names the extra."""
+
+    code = "MISSING_EXTRA"
 
 
 class RefusalError(LedgerError):

@@ -7,11 +7,11 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from ledger import Ledger
+from ledger.extras import install_line, is_installed, require_extra
 from workers.children import Kept, own_command, own_environment
 from workers.place import Place
 from workers.serving import stopping_on_signals
@@ -32,24 +32,36 @@ async def up(place: Place, say: Say, *, listen: str | None = None, notify: Path 
         from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
 
         read_settings(notify)  # refused now, rather than by a worker that is started again and again
+    serves = _serves(listen)
     with stopping_on_signals() as stop, ExitStack() as stack:
         was_running = place.was_running
         # Held as long as we are up: an embedded server lives while it is held.
         async with Ledger.connect(place.url) as ledger:
-            listeners = [stack.enter_context(closing(one)) for one in _listeners(place, listen)]
+            listeners = [stack.enter_context(closing(one)) for one in _listeners(place, listen, serves)]
             say("permission-ledger is up")
             say("")
             say(f"  server     {place.described()}" + (" (was running already)" if was_running else ""))
+            if listen != "none" and not serves:
+                say(f"  {GATEWAY:<9}  not started: it {install_line(GATEWAY)}")
             await _keep_running(ledger, place, listeners, say, stop, notify=notify)
     say("permission-ledger is down")
 
 
-def _listeners(place: Place, listen: str | None) -> list[socket.socket]:
-    """Where the gateway is reached; none where it is not installed, or not wanted.
+def _serves(listen: str | None) -> bool:
+    """Return whether a gateway is started. Raises MissingExtraError when an address is named and its extra is missing."""
+    if listen == "none" or is_installed(GATEWAY):
+        return listen != "none"
+    if listen is not None:
+        require_extra(GATEWAY, f"`--listen {listen}`")
+    return False
+
+
+def _listeners(place: Place, listen: str | None, serves: bool) -> list[socket.socket]:
+    """The listening sockets of the gateway; none when it is not started.
 
     We listen ourselves and hand the sockets down, so that nobody is refused while a gateway is started again.
     """
-    if listen == "none" or find_spec("litestar") is None:
+    if not serves:
         return []
     from workers.gateway.up import gateway_sockets  # noqa: PLC0415 - an extra
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypedDict
 
 from ledger.errors import InputError, RefusalError
+from ledger.extras import require_extra
 from ledger.guarding.asking import Asking
 from ledger.limits import ID_LENGTH_CHARS
 from ledger.session_handle import Session
@@ -37,8 +38,10 @@ def asks_ledger(
     A call runs with the input that was allowed, a person's correction included. One that is refused becomes a tool
     message with status `error` for the model to read; with `stops`, a refusal after which the agent should stop is
     raised as its RefusalError and ends the run, unless the node handles that error itself. A graph that is resumed
-    from a checkpoint attaches to the requests of its calls. Raises what `Session.ask_tool` raises besides.
+    from a checkpoint attaches to the requests of its calls. Raises MissingExtraError without LangGraph, and what
+    `Session.ask_tool` raises.
     """
+    require_extra("langgraph")
     said: dict[str, Any] = {"agent": agent, "parent": parent, "cwd": cwd}
 
     def asking(request: Any) -> tuple[Asking, str, dict[str, Any]]:

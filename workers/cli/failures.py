@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ledger import errors
+from ledger.stores.embedded.errors import NoServerBinaryError
 from workers.cli.exits import Exit
 from workers.cli.output import talk, talk_json
 
@@ -27,6 +28,7 @@ _EXITS: Final[dict[type[errors.LedgerError], Exit]] = {
     errors.StoreError: Exit.UNREACHABLE,
     errors.NewerSchemaError: Exit.BAD_INPUT,
     errors.DamageError: Exit.FINDINGS,
+    NoServerBinaryError: Exit.BAD_INPUT,
 }
 
 _HINTS: Final = {

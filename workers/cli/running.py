@@ -38,6 +38,8 @@ def _run(group: click.Group) -> int:
         return _tell_usage(error)
     except BrokenPipeError:
         raise
+    except ModuleNotFoundError as error:
+        return _tell_missing(error)
     except Exception as error:  # noqa: BLE001 - the last frame: a person is told in a line
         return _tell_fault(error)
     return code if isinstance(code, int) else Exit.DONE
@@ -75,6 +77,15 @@ def _in_our_style(message: str) -> str:
     """Click's sentence as the other errors are written: lower-case, without a full stop, on one line."""
     text = " ".join(message.split()).removesuffix(".")
     return text[:1].lower() + text[1:]
+
+
+def _tell_missing(error: ModuleNotFoundError) -> int:
+    """Name the extra that brings the package, if one does."""
+    from ledger.extras import missing_extra  # noqa: PLC0415 - slow to import, and rarely needed
+    from workers.cli.failures import tell  # noqa: PLC0415 - the same
+
+    missing = missing_extra(error)
+    return _tell_fault(error) if missing is None else tell(missing, as_json="--json" in sys.argv)
 
 
 def _tell_fault(error: Exception) -> int:

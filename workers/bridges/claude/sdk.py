@@ -38,9 +38,12 @@ def ledger_can_use_tool(
     With `on_unreachable="agent"` the callback `otherwise` decides when nobody can be asked; without one that is a
     deny. `interrupt` ends the turn where the ledger says that the agent should stop. With `share_grants` the client is
     told what a person granted, and asks no more about it: not even once the grant is revoked. Call it inside a running
-    loop, or before one; it keeps its connections for as long as the program runs. Raises ImportError without
+    loop, or before one; it keeps its connections for as long as the program runs. Raises MissingExtraError without
     claude-agent-sdk.
     """
+    from ledger.extras import require_extra  # noqa: PLC0415 - other bridges never import the ledger
+
+    require_extra("claude-sdk")
     from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny  # noqa: PLC0415 - an extra
 
     options = Options(session=session, project=project, rules=rules, on_unreachable=on_unreachable, grace=grace)

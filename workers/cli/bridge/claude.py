@@ -106,10 +106,7 @@ def _run(command: Sequence[str], options: Options, *, interrupt: bool, share_gra
 def _serve_prompt_tool(options: Options) -> None:
     from workers.bridges.claude.prompt_tool import serve  # noqa: PLC0415 - only this needs it
 
-    try:
-        asyncio.run(serve(options))
-    except ImportError as error:
-        raise BridgeError("the prompt tool needs the package `mcp`: pip install 'permission-ledger[mcp]'") from error
+    asyncio.run(serve(options))
 
 
 def settings_path(scope: str, folder: Path) -> Path:
