@@ -44,8 +44,9 @@ class Ran(NamedTuple):
 class CommandLine:
     """Runs commands on one server."""
 
-    def __init__(self, url: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, url: str, environment: Mapping[str, str] | None = None, folder: Path = ROOT) -> None:
         self.url = url
+        self.folder = folder
         self.environment = {
             **environment_without_settings(),
             "PERMISSION_LEDGER_URL": url,
@@ -58,7 +59,7 @@ class CommandLine:
         """Run a command to its end; fails when the exit code is not the one that was named."""
         done = subprocess.run(
             [*PROGRAM, *map(str, words)],
-            cwd=ROOT,
+            cwd=self.folder,
             env={**self.environment, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -82,7 +83,7 @@ class CommandLine:
     def _beside(self, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

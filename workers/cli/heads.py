@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -23,7 +24,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
-    stream: Annotated[str, msgspec.Meta(pattern="^(session|project):.")]
+    stream: Annotated[str, msgspec.Meta(pattern="^(session|project|access):.")]
     id: Annotated[str, msgspec.Meta(pattern="^[0-9]+-[0-9]+$")]
     hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -32,9 +33,13 @@ def write_heads(file: Path, heads: Iterable[tuple[StreamKey, Head]]) -> None:
     """One JSON object a line, a header first. Raises InputError."""
     rows: list[Mapping[str, Any]] = [{"file": _HEADER, "format": FORMAT}]
     rows += [{"stream": key.name, "id": str(head.position), "hash": head.hash} for key, head in heads]
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
-        file.write_text("".join(f"{json_line(row)}\n" for row in rows), encoding="utf-8")
+        # The file before may be the only proof of an end that is cut off by now: it stays until the new one is whole.
+        unfinished.write_text("".join(f"{json_line(row)}\n" for row in rows), encoding="utf-8")
+        unfinished.replace(file)
     except OSError as error:
+        unfinished.unlink(missing_ok=True)
         raise InputError(f"`{file}` cannot be written: {error.strerror}") from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -20,6 +20,8 @@ from workers.cli.heads import read_heads, write_heads
 from workers.cli.output import Output, talk
 from workers.cli.progress import progress
 
+_OF_HEADS: Final = {"truncated", "rewritten"}
+
 COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
 
 
@@ -27,11 +29,12 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
     examples=(
         "permission-ledger verify ses_1",
         "permission-ledger verify --all --save heads.jsonl",
+        "permission-ledger verify --all --checkpoint heads.jsonl --save heads.jsonl",
         "permission-ledger verify --all --checkpoint heads.jsonl --json",
     )
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
-@click.option("--all", "all_streams", is_flag=True, help="All sessions and all projects.")
+@click.option("--all", "all_streams", is_flag=True, help="Every stream: sessions, projects and access tokens.")
 @click.option(
     "--checkpoint",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -42,7 +45,13 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
     "--save",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the heads of the streams that are whole, to be kept on another machine.",
+    help="Write the heads of the streams that are whole, to be kept on another machine; a stream that is not keeps its "
+    "head of --checkpoint.",
+)
+@click.option(
+    "--restored",
+    is_flag=True,
+    help="Do not compare access tokens with --checkpoint: this ledger was restored from an export, which has none.",
 )
 @with_ledger
 async def verify(
@@ -53,19 +62,35 @@ async def verify(
     all_streams: bool,
     checkpoint: Path | None,
     save: Path | None,
+    restored: bool,
 ) -> int:
     """Check that no event of a session was changed, lost, put in, moved or re-dated, nor of its project's grants."""
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
-    known = read_heads(checkpoint) if checkpoint else {}
+    known = _known(checkpoint, restored=restored)
     keys = [StreamKey("session", check_id(session, "session id")) for session in sessions]
     if all_streams:
         found = {key async for key in ledger.store.streams()}
         keys = sorted({*found, *known})
     checked = await _check(ledger, output, keys, known, follow_projects=not all_streams)
     if save:
-        write_heads(save, [(one.key, one.head) for one in checked if one.ok and one.head])
+        write_heads(save, _heads(checked, known))
     return _tell(output, checked)
+
+
+def _known(checkpoint: Path | None, *, restored: bool) -> dict[StreamKey, Head]:
+    if checkpoint is None:
+        if restored:
+            raise click.UsageError("--restored says what not to compare with --checkpoint; give that too")
+        return {}
+    heads = read_heads(checkpoint)
+    return {key: head for key, head in heads.items() if not (restored and key.kind == "access")}
+
+
+def _heads(checked: Sequence[Checked], known: dict[StreamKey, Head]) -> list[tuple[StreamKey, Head]]:
+    """The heads to keep; of a stream that is not whole the one that was known, so that the next check finds it too."""
+    heads = [(one.key, one.head if one.ok else known.get(one.key)) for one in checked]
+    return [(key, head) for key, head in heads if head is not None]
 
 
 async def _check(
@@ -100,6 +125,7 @@ def _json(one: Checked) -> dict[str, Any]:
         "head": None if one.head is None else {"id": str(one.head.position), "hash": one.head.hash},
         "problems": msgspec.to_builtins(one.problems),
         "project": one.key.id if one.key.kind == "project" else one.project,
+        "stream": one.key.name,
     }
 
 
@@ -109,6 +135,8 @@ def _tell(output: Output, checked: Sequence[Checked]) -> int:
     bad = [one for one in checked if not one.ok]
     versions = sum(one.versions for one in checked)
     talk(f"{versions} events of {len(checked)} streams checked: " + (f"{len(bad)} damaged" if bad else "all is well"))
+    if any(one.key.kind == "access" and {problem.kind for problem in one.problems} & _OF_HEADS for one in bad):
+        talk("hint: an export holds no access tokens; if this ledger was restored from one, give --restored")
     return Exit.FINDINGS if bad else Exit.DONE
 
 

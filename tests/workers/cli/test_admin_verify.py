@@ -157,6 +157,33 @@ def test_heads_of_damaged_streams_are_not_saved(ledger: CommandLine, intruder: C
     assert [line["stream"] for line in lines] == ["project:shop", "session:ses_2"]
 
 
+def test_a_damaged_stream_keeps_the_head_that_was_known(ledger: CommandLine, intruder: Client, tmp_path: Path) -> None:
+    fill(ledger)
+    heads = tmp_path / "heads.jsonl"
+    ledger("verify", "--all", "--save", heads, code=0)
+    before = heads.read_text()
+    intruder.delete(key_of(intruder, "s:ses_1"))
+    for _ in range(2):
+        ledger("verify", "--all", "--checkpoint", heads, "--save", heads, code=11)
+        assert heads.read_text() == before
+
+
+def test_lost_tokens_are_damage_unless_the_ledger_was_restored(
+    ledger: CommandLine, intruder: Client, tmp_path: Path
+) -> None:
+    heads = tmp_path / "heads.jsonl"
+    ledger("token", "create", "bob", "--role", "approver", code=0)
+    ledger("verify", "--all", "--save", heads, code=0)
+    ledger("verify", "--all", "--checkpoint", heads, code=0)
+    intruder.delete(key_of(intruder, "a:tokens"))
+    ran = ledger("verify", "--all", "--checkpoint", heads, code=11)
+    assert "access:tokens" in ran.out
+    assert "truncated" in ran.out
+    assert "give --restored" in ran.err
+    ledger("verify", "--all", "--checkpoint", heads, "--restored", code=0)
+    assert "give that too" in ledger("verify", "--all", "--restored", code=2).err
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
