@@ -11,12 +11,15 @@ from typing import Final
 
 from ledger.policy.listing import TOOL_RULES, WHOLE, Listed
 from ledger.policy.model import Verdict
+from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import names_tool
 from ledger.policy.wildcard import compile_normalised
 
 LAST_MATCH: Final = ("opencode", "brutus")
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _SHELLS: Final = ("bash", "Bash", "shell")
+_BOTH: Final = " and "
+"""Between the two conditions of a rule of Codelia's, which is then narrower than it reads."""
 
 
 def covers(dialect: str, wide: Listed, narrow: Listed) -> bool:
@@ -35,14 +38,23 @@ def _names(dialect: str, wide: Listed, narrow: Listed) -> bool:
 def _pattern_covers(dialect: str, wide: Listed, narrow: Listed) -> bool:
     if wide.pattern in (WHOLE, narrow.pattern):
         return True
-    if dialect in LAST_MATCH or wide.permission in _SHELLS:
-        return _wild_covers(_wild(wide.pattern), _wild(narrow.pattern))
-    return False
+    if dialect in LAST_MATCH:
+        return _wild_covers(wide.pattern, narrow.pattern)
+    if wide.permission not in _SHELLS or (dialect == "codelia" and _BOTH in narrow.pattern):
+        return False
+    return _wild_covers(_wild(dialect, wide), _wild(dialect, narrow))
 
 
-def _wild(pattern: str) -> str:
-    """`git push:*` is `git push` with or without more words."""
-    return pattern.removesuffix(":*") + " *" if pattern.endswith(":*") else pattern
+def _wild(dialect: str, rule: Listed) -> str:
+    """A rule for commands as a wildcard: `git push:*` is `git push` with or without more words.
+
+    So is a deny or ask for `git push` in BetCode, which reaches every command that begins with its words.
+    """
+    if dialect not in TOOL_RULES:
+        return rule.pattern
+    text = normal_specifier(rule.pattern)
+    wide = dialect == "betcode" and rule.action is not Verdict.ALLOW and not has_wildcard(text)
+    return f"{text} *" if wide else text
 
 
 def _wild_covers(wide: str, narrow: str) -> bool:
@@ -61,14 +73,38 @@ def decides_before(dialect: str, rules: Sequence[Listed], one: int, other: int) 
     if dialect in LAST_MATCH:
         return one > other
     if dialect == "betcode" and (first.pattern == WHOLE) is not (second.pattern == WHOLE):
-        return second.pattern == WHOLE
+        wide, narrow = (second, first) if second.pattern == WHOLE else (first, second)
+        return (wide is first) is _outranks(wide, narrow)
     if first.action is second.action:
         return one < other or not _same(first, second)
     return _STRICTNESS[first.action] > _STRICTNESS[second.action]
 
 
+def _outranks(wide: Listed, narrow: Listed) -> bool:
+    """Whether a wide rule of BetCode's is not lifted by a narrow one: it is stricter, and final or of a higher layer."""
+    stricter = _STRICTNESS[wide.action] > _STRICTNESS[narrow.action]
+    return stricter and (wide.final or wide.rank > narrow.rank)
+
+
 def _same(first: Listed, second: Listed) -> bool:
     return (first.permission, first.pattern) == (second.permission, second.pattern)
+
+
+def is_redundant(dialect: str, rule: Listed, other: Listed) -> bool:
+    """Whether nothing changes when `rule` goes, given that `other` covers it and decides the same before it.
+
+    A rule beside one for the whole tool does more in the hardened profile, and remains when that goes; a rule of
+    another layer holds where that layer does not. A deny or an ask also keeps its near misses from being allowed, and
+    a rule without wildcard allows what an option makes dangerous; so only an allow with a wildcard can be redundant, or
+    a rule that is written twice.
+    """
+    if rule.ref.layer != other.ref.layer or rule.ref.file != other.ref.file:
+        return False
+    if _same(rule, other):
+        return rule.final is other.final
+    if rule.action is not Verdict.ALLOW or other.pattern == WHOLE:
+        return False
+    return dialect in LAST_MATCH or "*" in rule.pattern
 
 
 def lifts(dialect: str, rules: Sequence[Listed], allow: int, deny: int) -> bool:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from ledger.policy.checks import shown
+from ledger.policy.codelia import config_files as codelia_files
 from ledger.policy.codelia import load_config, load_layers
 from ledger.policy.errors import PolicyError
 from ledger.policy.loader import load_rules
 from ledger.policy.model import Layer
+from ledger.policy.opencode import config_files as opencode_files
 from ledger.policy.opencode import load_layers as load_opencode_layers
-from ledger.policy.toolrules.loader import load_settings, load_tool_rules
+from ledger.policy.toolrules.loader import load_settings, load_tool_rules, settings_files
 
 DEFAULT_NAME: Final = "project"
 _OPENCODE_FILES: Final = ("opencode.json", "opencode.jsonc")
@@ -50,6 +52,22 @@ def find_layers(
     if dialect == "brutus":
         return _existing(dialect, project, _OPENCODE_FILES)
     raise PolicyError(f"no files of the dialect {shown(dialect)} are known", key="dialect")
+
+
+def searched_files(
+    dialect: str, project: str, environ: Mapping[str, str], *, home: str | None = None
+) -> tuple[str, ...]:
+    """The files where the source's own program looks for rules, existing or not."""
+    if dialect == "claude":
+        found = [path for _, path in settings_files(project, home=home)]
+    elif dialect == "codelia":
+        found = [path for _, path in codelia_files(project, environ, home=home)]
+    elif dialect == "opencode":
+        found = [*opencode_files(project, environ, home=home)]
+    else:
+        names = (_BETCODE_FILE,) if dialect == "betcode" else _OPENCODE_FILES
+        found = [Path(project, name) for name in names]
+    return tuple(dict.fromkeys(map(str, found)))
 
 
 def _existing(dialect: str, project: str, names: tuple[str, ...]) -> tuple[Layer, ...]:

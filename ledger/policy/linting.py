@@ -9,12 +9,13 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ledger.policy.asked import shell_tool
-from ledger.policy.covering import covers, decides_before, lifts
+from ledger.policy.covering import LAST_MATCH, covers, decides_before, is_redundant, lifts
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonSyntaxError, parse, pointer
-from ledger.policy.listing import Listed, listed_rules, rule_config
+from ledger.policy.listing import TOOL_RULES, WHOLE, Listed, always_config, exact_entries, listed_rules, rule_config
 from ledger.policy.model import Call, Evaluation, Layer, Policy, PolicySource, Verdict
 from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
+from ledger.policy.toolrules.pathrules import is_path_tool
 
 Severity = Literal["error", "warning", "info"]
 Compile = Callable[[PolicySource], Policy]
@@ -72,13 +73,20 @@ def lint_rules(policy: Policy, compile_again: Compile) -> list[Finding]:
         found += _not_honoured(policy.source, rule, compile_again)
     for layer in policy.source.layers:
         found += _unknown_members(dialect, layer)
-    return found
+    return found if rules or found else [_no_rules(policy.source)]
+
+
+def _no_rules(source: PolicySource) -> Finding:
+    file = next((layer.file for layer in source.layers if layer.file), None)
+    section = _SECTIONS.get(source.dialect, _SECTION)
+    text = f"there is no rule here, so {source.dialect} decides everything by itself"
+    return Finding(file, None, "no-rules", "warning", text, f"write rules under `{section}`")
 
 
 def lint_text(dialect: str, text: str, file: str) -> list[Finding]:
     """What is wrong with a file before it is read as rules: its syntax, and sections that nobody reads."""
     try:
-        document = parse(text, comments=file.endswith(".jsonc"))
+        document = parse(text, comments=dialect == "opencode" or file.endswith(".jsonc"))
     except JsonSyntaxError as problem:
         return [_syntax(text, file, problem)]
     section = _SECTIONS.get(dialect, _SECTION)
@@ -129,24 +137,37 @@ def _negation(dialect: str, rule: Listed) -> Iterator[Finding]:
 
 
 def _overridden(dialect: str, rules: list[Listed], index: int) -> Iterator[Finding]:
+    """What comes before a rule always, and what says the same; the first with another action, else the first of all."""
     rule = rules[index]
-    for other in (
-        one for place, one in enumerate(rules) if place != index and decides_before(dialect, rules, place, index)
-    ):
-        if not covers(dialect, other, rule):
-            continue
-        if other.action is rule.action:
-            text = f"`{rule.ref.text}` says nothing new: `{other.ref.text}` ({other.place}) says it already"
-            yield _about(rule, "redundant", "info", text, "remove it")
-        else:
-            code = "swallowed" if other.pattern == "*" else "unreachable"
-            text = f"`{rule.ref.text}` never decides: `{other.ref.text}` ({other.place}) always comes before it"
-            yield _about(rule, code, "warning", text, _reorder(dialect, rule, other))
-        return
+    found = [
+        other
+        for place, other in enumerate(rules)
+        if place != index and decides_before(dialect, rules, place, index) and _surely_covers(dialect, other, rule)
+    ]
+    same = next((one for one in found if one.action is rule.action and is_redundant(dialect, rule, one)), None)
+    other = next((one for one in found if one.action is not rule.action), None)
+    if same is not None:
+        text = f"`{rule.ref.text}` says nothing new: `{same.ref.text}` ({same.place}) says it already"
+        yield _about(rule, "redundant", "info", text, "remove it")
+    elif other is not None:
+        code = "swallowed" if other.pattern == "*" else "unreachable"
+        text = f"`{rule.ref.text}` never decides: `{other.ref.text}` ({other.place}) always comes before it"
+        yield _about(rule, code, "warning", text, _reorder(dialect, rule, other))
+
+
+def _surely_covers(dialect: str, wide: Listed, narrow: Listed) -> bool:
+    """A path rule of tool rules is about commands and other tools too, which a rule for the whole tool is not."""
+    paths = dialect in TOOL_RULES and is_path_tool(narrow.permission) and narrow.pattern != WHOLE
+    return not (paths and wide.pattern == WHOLE) and covers(dialect, wide, narrow)
 
 
 def _reorder(dialect: str, rule: Listed, other: Listed) -> str:
-    if dialect in ("opencode", "brutus"):
+    """Never advice that would lift a deny."""
+    if other.action is Verdict.DENY:
+        return "remove it: a deny stands above it"
+    if rule.action is Verdict.DENY and dialect in LAST_MATCH:
+        return f"the last match wins: write it below `{other.ref.text}`"
+    if dialect in LAST_MATCH:
         return f"the last match wins: write it below `{other.ref.text}`, or remove it"
     return f"{other.action.value} comes before {rule.action.value}: narrow `{other.ref.text}`, or remove this rule"
 
@@ -166,31 +187,46 @@ def _not_honoured(source: PolicySource, rule: Listed, compile_again: Compile) ->
     shell = shell_tool(source.dialect)
     if rule.action is not Verdict.ALLOW or rule.permission not in (shell, "shell") or rule.pattern == "*":
         return
-    alone = msgspec.structs.replace(
-        source,
-        layers=(Layer(rule.ref.layer or "rule", config=rule_config(source.dialect, rule)),),
-        options={**source.options, "profile": "hardened", "defaults": None},
-    )
-    alone.options.pop("defaults")
     try:
-        policy = compile_again(alone)
+        policy = compile_again(_alone(source, rule))
     except PolicyError as problem:
         yield _about(rule, "not-honoured", "warning", f"hardened refuses `{rule.ref.text}`: {problem}", "correct it")
         return
-    found = [_of_sample(policy, shell, sample) for sample in _samples(rule.pattern)]
+    found = [_of_sample(policy, shell, sample) for sample in _samples(source.dialect, rule.pattern)]
     if found and all(one.verdict is not Verdict.ALLOW for one in found):
         reason = next((one.reason for one in found if one.reason), "no command satisfies it")
         text = f"the hardened profile asks in spite of `{rule.ref.text}`: {reason}"
-        yield _about(rule, "not-honoured", "warning", text, "allow whole commands without `*`, or leave it to a person")
+        yield _about(rule, "not-honoured", "warning", text, _instead(source, rule, compile_again))
+
+
+def _alone(source: PolicySource, rule: Listed) -> PolicySource:
+    """A hardened policy that has one rule and nothing else."""
+    options = {**source.options, "profile": "hardened"}
+    options.pop("defaults", None)
+    layer = Layer(rule.ref.layer or "rule", config=rule_config(source.dialect, rule))
+    return msgspec.structs.replace(source, layers=(layer,), options=options)
+
+
+def _instead(source: PolicySource, rule: Listed, compile_again: Compile) -> str:
+    """Whole commands can be allowed where the arguments are the danger, not where the program is."""
+    dialect, shell = source.dialect, shell_tool(source.dialect)
+    samples = _samples(source.dialect, rule.pattern)
+    entries = tuple(entry for sample in samples for entry in exact_entries(dialect, shell, sample))
+    layer = Layer(rule.ref.layer or "rule", config=always_config(dialect, shell, entries))
+    exactly = compile_again(msgspec.structs.replace(_alone(source, rule), layers=(layer,)))
+    if any(_of_sample(exactly, shell, sample).verdict is Verdict.ALLOW for sample in samples):
+        return "allow whole commands without `*`, or leave it to a person"
+    return "leave it to a person"
 
 
 def _of_sample(policy: Policy, shell: str, line: str) -> Evaluation:
     return policy.evaluate(Call(shell, (), shell, {"command": line}))
 
 
-def _samples(pattern: str) -> list[str]:
+def _samples(dialect: str, pattern: str) -> list[str]:
     """Harmless commands that a rule means."""
-    plain = pattern.removesuffix(":*").removesuffix("*").rstrip()
+    bare = pattern.removesuffix(":*") if dialect in TOOL_RULES else pattern
+    plain = bare.removesuffix("*").rstrip()
     if not plain:
         return []
     bare = plain.replace("*", "x")

@@ -19,12 +19,17 @@ TOOL_RULES: Final = ("betcode", "claude")
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """One rule. `pattern` is `*` for a whole tool; `ref` is the rule as its dialect spells it."""
+    """One rule. `pattern` is `*` for a whole tool; `ref` is the rule as its dialect spells it.
+
+    `rank` is the place of its layer and `final` marks a deny that nothing lifts; both are of BetCode's rules.
+    """
 
     permission: str
     pattern: str
     action: Verdict
     ref: RuleRef
+    rank: int = 0
+    final: bool = False
 
     @property
     def place(self) -> str:
@@ -52,7 +57,7 @@ def listed_rules(policy: Policy) -> tuple[Listed, ...]:
 
 def _listed(rule: Rule | ToolRule) -> Listed:
     if isinstance(rule, ToolRule):
-        return Listed(rule.tool, rule.specifier or WHOLE, rule.action, rule.ref)
+        return Listed(rule.tool, rule.specifier or WHOLE, rule.action, rule.ref, rule.rank, rule.final)
     text = f"{rule.permission} {rule.pattern} {rule.action.value}"
     return Listed(rule.permission, rule.pattern, rule.action, RuleRef(text, rule.layer, rule.file, rule.line))
 
@@ -80,6 +85,20 @@ def always_config(dialect: str, permission: str, entries: tuple[str, ...]) -> di
     if dialect == "codelia":
         return {"permissions": {"allow": [json.loads(entry) for entry in entries]}}
     return {"permission": {permission: dict.fromkeys(entries, "allow")}}
+
+
+def exact_entries(dialect: str, shell: str, command: str) -> tuple[str, ...]:
+    """Entries of `always` that name one command and nothing else; none for a command that holds a wildcard.
+
+    No dialect has a way to write `*` (or, but for tool rules, `?`) that stands for itself.
+    """
+    if set(command) & (frozenset("*") if dialect in TOOL_RULES else frozenset("*?")):
+        return ()
+    if dialect in TOOL_RULES:
+        return (f"{shell}({command})",)
+    if dialect == "codelia":
+        return (json.dumps({"tool": shell, "command_glob": command}, ensure_ascii=False),)
+    return (command,)
 
 
 def always_objects(dialect: str, permission: str, entries: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -66,6 +66,85 @@ def test_a_mistake_is_found_and_a_sound_rule_is_not(dialect: str, config: Any, f
     assert codes(dialect, config) == found
 
 
+BLANKET = tools(allow=["Bash", "Bash(git log)", "Bash(git push *)", "Read", "Read(/src/**)"])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "config", "found"),
+    [
+        ("claude", BLANKET, []),
+        ("betcode", BLANKET, []),
+        ("opencode", {"permission": {"bash": {"git log *": "allow", "*": "allow"}}}, []),
+        ("codelia", {"permissions": {"allow": [{"tool": "bash"}, {"tool": "bash", "command": "git log"}]}}, []),
+        # A rule without wildcard allows what an option makes dangerous, which the wider one does not.
+        ("claude", tools(allow=["Bash(git log:*)", "Bash(git log --output=x)"]), []),
+        ("claude", tools(allow=["Bash(git:*)", "Bash(git log *)"]), [("redundant", "Bash(git log *)")]),
+        ("claude", tools(allow=["Bash(git:*)", "Bash(git:*)"]), [("redundant", "Bash(git:*)")]),
+        # A deny with an option also keeps other spellings of it from being allowed.
+        ("claude", tools(deny=["Bash(*--force*)", "Bash(git push --force*)"]), []),
+        ("betcode", {"permissions": {"deny": ["Bash(rm *)"], "final": ["Bash(rm *)"]}}, []),
+    ],
+)
+def test_only_a_rule_that_changes_nothing_is_called_redundant(dialect: str, config: Any, found: list[Any]) -> None:
+    assert codes(dialect, config) == found
+
+
+def test_a_rule_that_another_layer_repeats_is_not_redundant() -> None:
+    layers = tuple(Layer(name, config=tools(allow=["Bash(git:*)"])) for name in ("user", "project"))
+    policy = compile_policy(PolicySource("claude", layers, {"cwd": "/repo", "home": "/h"}))
+    assert lint_rules(policy, compile_policy) == []
+
+
+@pytest.mark.parametrize(
+    ("dialect", "config", "found"),
+    [
+        # `:*` is a tail in tool rules alone, a path rule is about commands too, and two conditions are narrower.
+        ("opencode", {"permission": {"bash": {"git:*": "allow", "git *": "deny"}}}, []),
+        ("claude", tools(ask=["Edit(/src/**)"], deny=["Edit"]), []),
+        ("betcode", tools(ask=["Bash(git)"], deny=["Bash(*it)"]), []),
+        ("betcode", {"permissions": {"allow": ["Bash(git log)"], "final": ["Bash"]}}, [("swallowed", "Bash(git log)")]),
+        (
+            "codelia",
+            {
+                "permissions": {
+                    "allow": [{"tool": "bash", "command": "git", "command_glob": "*a*"}],
+                    "deny": [{"tool": "bash", "command_glob": "git * and *"}],
+                }
+            },
+            [],
+        ),
+    ],
+)
+def test_nothing_is_said_to_be_overridden_that_can_decide(dialect: str, config: Any, found: list[Any]) -> None:
+    assert codes(dialect, config) == found
+
+
+@pytest.mark.parametrize("dialect", ["opencode", "claude"])
+def test_advice_about_an_allow_under_a_deny_never_lifts_the_deny(dialect: str) -> None:
+    config = bash(**{"rm x": "allow", "rm *": "deny"}) if dialect == "opencode" else tools(
+        allow=["Bash(rm x)"], deny=["Bash(rm *)"]
+    )  # fmt: skip
+    assert [one.fix for one in linted(dialect, config)] == ["remove it: a deny stands above it"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fix"),
+    [
+        ("python -m *", "allow whole commands without `*`, or leave it to a person"),
+        ("sudo *", "leave it to a person"),
+    ],
+)
+def test_whole_commands_are_advised_only_where_they_are_honoured(pattern: str, fix: str) -> None:
+    assert [one.fix for one in linted("opencode", bash(**{pattern: "allow"}))] == [fix]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "config"), [("claude", tools()), ("codelia", {"permissions": {}}), ("opencode", {"permission": {}})]
+)
+def test_a_file_without_rules_is_not_called_sound(dialect: str, config: Any) -> None:
+    assert [one.code for one in linted(dialect, config)] == ["no-rules"]
+
+
 def test_a_finding_says_file_line_severity_and_what_to_do() -> None:
     document = parse('{"permission": {\n"bash": {"git *": "ask"},\n"bsh": "allow"}}', comments=False)
     layer = Layer("project", config=document.value, file="opencode.json", lines=document.lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
 from ledger.policy.codelia.edit import remembered
-from ledger.policy.codelia.loader import load_config, load_layers, write_remembered
+from ledger.policy.codelia.loader import config_files, load_config, load_layers, write_remembered
 from ledger.policy.codelia.policy import CodeliaPolicy
 from ledger.policy.codelia.remember import RuleObject
 from ledger.policy.codelia.system import system_layer
@@ -13,6 +13,7 @@ __all__ = [
     "CodeliaPolicy",
     "ConfirmRequest",
     "RuleObject",
+    "config_files",
     "confirm_request",
     "load_config",
     "load_layers",

@@ -21,6 +21,7 @@ from ledger.policy.reading import cause_of, parse_document, read_text
 
 PROJECT_CONFIG: Final = ".codelia/config.json"
 
+_PROJECT: Final = "project"
 _KEPT: Final = ("version", "permissions")
 _NEW_MODE: Final = 0o644
 
@@ -39,15 +40,26 @@ def load_layers(
     `~/.codelia`, or in `$XDG_CONFIG_HOME/codelia` where `CODELIA_LAYOUT` is `xdg`. `trusted` is about the project's
     file; `strict` as for `load_config`. Raises PolicyError with file and line.
     """
-    layers = []
-    named = environ.get("CODELIA_CONFIG_PATH", "").strip()
+    named = bool(_named(environ))
+    return tuple(
+        load_config(path, name=name, trusted=trusted or name != _PROJECT, strict=strict)
+        for name, path in config_files(project, environ, home=home)
+        if path.exists() or (named and name != _PROJECT)
+    )
+
+
+def config_files(
+    project: str | os.PathLike[str], environ: Mapping[str, str], *, home: str | None = None
+) -> tuple[tuple[str, Path], ...]:
+    """The files where Codelia looks for rules, existing or not, each with the name of its layer, lowest first."""
+    named = _named(environ)
     user = Path(named) if named else _user_config(environ, home)
-    if user is not None and (named or user.exists()):
-        layers.append(load_config(user, name="global", strict=strict))
-    own = Path(project) / PROJECT_CONFIG
-    if own.exists():
-        layers.append(load_config(own, name="project", trusted=trusted, strict=strict))
-    return tuple(layers)
+    own = (_PROJECT, Path(project) / PROJECT_CONFIG)
+    return (own,) if user is None else (("global", user), own)
+
+
+def _named(environ: Mapping[str, str]) -> str:
+    return environ.get("CODELIA_CONFIG_PATH", "").strip()
 
 
 def _user_config(environ: Mapping[str, str], home: str | None) -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledger.policy.opencode.builtin import child_rules
-from ledger.policy.opencode.loader import load_layers
+from ledger.policy.opencode.loader import config_files, load_layers
 from ledger.policy.opencode.names import ACTION_ONLY, PERMISSIONS, permission_of, unknown_permissions
 from ledger.policy.opencode.policy import OpenCodePolicy
 from ledger.policy.opencode.requests import Request
@@ -14,6 +14,7 @@ __all__ = [
     "OpenCodePolicy",
     "Request",
     "child_rules",
+    "config_files",
     "load_layers",
     "permission_of",
     "unknown_permissions",

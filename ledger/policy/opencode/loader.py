@@ -22,6 +22,7 @@ from ledger.policy.reading import parse_document, read_text
 
 _NAME: Final = "opencode"
 _FILES: Final = ("opencode.json", "opencode.jsonc")
+_USER_FILES: Final = ("config.json", *_FILES)
 _FOLDER: Final = ".opencode"
 _REPOSITORY: Final = ".git"
 _PLACEHOLDERS: Final = ("{env:", "{file:")
@@ -53,7 +54,7 @@ def load_layers(
     folders = [] if _is_true(environ.get("OPENCODE_DISABLE_PROJECT_CONFIG")) else [*_upwards(start, root)]
     found = [
         *_virtual("remote", remote),
-        *_files("user", settings, ("config.json", *_FILES)),
+        *_files("user", settings, _USER_FILES),
         *_named(environ.get("OPENCODE_CONFIG")),
         *(layer for folder in reversed(folders) for layer in _files("project", folder, _FILES, trusted=trusted)),
         *_content(environ.get("OPENCODE_CONFIG_CONTENT")),
@@ -67,6 +68,22 @@ def load_layers(
         found += _files(_FOLDER, folder, _FILES, trusted=counts)
         found += _markdown(_FOLDER, folder, trusted=counts)
     return tuple(layer for layer in found if layer.config)
+
+
+def config_files(
+    project: str | os.PathLike[str], environ: Mapping[str, str], *, home: str | None = None
+) -> tuple[Path, ...]:
+    """The JSON files where the program looks for rules, existing or not; the project's own folder comes first."""
+    start = Path(project).absolute()
+    hidden = _is_true(environ.get("OPENCODE_DISABLE_PROJECT_CONFIG"))
+    folders = [] if hidden else [*_upwards(start, _worktree(start))]
+    user = Path(home or environ["HOME"]) if home or environ.get("HOME") else None
+    base = environ.get("XDG_CONFIG_HOME") or (user and user / ".config")
+    named = [Path(file)] if (file := environ.get("OPENCODE_CONFIG")) else []
+    own = [folder / one for folder in folders for one in _FILES]
+    own += [folder / _FOLDER / one for folder in (*folders, *([user] if user else [])) for one in _FILES]
+    own += [Path(folder, one) for folder in filter(None, [environ.get("OPENCODE_CONFIG_DIR")]) for one in _FILES]
+    return (*own, *named, *(Path(base, _NAME, one) for one in _USER_FILES if base))
 
 
 def _is_true(value: str | None) -> bool:

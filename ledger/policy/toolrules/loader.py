@@ -19,6 +19,7 @@ USER_SETTINGS: Final = ".claude/settings.json"
 PROJECT_SETTINGS: Final = ".claude/settings.json"
 LOCAL_SETTINGS: Final = ".claude/settings.local.json"
 MANAGED_SETTINGS: Final = "/etc/claude-code/managed-settings.json"
+_IN_THE_PROJECT: Final = ("project", "local")
 
 
 def load_settings(
@@ -34,22 +35,27 @@ def load_settings(
     `flag` is the file that `--settings` names, which must then exist. `trusted` is about the project's folder: without
     it the allow rules of its two files do not count. Raises PolicyError with file and line.
     """
-    folder = Path(project)
-    found = [
-        ("user", Path(home, USER_SETTINGS) if home else None, True),
-        ("project", folder / PROJECT_SETTINGS, trusted),
-        ("local", folder / LOCAL_SETTINGS, trusted),
-    ]
+    *own, (highest, last) = settings_files(project, home=home, managed=managed)
     layers = [
-        load_tool_rules(path, name=name, trusted=counts)
-        for name, path, counts in found
-        if path is not None and _is(path)
+        load_tool_rules(path, name=name, trusted=trusted or name not in _IN_THE_PROJECT)
+        for name, path in own
+        if _is(path)
     ]
     if flag is not None:
         layers.append(load_tool_rules(flag, name="flag"))
-    if _is(Path(managed)):
-        layers.append(load_tool_rules(managed, name="managed"))
+    if _is(last):
+        layers.append(load_tool_rules(last, name=highest))
     return tuple(layers)
+
+
+def settings_files(
+    project: str | Path, *, home: str | None = None, managed: str | Path = MANAGED_SETTINGS
+) -> tuple[tuple[str, Path], ...]:
+    """The settings files of Claude Code, existing or not, each with the name of its layer, lowest first."""
+    folder = Path(project)
+    user = (("user", Path(home, USER_SETTINGS)),) if home else ()
+    own = ("project", folder / PROJECT_SETTINGS), ("local", folder / LOCAL_SETTINGS)
+    return (*user, *own, ("managed", Path(managed)))
 
 
 def load_tool_rules(path: str | Path, *, name: str = "project", trusted: bool = True) -> Layer:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
+from ledger.errors import InputError
 from ledger.policy.errors import PolicyError
-from ledger.policy.files import find_layers
+from ledger.policy.files import searched_files
 from ledger.policy.linting import Finding, lint_rules, lint_text
 from workers.cli.exits import Exit
-from workers.cli.output import Output
+from workers.cli.output import Output, talk
 from workers.cli.policy.explain import compiled_here
 from workers.cli.policy.options import Choices, policy_command
+
+SHOWN_COUNT: Final = 4
+"""Places that are named where no file was found."""
 
 
 @policy_command(
@@ -26,16 +31,18 @@ from workers.cli.policy.options import Choices, policy_command
 def lint(*, choices: Choices, as_json: bool) -> int:
     """Find rules that never decide, are lifted or not honoured, and names and keys that mean nothing.
 
-    Without --config and --layer the files are those that the source's own program finds here. The exit code is 11
-    when anything was found.
+    Without --config and --layer the files are those that the source's own program finds here; the files that were read
+    are named on stderr. The exit code is 11 when anything was found, and 12 when there is no file to read.
     """
     output = Output(as_json=as_json)
-    found = _findings(choices, quiet=as_json)
+    files = _files(choices)
+    found = _findings(choices, files)
     if as_json:
         output.rows(msgspec.to_builtins(one) for one in found)
     for one in () if as_json else found:
         output.line(f"{_place(one)}: {one.severity}: {one.text} [{one.code}]")
         output.line(f"  {one.fix}")
+    talk(f"read: {', '.join(files)}")
     if not found and not as_json:
         output.line("nothing is wrong with these rules")
     return Exit.FINDINGS if found else Exit.DONE
@@ -45,19 +52,32 @@ def _place(found: Finding) -> str:
     return f"{found.file}:{found.line}" if found.file and found.line else found.file or "-"
 
 
-def _findings(choices: Choices, *, quiet: bool) -> list[Finding]:
-    found = [one for file in choices.files for one in lint_text(choices.dialect, _read(file), file)]
-    if any(one.severity == "error" for one in found):
+def _files(choices: Choices) -> list[str]:
+    """The files to look at: those that were typed, or those that are where the source's program looks."""
+    if choices.has_files:
+        return choices.files
+    places = searched_files(choices.dialect, choices.cwd, os.environ, home=choices.home)
+    found = [place for place in places if os.path.lexists(place)]
+    if not found:
+        looked = ", ".join(f"`{place}`" for place in places[:SHOWN_COUNT])
+        more = len(places) - SHOWN_COUNT
+        places_more = f" and {more} more places" if more > 0 else ""
+        text = f"there is no file of `{choices.dialect}` rules here: looked for {looked}{places_more}"
+        raise InputError(f"{text}; name one with --config FILE, or the language of your rules with --dialect")
+    return found
+
+
+def _findings(choices: Choices, files: list[str]) -> list[Finding]:
+    found = [one for file in files for one in lint_text(choices.dialect, _read(file), file)]
+    if choices.has_files and any(one.severity == "error" for one in found):
         return found
     try:
-        if not choices.has_files:
-            for layer in find_layers(choices.dialect, choices.cwd, os.environ, home=choices.home):
-                found += lint_text(choices.dialect, _read(layer.file), layer.file) if layer.file else ()
-        policy = choices.policy(quiet=quiet)
+        policy = choices.policy(quiet=True)
     except PolicyError as problem:
         if isinstance(problem.__cause__, OSError):
             raise
-        return [*found, _broken(choices.dialect, problem)]
+        broken = _broken(choices.dialect, problem)
+        return found if broken in found else [*found, broken]
     return found + lint_rules(policy, compiled_here)
 
 

@@ -129,6 +129,41 @@ def test_lint_exits_with_11_when_it_finds_something(line: PolicyLine, opencode: 
     }
 
 
+@pytest.mark.parametrize("dialect", ["opencode", "brutus", "betcode", "claude", "codelia"])
+def test_lint_without_any_file_is_an_error_that_says_where_it_looked(
+    line: PolicyLine, tmp_path: Path, dialect: str
+) -> None:
+    ran = line("policy", "lint", "--dialect", dialect, "--cwd", tmp_path, "--home", tmp_path / "home", code=12)
+    assert ran.out == ""
+    assert f"there is no file of `{dialect}` rules here: looked for `{tmp_path}/" in ran.err
+    assert "name one with --config FILE" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("dialect", "file", "text"),
+    [
+        ("opencode", "opencode.json", '{"permission": {"bash": {"git *": "allow"}}}'),
+        ("brutus", "opencode.json", '{"permission": {"bash": {"git *": "allow"}}}'),
+        ("betcode", "betcode.json", '{"permissions": {"allow": ["Bash(git *)"]}}'),
+        ("claude", ".claude/settings.local.json", '{"permissions": {"allow": ["Bash(git *)"]}}'),
+        ("codelia", ".codelia/config.json", '{"permissions": {"allow": [{"tool": "bash", "command": "git"}]}}'),
+    ],
+)
+def test_lint_says_which_files_it_found_and_read(
+    line: PolicyLine, tmp_path: Path, dialect: str, file: str, text: str
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(text)
+    ran = line("policy", "lint", "--dialect", dialect, "--cwd", tmp_path, "--home", tmp_path / "home", code=0)
+    assert (ran.out, ran.err) == ("nothing is wrong with these rules\n", f"read: {tmp_path / file}\n")
+
+
+def test_lint_reads_a_file_in_which_the_section_is_misspelt(line: PolicyLine, tmp_path: Path) -> None:
+    (tmp_path / "opencode.json").write_text('{"permision": {"bash": "ask"}}')
+    ran = line("policy", "lint", "--cwd", tmp_path, "--home", tmp_path / "home", "--json", code=11)
+    assert ran.rows[0]["code"] == "unknown-key"
+
+
 def test_lint_finds_a_comma_that_drops_a_file_and_does_not_read_what_is_not_there(
     line: PolicyLine, tmp_path: Path
 ) -> None:
