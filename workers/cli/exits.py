@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -41,6 +42,25 @@ MEANINGS: Final = {
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
     Exit.CLOSED_PIPE: "the reader of the output went away",
 }
+
+WORST_FIRST: Final = (
+    Exit.OUR_FAULT,
+    Exit.UNREACHABLE,
+    Exit.FINDINGS,
+    Exit.BAD_INPUT,
+    Exit.UNKNOWN,
+    Exit.CANCELLED,
+    Exit.EXPIRED,
+    Exit.ANSWERED_OTHERWISE,
+    Exit.DONE,
+)
+"""The codes that one of several replies can have, the worst first."""
+
+
+def worst(codes: Sequence[Exit]) -> Exit:
+    """Return the exit code of a command that did several things."""
+    return min(codes, key=WORST_FIRST.index)
+
 
 OF_OUTCOME: Final = {
     "allowed": Exit.DONE,

@@ -1,70 +1,150 @@
-"""`reply`: a person's answer from a terminal."""
+"""`reply`: a person's answer from a terminal, to one request or to several."""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import click
 
-from ledger import AlreadyAnsweredError, Ledger, ReplyError, StaleReplyError
-from workers.cli.base import command, local_actor, tell_logs, with_ledger
-from workers.cli.exits import Exit
+from ledger import AlreadyAnsweredError, Ledger, LedgerError, Result, StaleReplyError, StoreError
+from ledger.events import Actor
+from ledger.replies import parse_answer
+from workers.cli.base import checked, command, local_actor, with_ledger
+from workers.cli.exits import Exit, worst
+from workers.cli.failures import tell
 from workers.cli.inputs import json_object
-from workers.cli.output import Output
+from workers.cli.output import Output, talk, talk_json
 from workers.cli.wording import result_lines
+
+_WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})
+
+
+class _Answer(NamedTuple):
+    """The answer as it was typed, the same for every request."""
+
+    reply: str | Mapping[str, Any]
+    actor: Actor
+    session: str | None
+    message: str | None
+    digest: str | None
+
+
+def _check(*, words: Sequence[str], message: str | None, digest: str | None, name: str | None, **_: Any) -> None:
+    """Read all that can be read without a ledger: nothing is answered when a part of it is wrong."""
+    if len(words) < 2:
+        raise click.UsageError(f"say REQUEST and then the reply: `permission-ledger reply {words[0]} once`")
+    if words[0] in _WORDS and words[-1] not in _WORDS:
+        raise click.UsageError(f"the reply stands last: `permission-ledger reply {words[-1]} {words[0]}`")
+    if len(words) > 2 and digest is not None:
+        raise click.UsageError("--digest is of one request; answer the others without it, or one by one")
+    parse_answer(_reply(words[-1]), message)
+    local_actor(name)
 
 
 @command(
     examples=(
         "permission-ledger reply per_1 once",
+        "permission-ledger reply per_1 per_2 per_3 once",
         "permission-ledger reply per_1 always --session ses_1 --as ann",
         "permission-ledger reply per_1 reject --message 'use the staging branch'",
     )
 )
-@click.argument("request")
-@click.argument("reply")
-@click.option("--session", metavar="SESSION", help="The request's session, should several know its id.")
+@click.argument("words", nargs=-1, required=True, metavar="REQUEST... REPLY")
+@click.option("--session", metavar="SESSION", help="The session of the requests, should several know an id.")
 @click.option("--message", metavar="TEXT", help="Feedback that the agent is told with a reject.")
 @click.option("--digest", metavar="DIGEST", help="Count only if the request is the one with this digest.")
 @click.option("--as", "name", metavar="NAME", help="Who answers (default: user@host).")
+@checked(_check)
 @with_ledger
 async def reply(
     ledger: Ledger,
     output: Output,
     *,
-    request: str,
-    reply: str,
+    words: Sequence[str],
     session: str | None,
     message: str | None,
     digest: str | None,
     name: str | None,
 ) -> int:
-    """Answer a request: REPLY is once, session, always or reject.
+    """Answer requests: REPLY is once, session, always or reject.
 
-    Also ALLOW_ONCE, ALLOW_SESSION and DENY, or {"ok", "remember", "reason"} as JSON. The first valid reply wins; the same one again succeeds and changes
-    nothing, another gets exit code 10 and is told who won. A reply from here counts as an administrator's: it needs no
-    input lock, and the log marks that.
+    Also ALLOW_ONCE, ALLOW_SESSION and DENY, or {"ok", "remember", "reason"} as JSON. The first valid reply wins; the
+    same one again succeeds and changes nothing, another gets exit code 10 and is told who won. Several requests get
+    the same reply, one result each; the exit code is the worst of theirs. A reply from here counts as an
+    administrator's: it needs no input lock, and the log marks that.
     """
-    # A repeated answer succeeds in silence otherwise.
-    tell_logs(logging.INFO, as_json=output.as_json)
-    actor = local_actor(name)
-    answer = (json_object(reply, "REPLY") if reply.lstrip().startswith("{") else None) or reply
-    found = await ledger.session_of(request, session)
+    *requests, said = words
+    answer = _Answer(_reply(said), local_actor(name), session, message, digest)
+    codes: list[Exit] = []
+    for request in requests:
+        try:
+            codes.append(await _answered(ledger, output, request, answer, requests))
+        except StoreError as error:
+            # Whether the next one could be reached is as doubtful; each would be waited for.
+            left = requests[len(codes) + 1 :]
+            raise _with_rest(error, left) from error
+        except LedgerError as error:
+            codes.append(tell(error, as_json=output.as_json))
+    return worst(codes)
+
+
+async def _answered(ledger: Ledger, output: Output, request: str, answer: _Answer, requests: Sequence[str]) -> Exit:
+    """Answer one of the requests and print its result. Raises what `Session.reply` raises."""
+    found = await ledger.session_of(request, answer.session)
+    was_settled = request in (await found.state()).settled
     try:
-        result = await found.reply(request, answer, actor=actor, message=message, digest=digest, administrator=True)
+        result = await found.reply(
+            request,
+            answer.reply,
+            actor=answer.actor,
+            message=answer.message,
+            digest=answer.digest,
+            administrator=True,
+        )
     except (AlreadyAnsweredError, StaleReplyError) as error:
+        stands = await (await ledger.attach(found.id)).result(request)
+        if _followed_from(stands, requests):
+            _print(output, stands)
+            return Exit.DONE
         if output.as_json:
-            output.row(await _what_stands(ledger, found.id, request, error))
+            output.row({**stands.as_json(), "code": error.code, "message": error.text})
         raise
+    if was_settled:
+        _tell_repeated(request, as_json=output.as_json)
+    _print(output, result)
+    return Exit.DONE
+
+
+def _followed_from(stands: Result, requests: Sequence[str]) -> bool:
+    """Return whether the reply to another of the requests ended this one too: a reject rejects what waits beside it."""
+    cause = stands.settled.cause if stands.settled else None
+    return cause is not None and cause.request_id in requests
+
+
+def _print(output: Output, result: Result) -> None:
     if output.as_json:
         output.row(result.as_json())
     else:
         for line in result_lines(result):
             output.line(line)
-    return Exit.DONE
 
 
-async def _what_stands(ledger: Ledger, session: str, request: str, error: ReplyError) -> dict[str, object]:
-    """The outcome that was first, with why this reply did not count."""
-    stands = await (await ledger.attach(session)).result(request)
-    return {**stands.as_json(), "code": error.code, "message": error.text}
+def _tell_repeated(request: str, *, as_json: bool) -> None:
+    """A repeated answer succeeds in silence otherwise."""
+    text = f"request `{request}` was already answered the same way"
+    if as_json:
+        talk_json({"info": text})
+    else:
+        talk(f"info: {text}")
+
+
+def _reply(typed: str) -> str | Mapping[str, Any]:
+    return (json_object(typed, "REPLY") if typed.lstrip().startswith("{") else None) or typed
+
+
+def _with_rest(error: StoreError, left: Sequence[str]) -> StoreError:
+    if not left:
+        return error
+    rest = ", ".join(f"`{request}`" for request in left)
+    return type(error)(f"{error.text}; not tried: {rest}", **{**error.data, "not_tried": list(left)})

@@ -155,7 +155,7 @@ def test_the_same_answer_again_is_done_and_says_so(ledger: CommandLine) -> None:
     asked(ledger)
     ledger("reply", "r1", "once", code=0)
     again = ledger("reply", "r1", "ALLOW_ONCE", code=0)
-    assert again.err == "info: Ignoring duplicate PermissionResponse for r1 of session ses_1\n"
+    assert again.err == "info: request `r1` was already answered the same way\n"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import click
 
 from workers.cli import EPILOG, cli
 from workers.cli.documented import DocumentedCommand
-from workers.cli.exits import MEANINGS
+from workers.cli.exits import MEANINGS, WORST_FIRST
 
 _HEAD = f"""# Command line
 
@@ -23,7 +23,8 @@ Made from the commands' own help by `python -m workers.cli.reference`; a test ke
   `reasons`, `agent`, what else the error knows, and `hint` when there is a way out; a warning before it is
   `{{"warning": text}}`. `ask` and `reply` print their
   object on stdout however the request ended; a `reply` that came too late prints the outcome that stands, with the
-  `code` of its own refusal.
+  `code` of its own refusal. A `reply` to several requests prints one object each, and its exit code is the worst of
+  theirs: {", ".join(str(code.value) for code in WORST_FIRST)}, in this order.
 - What agents and people wrote is shown with every control, invisible or direction-changing character escaped; colour
   and tables appear on a terminal only, and `NO_COLOR` is respected.
 - `PERMISSION_LEDGER_DEBUG=1` shows the traceback of a fault of this program. Passwords in URLs are never shown.
