@@ -21,6 +21,7 @@ from ledger.policy.model import Evaluation, PolicySource
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.times import format_time
+from ledger.would_run import would_run
 
 _ERRORS: dict[str, type[RefusalError]] = {
     "denied": DeniedError,
@@ -210,6 +211,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "version": request.version,
             "evaluation": msgspec.to_builtins(request.evaluation),
             "is_replay": self.is_replay,
+            "would_run": would_run(request).in_words(),
             **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
         }
 

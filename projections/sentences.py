@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from ledger.codec import NewerEvent
@@ -34,8 +34,9 @@ from ledger.events import (
 from ledger.grants import Recorded
 from ledger.policy.model import Verdict
 from ledger.session.state import SessionState
+from ledger.would_run import LINE_CHARS, WouldRun, cut, describe_asked, quoted, would_run
 
-QUOTED_CHARS: Final = 200
+QUOTED_CHARS: Final = LINE_CHARS
 """What one quotation of a command, a pattern or a message shows; the log has the whole."""
 
 
@@ -48,14 +49,8 @@ def sentence_of(recorded: Recorded, before: SessionState) -> str:
     return words(event, recorded.actor.name, before)
 
 
-def quoted(texts: Iterable[str]) -> str:
-    """Texts in backticks, cut to what a line can show."""
-    whole = ", ".join(f"`{text}`" for text in texts)
-    return whole if len(whole) <= QUOTED_CHARS else f"{whole[:QUOTED_CHARS]}…"
-
-
 def _said(text: str | None) -> str:
-    return "" if not text else f": {text if len(text) <= QUOTED_CHARS else text[:QUOTED_CHARS] + '…'}"
+    return "" if not text else f": {cut(text, QUOTED_CHARS)}"
 
 
 def _for(ms: int | None) -> str:
@@ -67,12 +62,11 @@ def _what(before: SessionState, request_id: str) -> str:
     request = before.find(request_id)
     if request is None:
         return f"request {request_id}"
-    return _call(request.permission, request.patterns, request.tool_name)
+    return _call(request.permission, would_run(request))
 
 
-def _call(permission: str, patterns: Iterable[str], tool_name: str | None) -> str:
-    shown = quoted(patterns) or (f"`{tool_name}`" if tool_name and tool_name != permission else "")
-    return f"{permission} {shown}".rstrip()
+def _call(permission: str, what: WouldRun) -> str:
+    return permission if what.texts == (permission,) else f"{permission} {what.in_line(QUOTED_CHARS)}"
 
 
 def _opened(event: SessionOpened, who: str, before: SessionState) -> str:
@@ -86,7 +80,7 @@ def _policy_changed(event: PolicyChanged, who: str, before: SessionState) -> str
 
 
 def _asked(event: Asked, who: str, before: SessionState) -> str:
-    call = _call(event.permission, event.detail.patterns if event.detail else (), event.tool_name)
+    call = _call(event.permission, describe_asked(event))
     if event.verdict is Verdict.ALLOW:
         return f"{who} asked for {call}: allowed" + (" by a grant" if event.grants else " by the rules")
     if event.verdict is Verdict.DENY:

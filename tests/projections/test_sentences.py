@@ -32,7 +32,7 @@ def test_a_long_command_is_cut() -> None:
         detail=AskedDetail(patterns=("x" * 70_000,)),
     )
     text = sentence_of(Recorded(asked, AGENT, 0, 1, "evt_1"), NOTHING)
-    assert text == f"claude asked for bash `{'x' * (QUOTED_CHARS - 1)}…: allowed by the rules"
+    assert text == f"claude asked for bash `{'x' * (QUOTED_CHARS - 1)}… (69802 more characters): allowed by the rules"
 
 
 def test_an_event_of_a_newer_version_is_named_as_such() -> None:

@@ -6,9 +6,9 @@ import click
 
 from ledger import Ledger, Pending
 from ledger.session.state import Request
+from ledger.would_run import would_run
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
-from workers.cli.text import json_line
 from workers.cli.wording import about, listed
 
 COLUMNS = ("request", "session", "permission", "what would run", "always grants", "asked", "expires in")
@@ -44,8 +44,5 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
 
 
 def what_would_run(request: Request) -> str:
-    """The patterns; for a request that has none, the tool and its input."""
-    if request.patterns:
-        return listed(request.patterns)
-    given = "" if request.input is None else f" {json_line(request.input)}"
-    return f"{request.tool_name or '-'}{given}"
+    """Return the description of the call, whole: no table cuts it off."""
+    return would_run(request).in_line(None)

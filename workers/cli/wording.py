@@ -32,6 +32,7 @@ from ledger.events import (
 )
 from ledger.policy import RuleRef
 from ledger.times import format_time
+from ledger.would_run import describe_asked, quoted, would_run
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
@@ -46,12 +47,13 @@ def about(ms: int) -> str:
 
 def listed(texts: Iterable[str]) -> str:
     """Several texts in one cell of a table."""
-    return ", ".join(f"`{text}`" for text in texts)
+    return quoted(texts, None)
 
 
 def result_lines(result: Result) -> list[str]:
     """How a request ended, or that it still waits: who, when and why."""
     lines = [_headline(result), f"  request  {result.request_id} of session {result.session}, version {result.version}"]
+    lines.append(f"  what     {result.request.permission} {would_run(result.request).in_line(None)}")
     lines.append(f"  at       {result.at}")
     if result.message:
         lines.append(f"  message  {result.message}")
@@ -116,9 +118,9 @@ def _opened(event: SessionOpened) -> str:
 
 
 def _asked(event: Asked) -> str:
-    patterns = listed(event.detail.patterns) if event.detail else ""
+    what = describe_asked(event).in_line(None)
     deadline = f", {event.tier} {format_duration(event.duration_ms)}" if event.tier else ""
-    return f"{event.request_id} {event.permission} {patterns or event.tool_name or ''}: {event.verdict}{deadline}"
+    return f"{event.request_id} {event.permission} {what}: {event.verdict}{deadline}"
 
 
 def _replied(event: Replied) -> str:

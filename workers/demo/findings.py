@@ -36,7 +36,7 @@ def _in_order(state: SessionState) -> list[Settled]:
 def _row(settled: Settled, call_chars: int) -> tuple[str, ...]:
     request = settled.request
     at_once = settled.version == request.version
-    call = f"{short_name(request.permission)} {call_of(request.patterns)}"
+    call = f"{short_name(request.permission)} {call_of(request)}"
     return (
         str(request.version) if at_once else f"{request.version} → {settled.version}",
         call if len(call) <= call_chars else f"{call[: call_chars - 1]}…",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from ledger.durations import spell_duration
@@ -19,6 +19,8 @@ from ledger.grants import Recorded
 from ledger.history import LoggedEvent
 from ledger.policy.model import Verdict
 from ledger.session import SessionState, evolve
+from ledger.session.state import Request
+from ledger.would_run import quoted, would_run
 from workers.demo.screen import Line
 
 
@@ -49,8 +51,8 @@ def short_name(permission: str) -> str:
     return "directory" if permission == "external_directory" else permission
 
 
-def call_of(patterns: Iterable[str]) -> str:
-    return " && ".join(patterns)
+def call_of(request: Request) -> str:
+    return " && ".join(would_run(request).texts)
 
 
 def _opened(recorded: Recorded, before: SessionState, after: SessionState) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ def _asked(recorded: Recorded, before: SessionState, after: SessionState) -> tup
     event: Any = recorded.event
     request = after.find(event.request_id)
     assert request is not None
-    call = (recorded.actor.name, short_name(event.permission), call_of(request.patterns))
+    call = (recorded.actor.name, short_name(event.permission), call_of(request))
     if event.verdict is Verdict.ALLOW:
         return (*call, "allowed", _why_allowed(event, before))
     rule = f"rule {request.evaluation.rules[-1].text}" if request.evaluation and request.evaluation.rules else "no rule"
@@ -85,13 +87,13 @@ def _why_allowed(event: Asked, before: SessionState) -> str:
 def _replied(recorded: Recorded, before: SessionState, after: SessionState) -> tuple[str, ...]:
     event: Any = recorded.event
     request = before.pending[event.request_id]
-    line = (recorded.actor.name, event.reply, call_of(request.patterns), event.outcome)
+    line = (recorded.actor.name, event.reply, call_of(request), event.outcome)
     if event.cause is not None:
         first = after.settled[event.cause.request_id]
-        return (*line, f"cascade of `{call_of(first.request.patterns)}`")
+        return (*line, f"cascade of `{call_of(first.request)}`")
     detail = event.detail
     if event.grants and detail:
-        return (*line, f"from now on {request.permission} `{call_of(detail.patterns)}` in this {event.scope}")
+        return (*line, f"from now on {request.permission} {quoted(detail.patterns)} in this {event.scope}")
     return (*line, f"“{detail.message}”" if detail and detail.message else "")
 
 
@@ -100,7 +102,7 @@ def _expired(recorded: Recorded, before: SessionState, after: SessionState) -> t
     request = before.pending[event.request_id]
     late_ms = recorded.ms - (request.deadline_ms or recorded.ms)
     why = f"nobody answered in {spell_duration(event.duration_ms)} (written {late_ms} ms later)"
-    return "(expiry)", short_name(request.permission), call_of(request.patterns), "expired", why
+    return "(expiry)", short_name(request.permission), call_of(request), "expired", why
 
 
 def _came(recorded: Recorded, before: SessionState, after: SessionState) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ledger.results import result_of
 from ledger.session.state import Request
+from ledger.would_run import would_run
 from workers.cli.text import visible
 from workers.cli.wording import about
 from workers.gateway.answers.page import headline
@@ -56,7 +57,9 @@ def _ended(correction: Correction, person: str) -> str:
 
 
 def _what(request: Request) -> str:
-    text = f"{visible(request.permission)}: " + "\n".join(visible(one) for one in request.patterns)
+    what = would_run(request)
+    judged = ["judged as:", *what.judged_as] if what.judged_as else []
+    text = f"{visible(request.permission)}: " + "\n".join(visible(one) for one in (*what.texts, *judged))
     if len(text) <= WHAT_CHARS_MAX:
         return text
     return (

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.async_api import Locator, expect
 
 from ledger import Timeouts
 from tests.gateway.inbox.visitors import Inbox
 from tests.gateway.strange import STRANGE
+from tests.support.kinds import KINDS
 from tests.support.processes import ROOT
 from workers.bridges.opencode.asking import ask_body
 from workers.bridges.opencode.questions import answers_in
@@ -237,3 +239,21 @@ async def test_a_token_signs_in_and_leads_back_to_where_one_wanted_to_go(inbox: 
     await stranger.go("/account")
     await stranger.page.get_by_role("button", name="Sign out").click()
     await expect(stranger.page.get_by_label("Your token")).to_be_visible()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_would_run_is_shown_whatever_kind_of_call_it_is(inbox: Inbox, kind: str) -> None:
+    call = KINDS[kind]
+    rules = {"permission": {"*": "ask"}} if call.dialect == "opencode" else {"permissions": {"ask": ["ExitPlanMode"]}}
+    session = await inbox.session(dialect=call.dialect, rules=rules, cwd="/srv/shop")
+    for _ in range(2):
+        result = await session.submit_tool(call.tool, call.input, request_id="r1", cwd="/srv/shop")
+        if result.request_id != "r1":
+            await session.reply(result.request_id, "once")
+    ann = await inbox.visit("ann")
+    for text in call.seen:
+        await expect(ann.card(call.seen[0])).to_contain_text(text)
+    await session.cancel("r1")
+    settled = ann.page.get_by_role("complementary", name="Settled just now")
+    for text in call.seen:
+        await expect(settled.locator("code").first).to_contain_text(text)

@@ -8,6 +8,7 @@ from difflib import unified_diff
 from typing import Any, Final
 
 from ledger.session.state import Request
+from ledger.would_run import would_run
 from workers.gateway.answers.revealing import lines, text, warning
 
 BRIEF_CHARS: Final = 60
@@ -19,7 +20,7 @@ _REPLACED: Final = (("old_string", "new_string"), ("oldString", "newString"))
 
 def what_runs(request: Request) -> str:
     """The command, plan or question itself, whatever of it was judged under another name, and every other member."""
-    parts = list(_of_input(request)) if isinstance(request.input, Mapping) else _patterns(request, "")
+    parts = list(_of_input(request)) if isinstance(request.input, Mapping) else _without_input(request)
     if request.input is not None and not isinstance(request.input, Mapping):
         parts.append(block(_json(request.input)))
     diff = request.metadata.get("diff")
@@ -92,10 +93,14 @@ def _question(asked: Any) -> str:
     return f"<p><b>{text(str(asked.get('question')))}</b></p><ul>{''.join(rows)}</ul>"
 
 
+def _without_input(request: Request) -> list[str]:
+    """The description of what was asked by patterns, or by a name alone."""
+    return [block(one) for one in would_run(request).texts]
+
+
 def _patterns(request: Request, shown: str) -> list[str]:
     """What was judged, where it is not seen already."""
-    found = [block(pattern) for pattern in request.patterns if pattern not in shown]
-    return found or ([] if shown else ["<p>(no pattern)</p>"])
+    return [block(pattern) for pattern in request.patterns if pattern not in shown]
 
 
 def _member(name: str, value: Any) -> str:

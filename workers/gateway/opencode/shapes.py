@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.session.state import Request, SessionState
+from ledger.would_run import would_run
 from workers.gateway.events.frames import Frame
 from workers.gateway.events.ring import Item
 
@@ -25,13 +26,19 @@ def request_row(session: str, request: Request) -> Row:
         "id": request.request_id,
         "sessionID": session,
         "permission": request.permission,
-        "patterns": list(request.patterns),
+        "patterns": _patterns(request),
         "metadata": request.metadata,
         "always": list(request.always),
     }
     if request.tool is not None:
         row["tool"] = {"messageID": request.tool.message_id, "callID": request.tool.call_id}
     return row
+
+
+def _patterns(request: Request) -> list[str]:
+    """What was judged; where that says nothing, what would run, because their clients show the patterns alone."""
+    says_nothing = all(one in ("*", request.permission) for one in request.patterns)
+    return list(would_run(request).texts if says_nothing else request.patterns)
 
 
 def event_of(frame: Frame) -> Row | None:

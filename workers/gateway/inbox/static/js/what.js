@@ -33,10 +33,9 @@ export function whatRuns(row) {
   ];
 }
 
-/** One line for lists and announcements. */
+/** One line for lists and announcements, as the ledger tells it; it says where it was cut. */
 export function inOneLine(row) {
-  const text = commandOf(row) ?? questionsOf(row)[0]?.question ?? planOf(row) ?? row.patterns.join(", ");
-  return (text || row.tool_name || row.permission).replaceAll(/\s+/g, " ").slice(0, 200);
+  return row.would_run.replaceAll(/\s+/g, " ");
 }
 
 export function commandOf(row) {

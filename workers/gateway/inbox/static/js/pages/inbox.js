@@ -72,7 +72,7 @@ function drawEmpty(empty, words, app) {
 function settledLine({ row, result }, app) {
   const decided = result.isByRule ? `${result.outcome === "denied" ? "denied" : "allowed"} by rule` : outcomeText(result, app.me.name).toLowerCase();
   return h("li", { class: result.isByRule ? "by-rule" : outcomeKind(result.outcome) },
-    h("code", {}, ...reveal(inOneLine(row).slice(0, 90))),
+    h("code", {}, ...reveal(inOneLine(row))),
     h("span", { class: "how" }, decided),
     h("span", { class: "place" }, sessionLink(row.session, result.version), " ", h("time", { datetime: result.at ?? new Date().toISOString() }, ago(result.at ?? new Date().toISOString()))));
 }
