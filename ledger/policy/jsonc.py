@@ -1,4 +1,4 @@
-"""JSON, with or without comments and trailing commas, that remembers on which line each value stands.
+"""JSON, with or without comments and trailing commas, that remembers where in the text each value stands.
 
 The standard parser forgets lines, keeps the last of two equal keys without a word, and knows no comments. In a policy
 an overlooked second `"bash"` is a hole, so equal keys are refused.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from ledger.limits import JSON_DEPTH_LEVELS
 
@@ -32,12 +32,21 @@ class JsonSyntaxError(ValueError):
         self.line = line
 
 
+class Place(NamedTuple):
+    """Characters of a text, from `start` to before `end`. Of a member `start` is its name's, `value` its value's."""
+
+    start: int
+    value: int
+    end: int
+
+
 @dataclass(frozen=True)
 class Document:
-    """A value, and for each member and item its line (1-based) by JSON pointer (RFC 6901)."""
+    """A value, and for each member and item its line (1-based) and its place by JSON pointer (RFC 6901)."""
 
     value: Any
     lines: dict[str, int]
+    places: dict[str, Place] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,7 @@ class _Token:
     kind: str
     text: str
     line: int
+    start: int
 
 
 def pointer(*keys: str | int) -> str:
@@ -57,7 +67,7 @@ def parse(text: str, *, comments: bool) -> Document:
     parser = _Parser(_tokens(text, comments=comments), trailing_commas=comments)
     value = parser.value("", depth=0)
     parser.expect_end()
-    return Document(value, parser.lines)
+    return Document(value, parser.lines, parser.places)
 
 
 def _tokens(text: str, *, comments: bool) -> list[_Token]:
@@ -71,16 +81,17 @@ def _tokens(text: str, *, comments: bool) -> list[_Token]:
         if kind == "comment" and not comments:
             raise JsonSyntaxError("comments are allowed in .jsonc files only", line)
         if kind not in {"blank", "comment"}:
-            tokens.append(_Token(kind, found[0], line))
+            tokens.append(_Token(kind, found[0], line, at))
         line += found[0].count("\n")
         at = found.end()
-    tokens.append(_Token("end", "", line))
+    tokens.append(_Token("end", "", line, at))
     return tokens
 
 
 class _Parser:
     def __init__(self, tokens: list[_Token], *, trailing_commas: bool) -> None:
         self.lines: dict[str, int] = {}
+        self.places: dict[str, Place] = {}
         self._tokens = tokens
         self._at = 0
         self._trailing_commas = trailing_commas
@@ -90,6 +101,12 @@ class _Parser:
         self.lines[where] = token.line
         if depth > JSON_DEPTH_LEVELS:
             raise JsonSyntaxError(f"values are nested deeper than {JSON_DEPTH_LEVELS} levels", token.line)
+        value = self._value_of(token, where, depth)
+        last = self._tokens[self._at - 1]
+        self.places[where] = Place(token.start, token.start, last.start + len(last.text))
+        return value
+
+    def _value_of(self, token: _Token, where: str, depth: int) -> Any:
         if token.text == "{":
             return self._members(where, depth)
         if token.text == "[":
@@ -116,6 +133,7 @@ class _Parser:
             inner = where + pointer(key)
             members[key] = self.value(inner, depth=depth + 1)
             self.lines[inner] = name.line
+            self.places[inner] = self.places[inner]._replace(start=name.start)
         return members
 
     def _items(self, where: str, depth: int) -> list[Any]:

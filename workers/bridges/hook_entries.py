@@ -29,7 +29,10 @@ def with_entries(settings: Settings, agent: str, entries: Entries) -> Settings:
     changed = without_entries(settings, agent)
     hooks = changed.setdefault("hooks", {})
     for event, ours in entries.items():
-        hooks[event] = [*hooks.get(event, []), *ours]
+        before = hooks.get(event, [])
+        if not isinstance(before, list):
+            raise BridgeError(f"`hooks.{event}` in the settings is no list; put it right first")
+        hooks[event] = [*before, *ours]
     return changed
 
 

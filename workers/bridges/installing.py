@@ -1,24 +1,30 @@
-"""Our hooks in a settings file on disk: shown as a diff first, written whole or not at all."""
+"""Our hooks in a settings file on disk: shown as a diff first, written whole or not at all, undone to the byte."""
 
 from __future__ import annotations
 
 import difflib
-import json
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ledger.policy.json_edit import comments_in
+from ledger.policy.jsonc import JsonSyntaxError
+from workers.bridges import hook_text, install_record
 from workers.bridges.errors import BridgeError
-from workers.bridges.hook_entries import Settings, events_of_ours
+from workers.bridges.hook_entries import Entries, Settings, events_of_ours, with_entries, without_entries
+from workers.bridges.install_record import Record
 
 
 class Change(NamedTuple):
-    """What a file says, and what it is to say; `after` None: it goes, since it would say nothing."""
+    """A file's text, and the text that it is to have; None is no file. `record` is what undoing it will need."""
 
     path: Path
     before: str | None
     after: str | None
+    record: Record | None = None
 
     @property
     def is_needed(self) -> bool:
@@ -30,40 +36,45 @@ class Change(NamedTuple):
         return "\n".join(difflib.unified_diff(before, after, name, name, lineterm=""))
 
 
-def planned(path: Path, change: Callable[[Settings], Settings]) -> Change:
-    """What `change` makes of a file. Nothing is written. Raises BridgeError for a file that cannot be read as JSON."""
-    before = _text(path)
-    settings = _parsed(path, before)
-    after = change(settings)
-    if after == settings:
-        return Change(path, before, before)
-    return Change(path, before, _written(after, before) if after else None)
+def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool = False) -> Change:
+    """The change that installs these hooks in the place of older ones of ours, or takes all out (`entries` None).
+
+    `comments`: the agent takes comments in its settings. Nothing is written. Raises BridgeError for a file that cannot
+    be read as the agent's settings.
+    """
+    before = read_text(path)
+    settings = _settings(path, before, comments=comments)
+    wanted = without_entries(settings, agent) if entries is None else with_entries(settings, agent, entries)
+    if wanted == settings:
+        return Change(path, before, before, install_record.load(path))
+    record = install_record.load(path) if events_of_ours(settings, agent) else None
+    created = before is None or (record is not None and record.created)
+    bare = "" if before is None else _without_ours(before, agent, record)
+    if entries is None:
+        return Change(path, before, None if created and hook_text.is_blank(bare) else bare)
+    after, edits = hook_text.installed(bare, agent, entries)
+    return Change(path, before, after, Record.of(after, edits, created=created))
 
 
 def apply(change: Change) -> None:
     """Write beside, then put in place: whoever reads meanwhile finds the old file or the new one. Raises BridgeError."""
-    path = change.path.resolve()
-    if _text(path) != change.before:
-        raise BridgeError(f"`{path}` was changed by somebody else meanwhile; try again")
-    try:
-        if change.after is None:
-            path.unlink(missing_ok=True)
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as file:
-            file.write(change.after)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as error:
-        raise BridgeError(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}") from error
+    if read_text(change.path) != change.before:
+        raise BridgeError(f"`{change.path}` was changed by somebody else meanwhile; try again")
+    if change.record is not None:
+        install_record.save(change.path, change.record)
+    write_text(change.path, change.after)
+    if change.record is None:
+        install_record.forget(change.path)
 
 
 def installed_in(path: Path, agent: str) -> list[str]:
     """The events for which a file has hooks of ours. Raises BridgeError."""
-    return events_of_ours(_parsed(path, _text(path)), agent)
+    return events_of_ours(read_settings(path), agent)
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings of an agent. Raises BridgeError."""
+    return _settings(path, read_text(path), comments=True)
 
 
 def status(path: Path, agent: str, wanted: Sequence[str] = ()) -> str:
@@ -75,36 +86,62 @@ def status(path: Path, agent: str, wanted: Sequence[str] = ()) -> str:
     return f"{path}: installed for {', '.join(found)}" + (f"; missing: {', '.join(missing)}" if missing else "")
 
 
-def _text(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
+    """A file's text with its own line ends; None where there is no file. Raises BridgeError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise BridgeError(f"`{path}` cannot be read: {error}") from error
 
 
-def _parsed(path: Path, text: str | None) -> dict[str, Any]:
-    if text is None or not text.strip():
-        return {}
+def write_text(path: Path, text: str | None) -> None:
+    """Replace a file at once, with the rights it had; a link stays one. None removes it. Raises BridgeError."""
+    target = path.resolve()
     try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise BridgeError(
-            f"`{path}` is no plain JSON ({error}); put it right first, or, where the agent takes comments in it, write "
-            "the hooks there by hand: comments would be lost"
-        ) from error
-    if not isinstance(found, dict):
-        raise BridgeError(f"`{path}` must hold a JSON object")
-    return found
+        if text is None:
+            target.unlink(missing_ok=True)
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
+        descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            Path(beside).replace(target)
+        except BaseException:
+            with suppress(OSError):
+                Path(beside).unlink()
+            raise
+    except OSError as error:
+        raise BridgeError(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}") from error
 
 
-def _written(settings: Settings, before: str | None) -> str:
-    """In the file's own indentation, so that a diff shows what changed and no more."""
-    indent: int | str = 2
-    for line in (before or "").splitlines()[1:]:
-        margin = line[: len(line) - len(line.lstrip())]
-        if margin:
-            indent = margin
-            break
-    return json.dumps(settings, indent=indent, ensure_ascii=False) + "\n"
+def _without_ours(text: str, agent: str, record: Record | None) -> str:
+    """As it was before, where the record tells and nothing else of ours is there; else the hooks alone are taken out."""
+    bare = hook_text.removed(text, agent)
+    undone = None if record is None else record.undone(text)
+    if undone is None:
+        return bare
+    try:
+        found = hook_text.read(undone, comments=True)
+    except (JsonSyntaxError, TypeError):
+        return bare
+    if comments_in(undone) != comments_in(text):
+        return bare
+    same = hook_text.essence(found) == hook_text.essence(hook_text.read(bare, comments=True))
+    return undone if same else bare
+
+
+def _settings(path: Path, text: str | None, *, comments: bool) -> Settings:
+    try:
+        return hook_text.read(text or "", comments=comments)
+    except JsonSyntaxError as error:
+        hint = "the agent takes no comments in it" if "comments are allowed" in error.text else error.text
+        raise BridgeError(f"`{path}`, line {error.line}, is no JSON: {hint}; put it right first") from error
+    except TypeError as error:
+        raise BridgeError(f"`{path}` must hold a JSON object") from error

@@ -9,15 +9,9 @@ from typing import Any, Final
 import pytest
 
 from tests.support.command_line import CommandLine, Ran
-from workers.bridges.claude.hooking import (
-    EVENTS,
-    hook_line,
-    hook_settings,
-    installed_events,
-    with_hooks,
-    without_hooks,
-)
+from workers.bridges.claude.hooking import AGENT, EVENTS, hook_line, hook_settings
 from workers.bridges.errors import BridgeError
+from workers.bridges.hook_entries import events_of_ours, with_entries, without_entries
 
 THEIRS: Final[dict[str, Any]] = {
     "permissions": {"allow": ["Bash(ls)"]},
@@ -59,7 +53,7 @@ def test_installing_adds_our_hooks_and_changes_nothing_else(settings: Settings) 
     settings.write(THEIRS)
     ran = settings("--install", "--yes")
     found = settings.read()
-    assert sorted(installed_events(found)) == sorted(EVENTS)
+    assert sorted(events_of_ours(found, AGENT)) == sorted(EVENTS)
     assert {event: entries[:1] for event, entries in found["hooks"].items() if event in THEIRS["hooks"]} == THEIRS[
         "hooks"
     ]
@@ -132,13 +126,13 @@ def test_the_installed_line_names_the_interpreter_and_the_file_in_full_and_block
 def test_hooks_of_an_older_place_of_ours_are_replaced() -> None:
     old = "/old/python -I /old/lib/workers/bridges/hooks/run.py claude || exit 2"
     settings = {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": old}]}]}}
-    assert without_hooks(settings) == {}
-    assert old not in json.dumps(with_hooks(settings, []))
+    assert without_entries(settings, AGENT) == {}
+    assert old not in json.dumps(with_entries(settings, AGENT, hook_settings([])))
 
 
 def test_settings_of_another_form_are_refused() -> None:
     with pytest.raises(BridgeError, match="`hooks` in the settings is not of the form"):
-        with_hooks({"hooks": "none"}, [])
+        with_entries({"hooks": "none"}, AGENT, hook_settings([]))
 
 
 @pytest.mark.parametrize(

@@ -22,28 +22,36 @@ THEIRS: Final[dict[str, Any]] = {
     "model": {"name": "größer"},
 }
 
-# Answers as Codex's app-server does, and keeps what it is told to trust in a file beside the hooks.
+# Answers as Codex's app-server does, and keeps what it is told to trust where and as that does.
 APP_SERVER: Final = """
-import json, os, sys
+import json, os, sys, tomllib
 home = os.path.join(os.environ["HOME"], ".codex")
-kept = os.path.join(home, "state.json")
+kept = os.path.join(home, "config.toml")
+snake = lambda event: "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(event))
 for line in sys.stdin:
     said = json.loads(line)
     if "id" not in said:
         continue
-    state = json.load(open(kept)) if os.path.exists(kept) else {}
+    text = open(kept).read() if os.path.exists(kept) else ""
+    state = tomllib.loads(text).get("hooks", {}).get("state", {})
     result = {}
     if said["method"] == "hooks/list":
         path = os.path.join(home, "hooks.json")
         listed = json.load(open(path))["hooks"]
-        hooks = [dict(hook, key=f"{path}:{event}:{i}", currentHash=hook["command"], sourcePath=path)
-                 for event, entries in listed.items() for i, entry in enumerate(entries) for hook in entry["hooks"]]
+        hooks = [dict(hook, key=f"{path}:{snake(event)}:{i}:{j}", currentHash=hook["command"], sourcePath=path)
+                 for event, entries in listed.items() for i, entry in enumerate(entries) for j, hook in enumerate(entry["hooks"])]
         for hook in hooks:
             known = state.get(hook["key"], {}).get("trusted_hash")
             hook["trustStatus"] = {None: "untrusted", hook["currentHash"]: "trusted"}.get(known, "modified")
         result = {"data": [{"cwd": said["params"]["cwds"][0], "hooks": hooks}]}
     elif said["method"] == "config/batchWrite":
-        json.dump({**state, **said["params"]["edits"][0]["value"]}, open(kept, "w"))
+        for key, value in said["params"]["edits"][0]["value"].items():
+            old = f"trusted_hash = {json.dumps(state.get(key, {}).get('trusted_hash'))}"
+            new = f"trusted_hash = {json.dumps(value['trusted_hash'])}"
+            block = f"{'' if state else chr(10) + '[hooks.state]' + chr(10)}{chr(10)}[hooks.state.{json.dumps(key)}]{chr(10)}{new}{chr(10)}"
+            text = text.replace(old, new) if key in state else text.rstrip() + chr(10) + block
+            state[key] = value
+        open(kept, "w").write(text)
     print(json.dumps({"method": "noise"}))
     print(json.dumps({"id": said["id"], "result": result}), flush=True)
 """
@@ -133,11 +141,22 @@ def test_without_a_yes_nothing_is_written(settings: Settings) -> None:
     assert settings.path.read_text() == text
 
 
-@pytest.mark.parametrize("text", ['{"hooks": ', "[]", '{"hooks": []}', '{"hooks": {"PreToolUse": {}}}', "// x\n{}"])
+@pytest.mark.parametrize("text", ['{"hooks": ', "[]", '{"hooks": []}', '{"hooks": {"PreToolUse": {}}}', "/* x"])
 def test_a_file_that_cannot_be_understood_is_left_alone(settings: Settings, text: str) -> None:
     settings.write(text)
     ran = settings("--install", "--yes", code=12)
     assert (settings.path.read_text(), ran.err.startswith("error: ")) == (text, True)
+
+
+@pytest.mark.parametrize(("agent", "code"), [("gemini", 0), ("codex", 12)])
+def test_comments_are_for_agents_that_take_them(tmp_path: Path, agent: str, code: int) -> None:
+    settings = Settings(agent, tmp_path)
+    text = settings.write('// mine\n{\n  "hooks": {} // none yet\n}')
+    ran = settings("--install", "--yes", code=code)
+    if code:
+        assert "line 1, is no JSON: the agent takes no comments in it" in ran.err
+    settings("--uninstall", "--yes", code=code)
+    assert settings.path.read_text() == text
 
 
 def test_switches_beside_the_hooks_stay(settings: Settings) -> None:
@@ -172,6 +191,54 @@ def test_codex_is_told_that_the_hook_is_trusted_and_the_status_asks_it(codex: Se
     assert f"{codex.path}: trusted" in codex("--status").out
     codex("--install", "--yes", "--on-unreachable", "agent")
     assert "leaves it out until it is trusted" in codex("--status").out, "a changed hook is another one"
+
+
+CONFIG: Final = '# mine\nmodel = "x" # why\n\n[tui]\ntheme = "dark" # last'
+
+
+def test_what_codex_was_told_to_trust_goes_with_the_hook_to_the_byte(codex: Settings) -> None:
+    codex.write("{}")
+    config = codex.path.with_name("config.toml")
+    config.write_text(CONFIG)
+    codex("--install", "--yes", "--trust")
+    codex("--install", "--yes", "--trust", "--event", "PreToolUse")
+    assert config.read_text().count("hooks.json") == 2
+    ran = codex("--uninstall", "--yes")
+    assert (codex.path.read_text(), config.read_text()) == ("{}", CONFIG)
+    assert "-[hooks.state." in ran.out, "the change is shown"
+
+
+def test_trust_goes_without_what_a_person_wrote_beside_it_since(codex: Settings) -> None:
+    codex("--install", "--yes", "--trust")
+    config = codex.path.with_name("config.toml")
+    theirs = '[hooks.state."/elsewhere/hooks.json:stop:0:0"]\ntrusted_hash = "x" # theirs\n'
+    config.write_text(f"# mine\n{config.read_text()}\n{theirs}")
+    for record in codex.folder.rglob("installed/*.json"):
+        record.unlink()
+    codex("--uninstall", "--yes")
+    assert "run.py" not in config.read_text()
+    assert str(codex.path) not in config.read_text()
+    assert config.read_text().startswith("# mine\n")
+    assert theirs in config.read_text()
+
+
+def test_a_configuration_that_only_codex_wrote_for_us_goes_too(codex: Settings) -> None:
+    codex("--install", "--yes", "--trust")
+    codex("--uninstall", "--yes")
+    assert list(codex.path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("has_codex", [True, False])
+def test_installing_and_the_status_say_the_same_of_trust(tmp_path: Path, has_codex: bool) -> None:
+    settings = Settings("codex", tmp_path)
+    if has_codex:
+        settings.add_codex()
+    for words in (("--install", "--yes"), *([("--install", "--yes", "--trust")] if has_codex else [])):
+        installed = settings(*words)
+        [said] = [line for line in (installed.out + installed.err).splitlines() if "trust" in line]
+        again = settings("--install", "--yes")
+        assert said in again.out + again.err
+        assert said in settings("--status").out.splitlines()
 
 
 def test_without_a_codex_to_ask_nothing_is_said_to_be_trusted(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from workers.bridges.hook_entries import Settings, events_of_ours, with_entries, without_entries
+from workers.bridges.hook_entries import Settings
 from workers.bridges.hooks.settings import LIMIT_SECONDS
 
 CALLS: Final = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
@@ -39,18 +39,3 @@ def hook_settings(words: Sequence[str], limit: float = LIMIT_SECONDS) -> Setting
     ending = {"type": "command", "command": hook_line(words, blocks=False), "timeout": ENDING_SECONDS}
     calls: Settings = {event: [{"matcher": "*", "hooks": [hook]}] for event in CALLS}
     return {**calls, **{event: [{"hooks": [ending]}] for event in ENDINGS}}
-
-
-def with_hooks(settings: Settings, words: Sequence[str]) -> Settings:
-    """The settings with our hooks in the place of older ones of ours; nothing else changes. Raises BridgeError."""
-    return with_entries(settings, AGENT, hook_settings(words))
-
-
-def without_hooks(settings: Settings) -> Settings:
-    """The settings without our hooks, and without what is empty because of that. Raises BridgeError."""
-    return without_entries(settings, AGENT)
-
-
-def installed_events(settings: Settings) -> list[str]:
-    """The events that a hook of ours answers."""
-    return events_of_ours(settings, AGENT)

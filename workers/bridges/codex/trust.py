@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from workers.bridges.codex import trust_file
 from workers.bridges.errors import BridgeError
 from workers.bridges.hook_entries import is_ours
 
@@ -31,17 +32,24 @@ def trust_of(path: Path, folder: Path) -> list[str]:
         return [str(hook.get("trustStatus")) for hook in server.ours(path)]
 
 
-def trust_hooks(path: Path, folder: Path) -> None:
-    """Tell Codex that our hooks in a file are trusted, as they are now. Raises BridgeError when it does not take that."""
-    with _codex(folder) as server:
-        ours = server.ours(path)
-        if not ours:
-            raise BridgeError(f"Codex does not read `{path}` here, as in a folder that it does not trust; {_BY_HAND}")
-        value = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in ours}
-        edit = {"keyPath": "hooks.state", "value": value, "mergeStrategy": "upsert"}
-        server.call("config/batchWrite", {"edits": [edit], "reloadUserConfig": True})
-        if {hook.get("trustStatus") for hook in server.ours(path)} != {"trusted"}:
-            raise BridgeError(f"Codex did not take it; {_BY_HAND}")
+def trust_hooks(path: Path, folder: Path, config: Path) -> None:
+    """Tell Codex that our hooks in a file are trusted, as they are now; it keeps that in its file `config`.
+
+    Raises BridgeError when it does not take that.
+    """
+    with trust_file.remembering(config, path), _codex(folder) as server:
+        _trust(server, path)
+
+
+def _trust(server: _Server, path: Path) -> None:
+    ours = server.ours(path)
+    if not ours:
+        raise BridgeError(f"Codex does not read `{path}` here, as in a folder that it does not trust; {_BY_HAND}")
+    value = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in ours}
+    edit = {"keyPath": "hooks.state", "value": value, "mergeStrategy": "upsert"}
+    server.call("config/batchWrite", {"edits": [edit], "reloadUserConfig": True})
+    if {hook.get("trustStatus") for hook in server.ours(path)} != {"trusted"}:
+        raise BridgeError(f"Codex did not take it; {_BY_HAND}")
 
 
 class _Server:

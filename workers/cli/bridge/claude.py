@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import click
@@ -80,8 +79,8 @@ def claude(
     if command:
         return _run(command, options, interrupt=interrupt, share_grants=share_grants)
     path = settings_path(scope, Path.cwd())
-    change = partial(hooking.with_hooks, words=hook_words(options)) if install else hooking.without_hooks
-    return write(installing.planned(path, change), yes=yes)
+    entries = hooking.hook_settings(hook_words(options)) if install else None
+    return write(installing.planned(path, hooking.AGENT, entries), yes=yes)
 
 
 def _run(command: Sequence[str], options: Options, *, interrupt: bool, share_grants: bool) -> int:

@@ -9,10 +9,11 @@ from typing import Final
 import click
 
 from workers.bridges.codex.trust import trust_hooks, trust_of
+from workers.bridges.codex.trust_file import forgetting
 from workers.bridges.errors import BridgeError
 from workers.bridges.hooks import codex as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
-from workers.bridges.installing import installed_in
+from workers.bridges.installing import Change, installed_in
 from workers.bridges.options import Options
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.installing import SCOPES, Wanted, carry_out, install_options
@@ -61,33 +62,32 @@ def codex(*, options: Options, limit: float, settings: bool, event: str, trust: 
     if settings:
         print_settings(entries)
         return 0
-    code = carry_out("codex", wanted, entries, settings_path)
+    code = carry_out("codex", wanted, entries, settings_path, left_behind=_trust_left_behind)
     if code == 0 and wanted.install:
-        _see_to_trust(settings_path(wanted.scope), trust=trust)
+        path = settings_path(wanted.scope)
+        if trust:
+            trust_hooks(path, Path.cwd(), config_path())
+        click.echo(_trust_line(path), err=not trust)
     if wanted.status:
-        for scope in SCOPES:
-            _tell_trust(settings_path(scope))
+        for path in map(settings_path, SCOPES):
+            if installed_in(path, "codex"):
+                click.echo(_trust_line(path))
     return code
 
 
-def _see_to_trust(path: Path, *, trust: bool) -> None:
-    if trust:
-        trust_hooks(path, Path.cwd())
-        click.echo(f"{path}: trusted")
-    else:
-        click.echo(f"{path}: {UNTRUSTED}", err=True)
-
-
-def _tell_trust(path: Path) -> None:
-    """A line on each file with a hook of ours."""
-    if not installed_in(path, "codex"):
-        return
+def _trust_line(path: Path) -> str:
+    """One line on how Codex takes our hooks in a file."""
     try:
-        found = trust_of(path, Path.cwd())
+        found = set(trust_of(path, Path.cwd()))
     except BridgeError as error:
-        click.echo(f"{path}: whether Codex trusts it is not known: {error.text}")
-        return
-    click.echo(f"{path}: {'trusted' if found and set(found) == {'trusted'} else UNTRUSTED}")
+        return f"{path}: whether Codex trusts it is not known: {error.text}"
+    if not found:
+        return f"{path}: Codex does not read it here, as in a folder that it does not trust"
+    return f"{path}: {'trusted' if found == {'trusted'} else UNTRUSTED}"
+
+
+def _trust_left_behind(path: Path) -> list[Change]:
+    return [forgetting(config_path(), path)]
 
 
 def _home() -> Path:
@@ -99,3 +99,8 @@ def _home() -> Path:
 def settings_path(scope: str) -> Path:
     """`user` or `project`: where Codex looks for hooks of that reach."""
     return (_home() if scope == "user" else Path.cwd() / ".codex") / "hooks.json"
+
+
+def config_path() -> Path:
+    """Where Codex keeps what it trusts."""
+    return _home() / "config.toml"

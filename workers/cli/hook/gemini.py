@@ -42,7 +42,7 @@ def gemini(*, options: Options, limit: float, settings: bool, wanted: Wanted) ->
     if settings:
         print_settings(entries)
         return 0
-    return carry_out("gemini", wanted, entries, settings_path)
+    return carry_out("gemini", wanted, entries, settings_path, comments=True)
 
 
 def settings_path(scope: str) -> Path:

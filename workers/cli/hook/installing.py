@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 import click
 
 from workers.bridges import installing
-from workers.bridges.hook_entries import Entries, Settings, with_entries, without_entries
+from workers.bridges.hook_entries import Entries
+from workers.bridges.installing import Change
 
 SCOPES: Final = ("user", "project")
 
@@ -58,28 +59,42 @@ _OPTIONS: Final = (
 )
 
 
-def carry_out(agent: str, wanted: Wanted, entries: Entries, path_of: Callable[[str], Path]) -> int:
-    """The exit code: 1 when nobody said yes. `path_of` takes a scope. Raises BridgeError."""
+def carry_out(
+    agent: str,
+    wanted: Wanted,
+    entries: Entries,
+    path_of: Callable[[str], Path],
+    *,
+    comments: bool = False,
+    left_behind: Callable[[Path], list[Change]] = lambda _: [],
+) -> int:
+    """The exit code: 1 when nobody said yes. `path_of` takes a scope. Raises BridgeError.
+
+    `comments`: the agent takes comments in its settings. `left_behind`: what uninstalling takes out of other files.
+    """
     if wanted.status:
         for scope in SCOPES:
             click.echo(installing.status(path_of(scope), agent))
         return 0
+    path = path_of(wanted.scope)
+    others = left_behind(path) if wanted.uninstall else []
+    change = installing.planned(path, agent, entries if wanted.install else None, comments=comments)
+    return write(change, *others, yes=wanted.yes) or 0
 
-    def changed(settings: Settings) -> Settings:
-        return with_entries(settings, agent, entries) if wanted.install else without_entries(settings, agent)
 
-    return write(installing.planned(path_of(wanted.scope), changed), yes=wanted.yes) or 0
-
-
-def write(change: installing.Change, *, yes: bool) -> int | None:
-    """Show a change, ask, and make it; 1 when nobody said yes. Raises BridgeError."""
-    if not change.is_needed:
-        click.echo(f"{change.path}: nothing to change")
+def write(*changes: Change, yes: bool) -> int | None:
+    """Show changes of files, ask once, and make them; 1 when nobody said yes. Raises BridgeError."""
+    needed = [change for change in changes if change.is_needed]
+    if not needed:
+        click.echo(f"{changes[0].path}: nothing to change")
         return None
-    click.echo(change.diff())
-    if not yes and not click.confirm(f"Write this to {change.path}?", default=False, err=True):
+    for change in needed:
+        click.echo(change.diff())
+    names = " and ".join(str(change.path) for change in needed)
+    if not yes and not click.confirm(f"Write this to {names}?", default=False, err=True):
         click.echo("nothing was written", err=True)
         return 1
-    installing.apply(change)
-    click.echo(f"{change.path}: written")
+    for change in needed:
+        installing.apply(change)
+        click.echo(f"{change.path}: {'removed' if change.after is None else 'written'}")
     return None

@@ -1,0 +1,162 @@
+"""Members and items put into the text of a JSON value, and taken out again; every other character stays.
+
+Comments and a comma after the last member are kept where the text has them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ledger.policy.jsonc import Document, Place, parse, pointer
+
+_LINE_COMMENT: Final = r"//[^\n]*?(?=\r?(?:\n|\Z))"
+_COMMENT: Final = rf"(?:{_LINE_COMMENT}|/\*(?:[^*]|\*(?!/))*\*/)"
+_GAP: Final = re.compile(rf"(?:[ \t\r\n]+|{_COMMENT})*")
+_TO_COMMENT_END: Final = re.compile(rf"(?:[ \t\r\n]*{_COMMENT})*")
+_SAME_LINE: Final = re.compile(rf"(?:[ \t]*(?:{_LINE_COMMENT}|/\*(?:[^*\r\n]|\*(?!/))*\*/))*")
+_STRING_OR_COMMENT: Final = re.compile(rf'"[^"\\]*(?:\\.[^"\\]*)*"|({_COMMENT})')
+_LAST_COMMENT: Final = re.compile(r"//[^\n]*\Z")
+_INDENT: Final = "  "
+
+
+class Edit(NamedTuple):
+    """`removed` of a text, from character `at` on, replaced by `inserted`."""
+
+    at: int
+    removed: str
+    inserted: str
+
+
+class Entry(NamedTuple):
+    """A value to be put into an object under `name`, or into a list (`name` None)."""
+
+    name: str | None
+    value: Any
+
+
+def applied(text: str, edits: Sequence[Edit]) -> str:
+    """The text after edits of different places."""
+    for edit in sorted(edits, reverse=True):
+        assert text.startswith(edit.removed, edit.at)
+        text = text[: edit.at] + edit.inserted + text[edit.at + len(edit.removed) :]
+    return text
+
+
+def appending(text: str, document: Document, where: str, entries: Sequence[Entry]) -> Edit:
+    """The edit that puts entries at the end of the object or list at the pointer `where`, laid out as what is there."""
+    container = document.places[where]
+    inner = _children(document, where)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if not inner:
+        return _into_empty(text, container, entries, newline)
+    first, last = document.places[inner[0]], document.places[inner[-1]]
+    comma = _comma(text, last.end)
+    end = _end(_SAME_LINE, text, comma or last.end)
+    kept = text[last.end : end]
+    lined = "\n" in text[container.value : first.start]
+    margin = _margin(text, first.start)
+    gap = newline + margin if lined or (kept.strip(" \t,") and _starts_line(text, end)) else " "
+    step = _step(margin, _margin(text, container.value)) if lined else None
+    written = [gap + _written(entry, step, newline, margin) for entry in entries]
+    inserted = (kept if comma else "," + kept) + ",".join(written) + ("," if comma else "")
+    return Edit(last.end, kept, inserted)
+
+
+def without(text: str, where: str) -> str:
+    """The text without the member or item at the pointer `where`, and without the comma that it had. Comments stay."""
+    document = parse(text, comments=True)
+    outer = where.rpartition("/")[0]
+    inner = _children(document, outer)
+    at, ours = inner.index(where), document.places[where]
+    opened, closed = document.places[outer].value + 1, document.places[outer].end - 1
+    before = None if at == 0 else _comma(text, document.places[inner[at - 1]].end)
+    behind = _comma(text, ours.end)
+    start = _end(_TO_COMMENT_END, text, before or opened)
+    if behind is not None:
+        between = text[ours.end : behind - 1]
+        return _joined(text[:start] + (between if between.strip() else ""), text[start:], text[behind:])
+    if before is not None:
+        # The last one: the comma before it goes.
+        return _joined(text[: before - 1] + text[before:start], text[start:], text[ours.end :])
+    rest = text[ours.end :]
+    if start == opened and not text[ours.end : closed].strip():
+        rest = text[closed:]
+    return _joined(text[:start], text[start:], rest)
+
+
+def _joined(head: str, followed_by: str, rest: str) -> str:
+    """Head and rest; where the head ended its line, it still does, so that its comment does not reach into the rest."""
+    ended = _starts_line(followed_by, 0) and not _starts_line(rest, 0)
+    return head + ("\n" if ended and _LAST_COMMENT.search(head) else "") + rest
+
+
+def comments_in(text: str) -> list[str]:
+    """The comments of a JSON text, or of a part that begins and ends between two of its tokens."""
+    return [found[1] for found in _STRING_OR_COMMENT.finditer(text) if found[1] is not None]
+
+
+def indentation(text: str) -> str:
+    """The step by which a text is indented; two blanks where it is not."""
+    for line in text.splitlines()[1:]:
+        margin = line[: len(line) - len(line.lstrip(" \t"))]
+        if margin and line.strip():
+            return margin
+    return _INDENT
+
+
+def _into_empty(text: str, place: Place, entries: Sequence[Entry], newline: str) -> Edit:
+    outer = _margin(text, place.value)
+    step = indentation(text)
+    at = _end(_TO_COMMENT_END, text, place.value + 1)
+    written = [newline + outer + step + _written(entry, step, newline, outer + step) for entry in entries]
+    end = "" if "\n" in text[at : place.end - 1] else newline + outer
+    return Edit(at, "", ",".join(written) + end)
+
+
+def _written(entry: Entry, step: str | None, newline: str, margin: str) -> str:
+    """On one line where `step` is None."""
+    value = json.dumps(entry.value, indent=step, ensure_ascii=False).replace("\n", newline + margin)
+    return value if entry.name is None else f"{json.dumps(entry.name, ensure_ascii=False)}: {value}"
+
+
+def _found(value: Any, where: str) -> Any:
+    for key in where.split("/")[1:]:
+        name = key.replace("~1", "/").replace("~0", "~")
+        value = value[int(name)] if isinstance(value, list) else value[name]
+    return value
+
+
+def _children(document: Document, where: str) -> list[str]:
+    """The pointers of what stands in an object or list, in order."""
+    value = _found(document.value, where)
+    keys = range(len(value)) if isinstance(value, list) else value
+    return [where + pointer(key) for key in keys]
+
+
+def _comma(text: str, at: int) -> int | None:
+    """Behind the comma that follows; None where none does."""
+    end = _end(_GAP, text, at)
+    return end + 1 if text[end : end + 1] == "," else None
+
+
+def _starts_line(text: str, at: int) -> bool:
+    """Return whether nothing but blanks stands between a place and the end of its line."""
+    return text[at:].lstrip(" \t\r").startswith("\n")
+
+
+def _margin(text: str, at: int) -> str:
+    """The indentation of the line in which a place stands."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _step(inner: str, outer: str) -> str:
+    return inner.removeprefix(outer) or _INDENT if inner.startswith(outer) else _INDENT
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
