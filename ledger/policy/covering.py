@@ -42,11 +42,11 @@ def _pattern_covers(dialect: str, wide: Listed, narrow: Listed) -> bool:
         return _wild_covers(wide.pattern, narrow.pattern)
     if wide.permission not in _SHELLS or (dialect == "codelia" and _BOTH in narrow.pattern):
         return False
-    return _wild_covers(_wild(dialect, wide), _wild(dialect, narrow))
+    return _wild_covers(as_wildcard(dialect, wide), as_wildcard(dialect, narrow))
 
 
-def _wild(dialect: str, rule: Listed) -> str:
-    """A rule for commands as a wildcard: `git push:*` is `git push` with or without more words.
+def as_wildcard(dialect: str, rule: Listed) -> str:
+    """Return the pattern of a rule for commands as a wildcard: `git push:*` is `git push` with or without more words.
 
     So is a deny or ask for `git push` in BetCode, which reaches every command that begins with its words.
     """

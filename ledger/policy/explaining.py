@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from ledger.policy.advising import Compile, Fix, advise
 from ledger.policy.asked import shell_tool
 from ledger.policy.checking import Judged
+from ledger.policy.covering import as_wildcard
 from ledger.policy.errors import PolicyError
-from ledger.policy.listing import TOOL_RULES, Listed, always_config, listed_rules, rule_config
-from ledger.policy.model import Call, Layer, Policy, PolicySource, RuleRef, Verdict
+from ledger.policy.listing import Listed, listed_rules, rule_config
+from ledger.policy.model import Call, Evaluation, Layer, Part, Policy, Verdict
+from ledger.policy.shell import analyse
+from ledger.policy.shell.names import basename
+from ledger.policy.wildcard import compile_normalised
 
-Compile = Callable[[PolicySource], Policy]
-"""Makes a policy that judges with the same facts about files."""
+__all__ = ["CLOSE_COUNT", "Compile", "Explanation", "Fix", "Near", "explain", "verdict_of"]
 
 CLOSE_COUNT: Final = 3
 """Rules that do not match and are shown all the same, for each call."""
 
-_SUGGESTED: Final = {"claude": "local"}
-"""The name of the layer where a suggestion would be written, where names have a meaning."""
-
 
 class Near(msgspec.Struct, frozen=True):
-    """A rule that did not decide. `matches` says that it is about the call and that another came before it."""
+    """A rule that did not decide. `matches` says that it is about the call; `why` says why it does not decide."""
 
     rule: Listed
     matches: bool
     why: str
-
-
-class Fix(msgspec.Struct, frozen=True):
-    """What to do for another verdict; `config` is to be added above all other layers, or None where words must do."""
-
-    verdict: Verdict
-    text: str
-    config: dict[str, Any] | None = None
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -52,10 +44,8 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(policy: Policy, call: Call, compile_again: Compile) -> Explanation:
     """Judge a call and say why. Every fix with a configuration was tried and leads to its verdict."""
     judged = Judged(policy, call)
-    rules = listed_rules(policy)
-    near = tuple(_near(policy, call, judged, rules, compile_again))
-    fixes = tuple(_fixes(policy, call, judged, compile_again))
-    return Explanation(call, judged, near, fixes)
+    near = tuple(_Neighbours(policy, call, judged, compile_again).near())
+    return Explanation(call, judged, near, tuple(advise(policy, call, judged, compile_again)))
 
 
 def verdict_of(policy: Policy, call: Call) -> Verdict:
@@ -63,142 +53,107 @@ def verdict_of(policy: Policy, call: Call) -> Verdict:
     return Judged(policy, call).verdict
 
 
-def _near(
-    policy: Policy, call: Call, judged: Judged, rules: tuple[Listed, ...], compile_again: Compile
-) -> Iterator[Near]:
-    deciding = set(judged.rules) | {ref for found in judged.all for part in found.parts for ref in part.rules}
-    close: list[Near] = []
-    for rule in rules:
-        if rule.ref in deciding:
-            continue
-        if _names(rule, policy, call, compile_again):
-            yield Near(rule, True, f"it matches, but {_winner(judged)}")
-        elif _looks_like(rule, call):
-            close.append(Near(rule, False, "it begins alike and does not match"))
-    yield from close[:CLOSE_COUNT]
+class _Neighbours:
+    """The rules that did not decide one call, each judged as if it stood alone."""
 
+    def __init__(self, policy: Policy, call: Call, judged: Judged, compile_again: Compile) -> None:
+        self.source, self.call, self.judged, self.compile_again = policy.source, call, judged, compile_again
+        self.rules = listed_rules(policy)
+        self.parts = [part for found in judged.all for part in found.parts]
+        self.deciding = set(judged.rules) | {ref for part in self.parts for ref in part.rules}
+        self.shell = call.permission == shell_tool(policy.source.dialect)
 
-def _winner(judged: Judged) -> str:
-    rules = judged.rules
-    return f"`{rules[0].text}` comes before it" if rules else (judged.reason or "the analysis comes before it")
+    def near(self) -> Iterator[Near]:
+        close: list[Near] = []
+        for rule in self.rules:
+            if rule.ref in self.deciding:
+                continue
+            why = self._overruled(rule) or self._not_honoured(rule)
+            if why is not None:
+                yield Near(rule, True, f"it matches, but {why}")
+            elif self.shell and self._same_program(rule):
+                close.append(Near(rule, False, "it is about the same program and does not match"))
+        yield from close[:CLOSE_COUNT]
 
-
-def _names(rule: Listed, policy: Policy, call: Call, compile_again: Compile) -> bool:
-    """Whether a rule would decide about any part if it stood alone."""
-    layer = Layer(rule.ref.layer or "rule", config=rule_config(policy.source.dialect, rule))
-    try:
-        alone = compile_again(msgspec.structs.replace(policy.source, layers=(layer,)))
-    except PolicyError:
-        return False
-    return any(_is(ref, rule) for found in Judged(alone, call).all for ref in _refs(found))
-
-
-def _refs(found: Any) -> Iterator[RuleRef]:
-    yield from found.rules
-    for part in found.parts:
-        yield from part.rules
-
-
-def _is(ref: RuleRef, rule: Listed) -> bool:
-    """Built-in rules are there in any case, and do not count."""
-    return ref.text == rule.ref.text
-
-
-def _looks_like(rule: Listed, call: Call) -> bool:
-    """Whether a rule is about the same program as a command line."""
-    line = call.input.get("command") if isinstance(call.input, dict) else None
-    texts = [line] if isinstance(line, str) else list(call.patterns)
-    first = rule.pattern.split(" ", 1)[0].rstrip(":*")
-    same_tool = rule.permission.lower() in (call.permission.lower(), "shell")
-    return same_tool and bool(first) and any(first in text.split() for text in texts)
-
-
-def _fixes(policy: Policy, call: Call, judged: Judged, compile_again: Compile) -> Iterator[Fix]:
-    if judged.verdict is Verdict.DENY:
-        yield from _undeny(judged)
-        return
-    if judged.verdict is Verdict.ASK:
-        yield from _allowing(policy, call, judged, compile_again)
-    denied = _first_working(policy, call, Verdict.DENY, _deny_configs(policy.source.dialect, call), compile_again)
-    if denied is not None:
-        yield Fix(Verdict.DENY, "to deny it, add", denied)
-
-
-def _undeny(judged: Judged) -> Iterator[Fix]:
-    for rule in judged.rules:
-        place = (
-            f" ({rule.file}:{rule.line})" if rule.file and rule.line else f" (layer {rule.layer})" if rule.layer else ""
-        )
-        yield Fix(Verdict.ASK, f"remove or narrow the rule `{rule.text}`{place}")
-
-
-def _allowing(policy: Policy, call: Call, judged: Judged, compile_again: Compile) -> Iterator[Fix]:
-    working = _first_working(policy, call, Verdict.ALLOW, _allow_configs(policy, call, judged), compile_again)
-    if working is not None:
-        yield Fix(Verdict.ALLOW, "to allow it, add", working)
-        return
-    asking = [rule for rule in judged.rules if rule.text]
-    if asking:
-        for rule in asking:
-            yield Fix(Verdict.ALLOW, f"the rule `{rule.text}` asks; remove or narrow it")
-        return
-    reason = judged.reason or "the analysis of the line does not let it"
-    yield Fix(Verdict.ALLOW, f"no rule allows it, because {reason}; a person may answer `once`")
-
-
-def _allow_configs(policy: Policy, call: Call, judged: Judged) -> Iterator[dict[str, Any]]:
-    dialect = policy.source.dialect
-    first = {found.permission: found.patterns for found, one in judged.first if one.verdict is not Verdict.ALLOW}
-    own = judged.own
-    if own.verdict is Verdict.ALLOW and first:
-        yield {"permission": {name: dict.fromkeys(patterns, "allow") for name, patterns in first.items()}}
-    for entries in (own.always, _exact(dialect, call)):
-        if entries:
-            config = always_config(dialect, call.permission, entries)
-            if first:
-                config["permission"] |= {name: dict.fromkeys(patterns, "allow") for name, patterns in first.items()}
-            yield config
-
-
-def _exact(dialect: str, call: Call) -> tuple[str, ...]:
-    """Rules that name the whole call and nothing else."""
-    texts = _texts(call)
-    if dialect in TOOL_RULES:
-        return tuple(f"{call.permission}({text})" for text in texts) or (call.permission,)
-    if dialect == "codelia":
-        if call.permission != shell_tool(dialect):
-            return (json.dumps({"tool": call.permission}),)
-        return tuple(json.dumps({"tool": "bash", "command_glob": text}, ensure_ascii=False) for text in texts)
-    return texts or ("*",)
-
-
-def _deny_configs(dialect: str, call: Call) -> Iterator[dict[str, Any]]:
-    entries = _exact(dialect, call)
-    if dialect in TOOL_RULES:
-        yield {"permissions": {"deny": list(entries)}}
-    elif dialect == "codelia":
-        yield {"permissions": {"deny": [json.loads(entry) for entry in entries]}}
-    else:
-        yield {"permission": {call.permission: dict.fromkeys(entries, "deny")}}
-
-
-def _texts(call: Call) -> tuple[str, ...]:
-    if call.patterns:
-        return call.patterns
-    line = call.input.get("command") if isinstance(call.input, dict) else None
-    return (line.strip(),) if isinstance(line, str) and line.strip() else ()
-
-
-def _first_working(
-    policy: Policy, call: Call, wanted: Verdict, configs: Iterable[dict[str, Any]], compile_again: Compile
-) -> dict[str, Any] | None:
-    dialect = policy.source.dialect
-    for config in configs:
-        layer = Layer(_SUGGESTED.get(dialect, "suggested"), config=config)
+    def _alone(self, rule: Listed, call: Call, profile: str | None = None) -> Judged | None:
+        layer = Layer(rule.ref.layer or "rule", config=rule_config(self.source.dialect, rule))
+        options = self.source.options if profile is None else {**self.source.options, "profile": profile}
         try:
-            again = compile_again(msgspec.structs.replace(policy.source, layers=(*policy.source.layers, layer)))
+            alone = self.compile_again(msgspec.structs.replace(self.source, layers=(layer,), options=options))
         except PolicyError:
-            continue
-        if verdict_of(again, call) is wanted:
-            return config
-    return None
+            return None
+        return Judged(alone, call)
+
+    def _overruled(self, rule: Listed) -> str | None:
+        """What decides in the place of a rule that would decide alone; None for one that would not."""
+        texts = _matched(self._alone(rule, self.call), rule)
+        if not texts:
+            return None
+        found = [part for part in self.parts if part.text in texts]
+        deciding = next((part.rules[0] for part in found if part.rules), None)
+        if deciding is not None:
+            return f"`{deciding.text}` decides"
+        if any(part.grants for part in found):
+            return "a grant decides"
+        if self.judged.verdict is not Verdict.ALLOW and self.judged.rules:
+            return f"`{self.judged.rules[0].text}` decides"
+        return self._as_a_whole() if rule.action is Verdict.ALLOW else "it does not decide"
+
+    def _not_honoured(self, rule: Listed) -> str | None:
+        """Why a rule that matches is passed over by the hardened profile; None for one that does not match."""
+        texts = _matched(self._alone(rule, self.call, "faithful"), rule)
+        if not texts:
+            return self._unread(rule) if self.shell else None
+        one = self._alone(rule, self._part_call(min(texts)))
+        if one is None or one.verdict is Verdict.ALLOW or one.reason is None:
+            return self._as_a_whole()
+        return f"the hardened profile does not honour it: {one.reason}"
+
+    def _unread(self, rule: Listed) -> str | None:
+        """Why a rule says nothing of a command that its words name."""
+        text = self._named(rule)
+        return None if text is None else f"{self.source.dialect} does not judge `{text}` by itself in this line"
+
+    def _as_a_whole(self) -> str:
+        reason = self.judged.reason
+        return f"it is not honoured in this line: {reason}" if reason else "it does not decide"
+
+    def _part_call(self, text: str) -> Call:
+        if isinstance(self.call.input, Mapping) and self.shell:
+            return msgspec.structs.replace(self.call, patterns=(), input={**self.call.input, "command": text})
+        return self.call if not self.shell else msgspec.structs.replace(self.call, patterns=(text,))
+
+    # --- by the words alone
+
+    def _commands(self) -> Iterator[tuple[str, str]]:
+        """Each command of the line at any depth: its program and its text."""
+        line = self.call.input.get("command") if isinstance(self.call.input, Mapping) else None
+        for text in (line,) if isinstance(line, str) else self.call.patterns:
+            for command in analyse(text).commands:
+                if command.words:
+                    yield basename(command.words[0].raw), command.text
+
+    def _named(self, rule: Listed) -> str | None:
+        """The first command of the line that a rule names by its words."""
+        if rule.permission != self.call.permission:
+            return None
+        matches = compile_normalised(as_wildcard(self.source.dialect, rule))
+        return next((text for _, text in self._commands() if matches(text)), None)
+
+    def _same_program(self, rule: Listed) -> bool:
+        program = rule.pattern.split(" ", 1)[0].rstrip(":*")
+        same = rule.permission == self.call.permission and program
+        return bool(same) and any(program == name for name, _ in self._commands())
+
+
+def _matched(judged: Judged | None, rule: Listed) -> set[str]:
+    """The texts of the parts that a rule decided when it stood alone; built-in rules are there in any case."""
+    if judged is None:
+        return set()
+    found = {part.text for one in judged.all for part in one.parts if _names(part, rule)}
+    whole = any(ref.text == rule.ref.text for one in judged.all for ref in one.rules)
+    return found or ({"*"} if whole else set())
+
+
+def _names(found: Part | Evaluation, rule: Listed) -> bool:
+    return any(ref.text == rule.ref.text for ref in found.rules)

@@ -12,7 +12,7 @@ from ledger.policy.asked import shell_tool
 from ledger.policy.covering import LAST_MATCH, covers, decides_before, is_redundant, lifts
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonSyntaxError, parse, pointer
-from ledger.policy.listing import TOOL_RULES, WHOLE, Listed, always_config, exact_entries, listed_rules, rule_config
+from ledger.policy.listing import TOOL_RULES, WHOLE, Listed, always_config, command_entry, listed_rules, rule_config
 from ledger.policy.model import Call, Evaluation, Layer, Policy, PolicySource, Verdict
 from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.toolrules.pathrules import is_path_tool
@@ -211,7 +211,7 @@ def _instead(source: PolicySource, rule: Listed, compile_again: Compile) -> str:
     """Whole commands can be allowed where the arguments are the danger, not where the program is."""
     dialect, shell = source.dialect, shell_tool(source.dialect)
     samples = _samples(source.dialect, rule.pattern)
-    entries = tuple(entry for sample in samples for entry in exact_entries(dialect, shell, sample))
+    entries = tuple(command_entry(dialect, shell, sample) for sample in samples)
     layer = Layer(rule.ref.layer or "rule", config=always_config(dialect, shell, entries))
     exactly = compile_again(msgspec.structs.replace(_alone(source, rule), layers=(layer,)))
     if any(_of_sample(exactly, shell, sample).verdict is Verdict.ALLOW for sample in samples):

@@ -87,18 +87,18 @@ def always_config(dialect: str, permission: str, entries: tuple[str, ...]) -> di
     return {"permission": {permission: dict.fromkeys(entries, "allow")}}
 
 
-def exact_entries(dialect: str, shell: str, command: str) -> tuple[str, ...]:
-    """Entries of `always` that name one command and nothing else; none for a command that holds a wildcard.
+def wildcards(dialect: str) -> str:
+    """The characters that a pattern for commands cannot name as themselves."""
+    return "*" if dialect in TOOL_RULES else "*?"
 
-    No dialect has a way to write `*` (or, but for tool rules, `?`) that stands for itself.
-    """
-    if set(command) & (frozenset("*") if dialect in TOOL_RULES else frozenset("*?")):
-        return ()
+
+def command_entry(dialect: str, shell: str, command: str) -> str:
+    """An entry of `always` for a command as it is written; a wildcard in it counts as one."""
     if dialect in TOOL_RULES:
-        return (f"{shell}({command})",)
+        return f"{shell}({command})"
     if dialect == "codelia":
-        return (json.dumps({"tool": shell, "command_glob": command}, ensure_ascii=False),)
-    return (command,)
+        return json.dumps({"tool": shell, "command_glob": command}, ensure_ascii=False)
+    return command
 
 
 def always_objects(dialect: str, permission: str, entries: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -28,10 +28,14 @@ def explained(dialect: str, command: str) -> tuple[PolicySource, Call, Explanati
 def test_a_rule_that_matches_and_did_not_decide_is_named_with_what_came_before_it() -> None:
     _, _, found = explained("claude", "git push --force x")
     assert [(near.rule.ref.text, near.matches, near.why) for near in found.near] == [
-        ("Bash(git:*)", True, "it matches, but `Bash(git push --force:*)` comes before it")
+        ("Bash(git:*)", True, "it matches, but `Bash(git push --force:*)` decides")
     ]
     assert [(fix.verdict.value, fix.text, fix.config) for fix in found.fixes] == [
-        ("ask", "remove or narrow the rule `Bash(git push --force:*)` (layer project)", None)
+        (
+            "ask",
+            "it is denied by `Bash(git push --force:*)` (layer project); no rule is suggested that would lift a deny",
+            None,
+        )
     ]
 
 

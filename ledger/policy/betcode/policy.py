@@ -22,7 +22,7 @@ from ledger.policy.shell.model import Analysis
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import as_rules, grant_rule
 from ledger.policy.toolrules.options import read_options
-from ledger.policy.toolrules.pathrules import is_path_tool
+from ledger.policy.toolrules.pathrules import exact_path, is_path_tool
 from ledger.policy.toolrules.paths import absolute, path_of
 from ledger.policy.toolrules.rule import ToolRule, read_rules
 
@@ -76,7 +76,7 @@ class BetCodePolicy:
         written = path_of(tool, value, judge.matching.cwd) if is_path_tool(tool) else None
         path = None if written is None else absolute(written, judge.matching.cwd, judge.matching.home)
         part, decision = judge.tool(tool, value, path)
-        always = (tool,) if not self._options.hardened or path is None else (_exact_path(tool, path),)
+        always = (tool,) if not self._options.hardened or path is None else (exact_path(tool, path),)
         return _evaluation([(part, decision)], always)
 
     def _line(self, judge: Judge, command: str) -> Evaluation:
@@ -121,11 +121,6 @@ class BetCodePolicy:
             return False
         scoped = [rule for rule in self._rules if rule.specifier is not None and rule.tool == tool]
         return all(rule.action is Verdict.DENY for rule in scoped)
-
-
-def _exact_path(tool: str, path: str) -> str:
-    escaped = "".join("\\" + character if character in "*?[\\" else character for character in path)
-    return f"{tool}(/{escaped})"
 
 
 def _capped(part: Part) -> Part:

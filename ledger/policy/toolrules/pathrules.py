@@ -36,5 +36,11 @@ def split_root(specifier: str) -> tuple[str, str]:
     return "", specifier
 
 
+def exact_path(tool: str, path: str) -> str:
+    """Return the rule of a tool for one absolute path; characters that a pattern would read otherwise are escaped."""
+    escaped = "".join("\\" + character if character in "*?[\\" else character for character in path)
+    return f"{tool}(/{escaped})"
+
+
 def is_access_rule(rule: ToolRule, access: Access) -> bool:
     return rule.tool == ACCESS_RULE[access] and rule.specifier is not None

@@ -23,7 +23,7 @@ PATH_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 READERS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
 EDITORS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
-_SEARCHERS: Final = frozenset({"Grep", "Glob", "LS"})
+SEARCHERS: Final = frozenset({"Grep", "Glob", "LS"})
 
 
 def absolute(path: str, cwd: str, home: str | None) -> str:
@@ -53,7 +53,7 @@ def path_of(tool: str, value: Any, cwd: str) -> str | None:
         for field in PATH_FIELDS.get(tool, ()):
             if isinstance(path := value.get(field), str) and path:
                 return path
-    return cwd if tool in _SEARCHERS else None
+    return cwd if tool in SEARCHERS else None
 
 
 def both_forms(path: str, facts: FileFacts) -> tuple[str, ...]:

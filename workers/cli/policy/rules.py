@@ -27,4 +27,5 @@ def rules(*, choices: Choices, as_json: bool) -> None:
         rows = [(one.action.value, one.permission, one.pattern, one.ref.layer, one.place) for one in found]
         output.table(("ACTION", "PERMISSION", "PATTERN", "LAYER", "WHERE"), rows)
     else:
-        output.line("there are no rules: everything is asked")
+        asked = "whatever does more than look" if choices.dialect == "claude" else "everything"
+        output.line(f"there are no rules: {choices.dialect} asks about {asked}")
