@@ -11,15 +11,19 @@ and deadlines follow `betcode.md`.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ledger.limits import DURATION_MS_MAX
 from ledger.policy.model import Evaluation, PolicySource, Verdict
 
 ReplyKind = Literal["once", "session", "always", "reject"]
 Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
 Scope = Literal["session", "project"]
+DurationMs = Annotated[int, msgspec.Meta(ge=0, le=DURATION_MS_MAX)]
+"""A longer one would make sums that no calendar has; an entry that holds one is damage of its stream alone."""
+
 Role = Literal["agent", "approver", "auditor", "admin"]
 TokenUse = Literal["bearer", "browser", "sign_in"]
 Tier = Literal["attended", "unattended"]
@@ -67,9 +71,9 @@ class Settings(Value, kw_only=True, frozen=True):
     `when_abandoned`: what becomes of an attended request at its deadline when nobody is connected any more.
     """
 
-    attended_ms: int | None = 60_000
-    unattended_ms: int | None = 7 * 86_400_000
-    cap_ms: int | None = 30 * 86_400_000
+    attended_ms: DurationMs | None = 60_000
+    unattended_ms: DurationMs | None = 7 * 86_400_000
+    cap_ms: DurationMs | None = 30 * 86_400_000
     cascade_reject: CascadeReject = "session"
     cascade_always: CascadeAlways = "session"
     answering: Answering = "anyone"
@@ -147,9 +151,9 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     digest: str
     policy_digest: str
     tier: Tier | None = None
-    duration_ms: int | None = None
-    unattended_ms: int | None = None
-    cap_ms: int | None = None
+    duration_ms: DurationMs | None = None
+    unattended_ms: DurationMs | None = None
+    cap_ms: DurationMs | None = None
     present: tuple[Presence, ...] = ()
     project_version: int | None = None
     grants: tuple[str, ...] = ()
@@ -171,9 +175,9 @@ class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
     request_id: str
     verdict: Verdict
     tier: Tier | None = None
-    duration_ms: int | None = None
-    unattended_ms: int | None = None
-    cap_ms: int | None = None
+    duration_ms: DurationMs | None = None
+    unattended_ms: DurationMs | None = None
+    cap_ms: DurationMs | None = None
     project_version: int | None = None
     present: tuple[Presence, ...] = ()
     detail: ReopenedDetail | None = None
@@ -218,7 +222,7 @@ class Granted(Value, tag="granted", kw_only=True, frozen=True):
     grant_id: str
     permission: str
     scope: Scope
-    expires_in_ms: int | None = None
+    expires_in_ms: DurationMs | None = None
     session: str | None = None
     request_id: str | None = None
     detail: GrantedDetail | None = None
@@ -238,7 +242,7 @@ class DeadlineMoved(Value, tag="deadline_moved", kw_only=True, frozen=True):
 
     request_id: str
     tier: Tier
-    duration_ms: int | None = None
+    duration_ms: DurationMs | None = None
 
 
 class Expired(Value, tag="expired", kw_only=True, frozen=True):
@@ -246,7 +250,7 @@ class Expired(Value, tag="expired", kw_only=True, frozen=True):
 
     request_id: str
     tier: Tier
-    duration_ms: int
+    duration_ms: DurationMs
 
 
 class Cancelled(Value, tag="cancelled", kw_only=True, frozen=True):
@@ -275,7 +279,7 @@ class LockRequested(Value, tag="lock_requested", kw_only=True, frozen=True):
     """Another client holds the lock; it passes when `duration_ms` has gone by."""
 
     client_id: str
-    duration_ms: int
+    duration_ms: DurationMs
 
 
 class LockPassed(Value, tag="lock_passed", kw_only=True, frozen=True):
@@ -335,6 +339,17 @@ class LogRegressed(Value, tag="log_regressed", kw_only=True, frozen=True):
     found_id: str
 
 
+class Imported(Value, tag="imported", kw_only=True, frozen=True):
+    """The versions up to `versions` were read from a file; `hash` is that of the head they ended with.
+
+    `in_force_count` is how many grants came in force by it.
+    """
+
+    versions: Annotated[int, msgspec.Meta(ge=1)]
+    hash: str
+    in_force_count: int = 0
+
+
 class SessionClosed(Value, tag="session_closed", kw_only=True, frozen=True):
     detail: ReasonDetail | None = None
 
@@ -354,7 +369,7 @@ class TokenCreated(Value, tag="token_created", kw_only=True, frozen=True):
     projects: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     brings_rules: bool = False
-    expires_in_ms: int | None = None
+    expires_in_ms: DurationMs | None = None
     made_from: str | None = None
 
 
@@ -388,6 +403,7 @@ Event = (
     | Notification
     | ToolFinished
     | LogRegressed
+    | Imported
     | SessionClosed
     | TokenCreated
     | TokenRedeemed

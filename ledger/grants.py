@@ -39,6 +39,7 @@ class StandingGrant(Value, kw_only=True, frozen=True):
     session: str | None = None
     request_id: str | None = None
     reason: str | None = None
+    imported: bool = False
 
     def in_force(self, now_ms: int) -> bool:
         return self.revoked_ms is None and (self.expires_ms is None or now_ms < self.expires_ms)
@@ -82,6 +83,13 @@ def mark_revoked(grants: Grants, recorded: Recorded, event: Revoked) -> Grants:
     if grant is None or grant.revoked_ms is not None:
         return grants
     return grants.insert(event.grant_id, replace(grant, revoked_ms=recorded.ms))
+
+
+def mark_imported(grants: Grants) -> Grants:
+    """Fold an `Imported`: every grant before it came from a file."""
+    for grant in list(grants.values()):
+        grants = grants.insert(grant.grant_id, replace(grant, imported=True))
+    return grants
 
 
 def in_force(grants: Grants, now_ms: int) -> Iterator[StandingGrant]:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from ledger.codec import NewerEvent
 from ledger.errors import InputError, NewerSchemaError, UnknownGrantError
-from ledger.events import Actor, Event, Granted, GrantedDetail, ReasonDetail, Revoked, Value
-from ledger.grants import Grants, Recorded, add_granted, mark_revoked, no_grants
+from ledger.events import Actor, Event, Granted, GrantedDetail, Imported, ReasonDetail, Revoked, Value
+from ledger.grants import Grants, Recorded, add_granted, mark_imported, mark_revoked, no_grants
 
 
 class ProjectState(Value, kw_only=True, frozen=True):
@@ -97,6 +97,8 @@ def evolve_project(state: ProjectState, recorded: Recorded) -> ProjectState:
         grants = add_granted(grants, recorded, event)
     elif isinstance(event, Revoked):
         grants = mark_revoked(grants, recorded, event)
+    elif isinstance(event, Imported):
+        grants = mark_imported(grants)
     return replace(
         state,
         version=recorded.version,

@@ -107,6 +107,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             "code": self.code,
             "agent": self.agent,
             "evaluation": msgspec.to_builtins(self.evaluation),
+            **({"imported": True} if self.settled is not None and self.settled.imported else {}),
         }
 
 
@@ -247,6 +248,7 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True):
             "expires_at": None if grant.expires_ms is None else format_time(grant.expires_ms),
             "request_id": grant.request_id,
             "reason": grant.reason,
+            **({"imported": True} if grant.imported else {}),
         }
 
 

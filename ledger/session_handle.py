@@ -373,8 +373,10 @@ class Session(ToolCalls, Notes):
                 pattern=pattern,
                 session=self.id,
                 request_id=settled.request.request_id,
+                reason="the reply was imported" if settled.imported else None,
             )
-            for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=True)
+            # An imported reply may name more grants than patterns: what has no pattern allows nothing.
+            for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=False)
         ]
         await asyncio.gather(*(project.submit(command) for command in commands))
         await project.make_safe()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.access import AccessState
-from ledger.events import Granted, Revoked
+from ledger.events import Granted, Imported, Revoked
 from ledger.grants import Recorded, StandingGrant
 from ledger.project import ProjectState
 from ledger.results import Approved
@@ -22,14 +22,20 @@ APPROVED: Final = "approved"
 
 def project_approved(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
     event = recorded.event
-    if not isinstance(event, Granted | Revoked) or isinstance(before, AccessState) or isinstance(after, AccessState):
+    if isinstance(before, AccessState) or isinstance(after, AccessState) or before.grants is after.grants:
         return
-    if before.grants is after.grants:
-        return
-    grant = after.grants.get(event.grant_id)
-    if grant is not None:
-        standing = None if grant.revoked_ms is not None else _standing(key, after, grant)
-        yield row(APPROVED, field_of(key.name, event.grant_id), None if standing is None else standing.as_json())
+    if isinstance(event, Granted | Revoked):
+        grant = after.grants.get(event.grant_id)
+        if grant is not None:
+            yield _row(key, after, grant)
+    elif isinstance(event, Imported):
+        for grant in sorted(after.grants.values(), key=lambda grant: grant.version):
+            yield _row(key, after, grant)
+
+
+def _row(key: StreamKey, state: SessionState | ProjectState, grant: StandingGrant) -> ViewWrite:
+    standing = None if grant.revoked_ms is not None else _standing(key, state, grant).as_json()
+    return row(APPROVED, field_of(key.name, grant.grant_id), standing)
 
 
 def _standing(key: StreamKey, state: SessionState | ProjectState, grant: StandingGrant) -> Approved:

@@ -15,6 +15,7 @@ from ledger.events import (
     DeadlineMoved,
     Expired,
     Granted,
+    Imported,
     LockPassed,
     LockRequested,
     LockTaken,
@@ -194,6 +195,10 @@ _SENTENCES: Final[dict[type, Callable[[Any, str, SessionState], str]]] = {
     Notification: _notified,
     ToolFinished: _finished,
     LogRegressed: lambda event, _who, _before: f"the server lost events: {event.seen_id} had been seen before",
+    Imported: lambda event, who, _before: (
+        f"{who} imported the {event.versions} events before this from a file"
+        f"{f', with {event.in_force_count} grants in force' if event.in_force_count else ''}"
+    ),
     SessionClosed: _closed,
     TokenCreated: lambda event, who, _before: f"{who} made a token for {event.name}, role {event.role}",
     TokenRedeemed: lambda event, who, _before: f"{who} signed in with {event.token_id}",

@@ -98,6 +98,7 @@ def session_json(state: SessionState) -> dict[str, Any]:
         "version": state.version,
         "pending": len(state.pending),
         "dialect": state.policy.dialect if state.policy else None,
+        **({} if state.imported_ms is None else {"imported_at": _time(state.imported_ms)}),
     }
 
 

@@ -9,18 +9,21 @@ r"""Streams as a file, and back: every entry under its own id, byte for byte, so
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import IO, Annotated, Any, Final, NamedTuple
 
 import msgspec
 
+from ledger import codec
 from ledger.errors import DamageError, InputError
+from ledger.events import Imported
 from ledger.reading import read_entry
 from ledger.session import evolve
 from ledger.session.state import SessionState, next_due_ms
+from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
 from ledger.verify import Problem, head_of, verify_entries
-from workers.checking import check_stream, raw_entries
+from workers.checking import check_stream, plain, raw_entries
 
 FORMAT: Final = 1
 HEADER: Final = "permission-ledger export"
@@ -180,9 +183,10 @@ async def already_there(store: Store, exported: Exported) -> int:
         entry = exported.entries[count]
         if raw.id != str(entry.position) or raw.fields != ((b"d", entry.payload),):
             raise InputError(
-                f"stream `{exported.key.name}` is there already and differs from version {entry.version} on; nothing "
-                "was imported",
+                f"stream `{exported.key.name}` is there already and differs from version {entry.version} on"
+                f"{_why(raw)}; nothing was imported",
                 stream=exported.key.name,
+                version=entry.version,
             )
         count += 1
     if count == 0 and await store.info(exported.key) is not None:
@@ -190,12 +194,27 @@ async def already_there(store: Store, exported: Exported) -> int:
     return count
 
 
-async def restore_stream(store: Store, exported: Exported) -> int:
-    """Write what is missing; how many entries that was. Raises InputError, DamageError, StoreError."""
+def _why(raw: RawEntry) -> str:
+    """Why a stream that was imported before may differ from a newer file of it."""
+    entry = plain(raw)
+    try:
+        is_mark = entry is not None and isinstance(codec.decode(entry.payload).event, Imported)
+    except DamageError:
+        return ""
+    return ", where it was imported before and went on by itself" if is_mark else ""
+
+
+async def restore_stream(store: Store, exported: Exported, mark: Entry) -> int:
+    """Write what is missing, and `mark` after it; how many entries of the file that was.
+
+    The mark is of the last append: a stream is never there whole without it. Raises InputError, DamageError,
+    StoreError.
+    """
     there = await already_there(store, exported)
+    missing = exported.entries[there:]
     before = exported.entries[there - 1].position if there else START
     due = _due_of(exported)
-    for some in _portions(exported.entries[there:]):
+    for some in _portions([*missing, mark] if missing else []):
         if not await store.admin.restore(exported.key, before, some, due):
             raise InputError(f"stream `{exported.key.name}` was written by others while it was imported; try again")
         before = some[-1].position
@@ -205,20 +224,22 @@ async def restore_stream(store: Store, exported: Exported) -> int:
             f"stream `{exported.key.name}` is not on the server as it was imported: {problems[0].text}",
             stream=exported.key.name,
         )
-    return len(exported.entries) - there
+    return len(missing)
 
 
 async def _problems_there(store: Store, exported: Exported) -> list[Problem]:
     return (await check_stream(store, exported.key, head_of(exported.entries[-1]))).problems
 
 
-def _portions(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Appends of a bounded size; the last two entries are of one append."""
     portion: list[Entry] = []
     size_bytes = 0
-    for entry in entries:
+    for number, entry in enumerate(entries, 2):
         portion.append(entry)
         size_bytes += len(entry.payload)
-        if len(portion) >= RESTORED_AT_ONCE_EVENTS or size_bytes >= RESTORED_AT_ONCE_BYTES:
+        is_full = len(portion) >= RESTORED_AT_ONCE_EVENTS or size_bytes >= RESTORED_AT_ONCE_BYTES
+        if is_full and number != len(entries):
             yield portion
             portion, size_bytes = [], 0
     if portion:

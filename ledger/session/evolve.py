@@ -17,6 +17,7 @@ from ledger.events import (
     DeadlineMoved,
     Expired,
     Granted,
+    Imported,
     LockPassed,
     LockRequested,
     LockTaken,
@@ -30,7 +31,7 @@ from ledger.events import (
     Tier,
     ToolFinished,
 )
-from ledger.grants import Recorded, add_granted, mark_revoked
+from ledger.grants import Recorded, add_granted, mark_imported, mark_revoked
 from ledger.policy.model import Verdict
 from ledger.session.state import Client, LockRequest, Request, SessionState, Settled, input_digest
 
@@ -267,6 +268,13 @@ def _revoked(state: SessionState, recorded: Recorded, event: Revoked) -> Session
     return replace(state, grants=mark_revoked(state.grants, recorded, event))
 
 
+def _imported(state: SessionState, recorded: Recorded, event: Imported) -> SessionState:
+    settled = state.settled
+    for one in list(settled.values()):
+        settled = settled.insert(one.request.request_id, replace(one, imported=True))
+    return replace(state, grants=mark_imported(state.grants), settled=settled, imported_ms=recorded.ms)
+
+
 def _closed(state: SessionState, recorded: Recorded, event: SessionClosed) -> SessionState:
     # Nothing is due in a closed session, not even the passing of its input lock.
     return replace(state, closed_ms=recorded.ms, lock_request=None)
@@ -297,6 +305,7 @@ _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     LockPassed: _lock_passed,
     Granted: _granted,
     Revoked: _revoked,
+    Imported: _imported,
     SessionClosed: _closed,
     ToolFinished: _tool_finished,
     NewerEvent: _newer,

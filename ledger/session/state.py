@@ -81,6 +81,7 @@ class Settled(Value, kw_only=True, frozen=True):
     updated_input: Any = None
     input_digest: str | None = None
     """Of the input that was asked about, which itself stays in the log alone."""
+    imported: bool = False
 
 
 class Client(Value, frozen=True):
@@ -107,6 +108,8 @@ class SessionState(Value, kw_only=True, frozen=True):
     last_ms: int = 0
     opened_ms: int | None = None
     closed_ms: int | None = None
+    imported_ms: int | None = None
+    """When what came before was read from a file, if it was."""
     newer: bool = False
     project: str | None = None
     agent: str | None = None

@@ -170,6 +170,7 @@ def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:
         "last_ms",
         "opened_ms",
         "closed_ms",
+        "imported_ms",
         "newer",
         "project",
         "agent",

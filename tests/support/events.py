@@ -44,7 +44,7 @@ def values_of(kind: inspect.Type) -> st.SearchStrategy[Any]:
         case inspect.StrType():
             return st.text()
         case inspect.IntType():
-            return st.integers(0, 2**53)
+            return st.integers(kind.ge or 0, 2**53 if kind.le is None else kind.le)
         case inspect.BoolType():
             return st.booleans()
         case inspect.NoneType():

@@ -55,7 +55,7 @@ def approved_cells(one: Approved) -> tuple[str | None, ...]:
         grant.scope,
         grant.permission,
         f"`{grant.pattern}`",
-        grant.by.name,
+        f"{grant.by.name}{' (imported)' if grant.imported else ''}",
         format_time(grant.at_ms),
         "never" if grant.expires_ms is None else format_time(grant.expires_ms),
         grant.request_id,

@@ -64,5 +64,7 @@ async def _some(ledger: Ledger, names: Sequence[str]) -> list[SessionState]:
 
 def _cells(state: SessionState) -> tuple[object, ...]:
     row = session_json(state)
+    if state.imported_ms is not None:
+        row["opened_at"] = f"{row['opened_at']} (imported)"
     names = ("session", "project", "agent", "opened_at", "at", "version", "pending", "closed_at")
     return tuple(row[name] for name in names)

@@ -50,7 +50,8 @@ def _print(output: Output, moment: Moment[SessionState], standing: list[Approved
     state = moment.state
     output.line(f"session {state.session_id}, version {moment.version}, {format_time(moment.ms)}")
     closed = "" if state.closed_ms is None else f", closed {format_time(state.closed_ms)}"
-    output.line(f"project {state.project or '-'}, agent {state.agent or '-'}{closed}")
+    imported = "" if state.imported_ms is None else f", imported {format_time(state.imported_ms)}"
+    output.line(f"project {state.project or '-'}, agent {state.agent or '-'}{imported}{closed}")
     waiting = pending_of(state)
     _section(output, "pending", pending.COLUMNS, [pending.pending_cells(one, as_of_ms) for one in waiting])
     _section(output, "approved", grants.COLUMNS, [grants.approved_cells(one) for one in standing])
@@ -70,7 +71,8 @@ SETTLED_COLUMNS = ("request", "permission", "what was asked", "outcome", "reply"
 def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
     result = result_of(state, request_id)
     asked = pending.what_would_run(result.request)
-    return (request_id, result.request.permission, asked, result.outcome, result.reply, result.by.name, result.at)
+    by = f"{result.by.name}{' (imported)' if result.settled and result.settled.imported else ''}"
+    return (request_id, result.request.permission, asked, result.outcome, result.reply, by, result.at)
 
 
 def _section(output: Output, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:

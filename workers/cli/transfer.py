@@ -6,23 +6,26 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
-from ledger import InputError, Ledger, UnknownSessionError
+from ledger import Approved, InputError, Ledger, UnknownSessionError
 from ledger.ids import check_id
 from ledger.stores.port import StreamKey
 from ledger.verify import head_of
 from workers.checking import check_stream
-from workers.cli.base import command, with_ledger
+from workers.cli import grants
+from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import Output, talk
 from workers.cli.progress import progress
 from workers.cli.text import json_line
-from workers.transfer import already_there, export_stream, footer, header, read_export, restore_stream
+from workers.importing import Arrival, arrival_of, in_force_by, mark, refusal
+from workers.transfer import Exported, already_there, export_stream, footer, header, read_export, restore_stream
 
 COLUMNS = ("stream", "entries", "added", "head")
 
@@ -96,43 +99,100 @@ def _written(out: Path | None, output: Output) -> Iterator[Callable[[dict[str, A
 @command(
     "import",
     examples=(
-        "permission-ledger import ledger.jsonl",
+        "permission-ledger import ledger.jsonl --dry-run",
+        "permission-ledger import ledger.jsonl --with-grants",
         "permission-ledger import ledger.jsonl --json",
     ),
 )
 @click.argument("file", metavar="FILE")
+@click.option("--with-grants", is_flag=True, help="Import also what brings grants in force.")
+@click.option(
+    "--dry-run", is_flag=True, help="Write nothing: print what would be new, and the grants it brings in force."
+)
 @with_ledger
-async def import_(ledger: Ledger, output: Output, *, file: str) -> None:
+async def import_(ledger: Ledger, output: Output, *, file: str, with_grants: bool, dry_run: bool) -> None:
     """Read what `export` wrote (`-` is stdin) into this ledger, ids, times and chain as they were.
 
     The whole file is checked before the first write, and every stream after it. A stream that is there already is
-    left alone if the file holds the same; if it is another one, nothing is imported.
+    left alone if the file holds the same; if it is another one, nothing is imported. Nothing is imported either, unless
+    --with-grants is given, if a grant would be in force by it. An `imported` event follows each stream that was written.
     """
-    rows: list[tuple[object, ...]] = []
     with _opened(file) as opened:
-        count = 0
-        for exported in read_export(opened, file):
-            await already_there(ledger.store, exported)
-            count += 1
+        arrivals = [await _arrival(ledger, exported) for exported in read_export(opened, file)]
+        found = await in_force_by(ledger, arrivals)
+        if dry_run:
+            _tell_arrivals(output, arrivals, found)
+            return
+        if found and not with_grants:
+            raise refusal(file, found)
         opened.seek(0)
-        with progress("streams", count) as advance:
-            for exported in read_export(opened, file):
-                added = await restore_stream(ledger.store, exported)
-                head = head_of(exported.entries[-1])
-                if output.as_json:
-                    output.row(
-                        {
-                            "stream": exported.key.name,
-                            "entries": len(exported.entries),
-                            "added": added,
-                            "head": {"id": str(head.position), "hash": head.hash},
-                        }
-                    )
-                rows.append((exported.key.name, len(exported.entries), added, str(head.position)))
-                advance(1)
+        in_force = _by_stream(arrivals, found)
+        with progress("streams", len(arrivals)) as advance:
+            await _write(ledger, output, read_export(opened, file), in_force, advance)
+    answers = sum(one.answers for one in arrivals)
+    added = sum(one.added for one in arrivals)
+    brought = f", with {len(found)} grants in force and {answers} answers that allowed something" if added else ""
+    talk(f"imported {len(arrivals)} streams: {added} new{brought}")
+    if added:
+        talk("hint: `permission-ledger rebuild` brings back the views")
+
+
+async def _arrival(ledger: Ledger, exported: Exported) -> Arrival:
+    there = await already_there(ledger.store, exported)
+    return arrival_of(exported.key, exported.entries, there, ledger.store.clock.now_ms())
+
+
+async def _write(
+    ledger: Ledger,
+    output: Output,
+    streams: Iterable[Exported],
+    in_force: Counter[StreamKey],
+    advance: Callable[[int], object],
+) -> None:
+    rows: list[tuple[object, ...]] = []
+    for exported in streams:
+        marked = mark(exported.entries, local_actor(), in_force[exported.key], ledger.store.clock.now_ms())
+        added = await restore_stream(ledger.store, exported, marked)
+        head = head_of(exported.entries[-1])
+        if output.as_json:
+            output.row(
+                {
+                    "stream": exported.key.name,
+                    "entries": len(exported.entries),
+                    "added": added,
+                    "head": {"id": str(head.position), "hash": head.hash},
+                }
+            )
+        rows.append((exported.key.name, len(exported.entries), added, str(head.position)))
+        advance(1)
     if rows and not output.as_json:
         output.table(COLUMNS, rows)
-    talk(f"imported {count} streams; `permission-ledger rebuild` brings back the views")
+
+
+def _by_stream(arrivals: Sequence[Arrival], found: Sequence[Approved]) -> Counter[StreamKey]:
+    """How many grants the import of each stream brings in force: a project's own, else those of a session's replies."""
+    arriving = {one.key for one in arrivals}
+    counts: Counter[StreamKey] = Counter()
+    for one in found:
+        project = StreamKey("project", one.project or "")
+        of_project = one.grant.scope == "project" and project in arriving
+        counts[project if of_project else StreamKey("session", one.session or "")] += 1
+    return counts
+
+
+def _tell_arrivals(output: Output, arrivals: Sequence[Arrival], found: Sequence[Approved]) -> None:
+    if output.as_json:
+        output.rows({"stream": one.key.name, "entries": one.entries, "added": one.added} for one in arrivals)
+        output.rows({"in_force": one.as_json()} for one in found)
+    else:
+        output.table(COLUMNS[:3], [(one.key.name, one.entries, one.added) for one in arrivals])
+        if found:
+            output.line()
+            output.table(grants.COLUMNS, [grants.approved_cells(one) for one in found])
+    added, answers = sum(one.added for one in arrivals), sum(one.answers for one in arrivals)
+    talk(
+        f"{added} new; {len(found)} grants would be in force; {answers} answers allowed something; nothing was written"
+    )
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from ledger.events import (
     Event,
     Expired,
     Granted,
+    Imported,
     LockPassed,
     LockRequested,
     LockTaken,
@@ -163,5 +164,6 @@ _WORDS: Final[dict[type, Callable[[Any], str]]] = {
     ),
     ToolFinished: lambda event: f"{event.request_id or event.call_id or '-'} {'ok' if event.ok else 'failed'}",
     LogRegressed: lambda event: f"{event.seen_id} had been seen, {event.found_id} was found",
+    Imported: lambda event: f"{event.versions} events from a file, {event.in_force_count} grants in force by them",
     SessionClosed: lambda event: f"closed{_because(event)}",
 }

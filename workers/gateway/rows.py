@@ -32,6 +32,7 @@ def session_row(state: SessionState) -> Row:
         "policy_digest": state.policy_digest,
         "settings": msgspec.to_builtins(state.settings),
         "cwd": state.cwd,
+        **({} if state.imported_ms is None else {"imported_at": _time(state.imported_ms)}),
     }
 
 

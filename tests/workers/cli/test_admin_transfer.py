@@ -14,7 +14,7 @@ import redis
 from ledger import InputError
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
-from tests.workers.cli.filling import entries, fill, heads, names, views
+from tests.workers.cli.filling import entries, fill, heads, names
 from workers.transfer import read_export
 
 
@@ -33,26 +33,28 @@ def exported(ledger: CommandLine, tmp_path: Path) -> Path:
     return file
 
 
-def test_after_everything_was_lost_the_import_brings_the_same_heads_views_and_deadlines(
-    ledger: CommandLine, client: redis.Redis, exported: Path
+def test_after_everything_was_lost_the_import_brings_the_same_heads_and_deadlines(
+    ledger: CommandLine, client: redis.Redis, exported: Path, tmp_path: Path
 ) -> None:
-    ledger("rebuild", code=0)
-    before = heads(ledger), views(client), ledger("pending", "--json", code=0).rows
+    known = tmp_path / "heads.jsonl"
+    ledger("verify", "--all", "--save", known, code=0)
+    before = ledger("pending", "--json", code=0).rows
     client.flushall()
-    rows = ledger("import", exported, "--json", code=0).rows
+    rows = ledger("import", exported, "--with-grants", "--json", code=0).rows
     assert [(row["stream"], row["entries"], row["added"]) for row in rows] == [
         ("project:shop", 1, 1),
         ("session:ses_1", 3, 3),
         ("session:ses_2", 2, 2),
     ]
     ledger("rebuild", code=0)
-    assert (heads(ledger), views(client), ledger("pending", "--json", code=0).rows) == before
+    assert ledger("pending", "--json", code=0).rows == before
+    ledger("verify", "--all", "--checkpoint", known, code=0)
     ledger("rebuild", "--verify", code=0)
 
 
 def test_an_imported_session_goes_on(ledger: CommandLine, client: redis.Redis, exported: Path) -> None:
     client.flushall()
-    ledger("import", exported, code=0)
+    ledger("import", exported, "--with-grants", code=0)
     assert ledger("ask", "ses_1", "bash", "git fetch", "--json", code=0).row["outcome"] == "allowed"
     ledger("reply", "p1", "once", code=0)
     ledger("verify", "--all", code=0)
@@ -67,19 +69,105 @@ def test_a_session_brings_the_grants_of_its_project_along(ledger: CommandLine, c
 
 
 def test_importing_twice_adds_nothing(ledger: CommandLine, exported: Path) -> None:
+    before = heads(ledger)
     rows = ledger("import", exported, "--json", code=0).rows
     assert [row["added"] for row in rows] == [0, 0, 0]
+    assert ledger("import", exported, code=0).err == "imported 3 streams: 0 new\n"
+    assert heads(ledger) == before
+
+
+def test_a_second_import_on_another_ledger_adds_nothing_and_marks_nothing_twice(
+    ledger: CommandLine, client: redis.Redis, exported: Path
+) -> None:
+    client.flushall()
+    ledger("import", exported, "--with-grants", code=0)
+    before = heads(ledger)
+    assert ledger("import", exported, code=0).err == "imported 3 streams: 0 new\n"
+    assert heads(ledger) == before
+
+
+def test_grants_are_not_imported_unasked(ledger: CommandLine, client: redis.Redis, exported: Path) -> None:
+    client.flushall()
+    error = ledger("import", exported, "--json", code=12).error
+    assert (
+        "would bring 1 grant in force, so nothing was imported: bash `git *` in project `shop` by ann" in error["error"]
+    )
+    assert [(one["pattern"], one["project"], one["by"]) for one in error["grants"]] == [("git *", "shop", "ann")]
+    assert "--with-grants" in error["hint"]
+    assert names(client, "*}:[sp]:*") == []
+
+
+def test_a_session_alone_brings_the_project_grants_of_its_replies(
+    ledger: CommandLine, client: redis.Redis, exported: Path
+) -> None:
+    lines = exported.read_text().splitlines()
+    alone = [lines[0], *lines[4:9], '{"complete":true,"streams":1}']
+    assert '"session:ses_1"' in alone[1]
+    exported.write_text("".join(f"{line}\n" for line in alone))
+    client.flushall()
+    assert "bash `git *` in project `shop` by ann" in ledger("import", exported, code=12).err
+    assert names(client, "*}:[sp]:*") == []
+
+
+def test_a_dry_run_lists_what_would_be_in_force_and_writes_nothing(
+    ledger: CommandLine, client: redis.Redis, exported: Path
+) -> None:
+    client.flushall()
+    rows = ledger("import", exported, "--dry-run", "--json", code=0).rows
+    assert [row["added"] for row in rows if "added" in row] == [1, 3, 2]
+    assert [row["in_force"]["pattern"] for row in rows if "in_force" in row] == ["git *"]
+    told = ledger("import", exported, "--dry-run", code=0)
+    assert "`git *`" in told.out
+    assert told.err == "6 new; 1 grants would be in force; 1 answers allowed something; nothing was written\n"
+    assert names(client, "*}:[sp]:*") == []
+
+
+def test_what_was_imported_is_marked_wherever_it_is_shown(
+    ledger: CommandLine, client: redis.Redis, exported: Path
+) -> None:
+    client.flushall()
+    ledger("import", exported, "--with-grants", code=0)
+    imported = ledger("log", "ses_1", "--json", code=0).rows[-1]
+    assert (imported["type"], imported["event"]["versions"]) == ("imported", 3)
+    assert imported["actor"]["kind"] == "local"
+    assert "ann (imported)" in ledger("approved", "--project", "shop", code=0).out
+    assert [one["imported"] for one in ledger("approved", "--project", "shop", "--json", code=0).rows] == [True]
+    shown = ledger("show", "ses_1", code=0).out
+    assert "ann (imported)" in shown
+    assert f"imported {imported['at']}" in shown
+    assert [one["imported"] for one in ledger("show", "ses_1", "--json", code=0).row["state"]["settled"]] == [True]
+    assert {one["imported_at"] is not None for one in ledger("sessions", "--json", code=0).rows} == {True}
+    assert "(imported)" in ledger("sessions", code=0).out
+    ledger("grant", "--project", "shop", "edit", "x", code=0)
+    own = ledger("approved", "--project", "shop", "--json", code=0).rows[-1]
+    assert (own["permission"], "imported" in own) == ("edit", False)
+
+
+def test_an_imported_session_that_went_on_elsewhere_is_refused_with_the_version(
+    ledger: CommandLine, client: redis.Redis, exported: Path, tmp_path: Path
+) -> None:
+    ledger("ask", "ses_1", "bash", "git fetch", code=0)
+    newer = tmp_path / "newer.jsonl"
+    ledger("export", "--all", "--out", newer, code=0)
+    client.flushall()
+    ledger("import", exported, "--with-grants", code=0)
+    before = heads(ledger)
+    error = ledger("import", newer, "--with-grants", "--json", code=12).error
+    assert "`session:ses_1` is there already and differs from version 4 on, where it was imported" in error["error"]
+    assert error["version"] == 4
+    assert heads(ledger) == before
 
 
 def test_an_import_that_broke_off_is_completed(ledger: CommandLine, client: redis.Redis, exported: Path) -> None:
-    before = heads(ledger)
     (key,) = names(client, "*}:s:ses_1")
-    entry_id, fields = entries(client, key)[0]
+    before = entries(client, key)
+    entry_id, fields = before[0]
     client.flushall()
     client.xadd(key, {"d": fields[b"d"]}, id=entry_id)
-    rows = ledger("import", exported, "--json", code=0).rows
+    rows = ledger("import", exported, "--with-grants", "--json", code=0).rows
     assert [row["added"] for row in rows] == [1, 2, 2]
-    assert heads(ledger) == before
+    assert entries(client, key)[:-1] == before
+    ledger("verify", "--all", code=0)
 
 
 def test_what_has_gone_on_since_is_left_alone(ledger: CommandLine, exported: Path) -> None:

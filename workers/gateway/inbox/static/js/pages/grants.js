@@ -62,6 +62,7 @@ function grantRow(one, { mayRevoke, isOpen, ask, keep, revoke }) {
     h("div", { class: "hint grant-who" }, "in ", reach, ` · by ${one.by}, `, h("time", { datetime: one.at, title: one.at }, ago(one.at)),
       one.expires_at ? ` · until ${at(one.expires_at)}` : " · without an end",
       one.request_id && one.session ? [" · from request ", h("code", {}, one.request_id)] : null,
+      one.imported ? " · imported from a file" : null,
       one.reason ? h("span", {}, " · ", ...reveal(one.reason)) : null),
     !mayRevoke ? null : isOpen
       ? h("div", { class: "grant-end" }, reason, button("Revoke", () => revoke(one, reason.value.trim()), { kind: "reject small", data: { confirm: "true" } }), button("Keep", keep, { kind: "quiet small" }))
