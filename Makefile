@@ -1,7 +1,7 @@
 # Everything a checkout can do. Needs Python 3.11 or newer, or uv besides it; nothing is installed outside .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-agents check bench lock
+.PHONY: help setup demo up test test-slow test-agents check bench lock
 
 # A folder that does not exist yet is not checked.
 PACKAGES := $(wildcard ledger projections workers tests bench)
@@ -23,8 +23,11 @@ demo: setup ## the whole story on an embedded server: ask, reply, expire, replay
 up: setup ## the real thing until Ctrl-C: server (or PERMISSION_LEDGER_URL), expiry worker, projector
 	@$(COMMAND) up
 
-test: setup ## the whole test suite, embedded servers included
-	@$(PYTEST) $(PYTEST_ARGS)
+test: setup ## the test suite on real servers, in less than ten minutes on two cores
+	@$(PYTEST) $(PYTEST_ARGS) -m "not slow"
+
+test-slow: setup ## what takes longer: failovers, long races, random kills, two builds side by side
+	@$(PYTEST) $(PYTEST_ARGS) -m slow
 
 test-agents: setup ## journeys of the real agents and frameworks, pinned (PERMISSION_LEDGER_TEST_OFFLINE=1: those that are there; AGENTS_ARGS=--slow: late answers too)
 	@$(PYTEST) -n 0 --agents tests/agents $(AGENTS_ARGS)

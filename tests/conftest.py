@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Generator
+from typing import Final
 
 import pytest
 import redis
@@ -15,6 +16,7 @@ from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.port import Store
 from ledger.stores.redis import RedisStore
 from ledger.testing import TestClock
+from tests.support import cluster_warnings, profile, second_tries
 from tests.support.backends import BACKENDS, CLUSTER, MEMORY, SERVER, Backend, Operator, as_redis
 from tests.support.browsers import browser_left_out
 from tests.support.clusters import Cluster, shared_cluster
@@ -22,6 +24,11 @@ from tests.support.programs import EMBEDDED, binary_named, left_out, others_to_t
 from tests.support.servers import RealServer, other_servers, shared_server, start_server
 
 __all__ = ["other_servers", "shared_cluster", "shared_server", "start_server"]
+
+profile.load()
+
+WITHOUT_SLOW: Final = "not slow"
+"""The marker expression of `make test`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,6 +59,23 @@ def pytest_configure() -> None:
     os.environ.setdefault(BINARY_VARIABLE, str(binary_named(EMBEDDED).path))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    cluster_warnings.let_through(items)
+    second_tries.allow(items)
+
+
+def pytest_collection_finish() -> None:
+    # What stands by now stays: collecting after a test of a cluster then looks at what that test made.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    yield
+    cluster_warnings.collect_after(item)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """What a failed test left behind is not collected while its report is made.
@@ -72,6 +96,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    second_tries.tell(terminalreporter)
+    if terminalreporter.config.getoption("markexpr") == WITHOUT_SLOW:
+        terminalreporter.section("LEFT OUT: slow tests", red=True)
+        terminalreporter.write_line("failovers, long races, random kills: `make test-slow` runs them, and CI does")
     if (reason := browser_left_out()) is not None:
         terminalreporter.section("LEFT OUT: the browser", red=True)
         terminalreporter.write_line(f"every test of the inbox as people see it: {reason}")

@@ -24,7 +24,7 @@ def test_every_line_of_the_corpus_keeps_the_rules_of_the_dialects(line: str) -> 
     check(line)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_any_line_made_of_pieces_of_shell_keeps_the_rules_of_the_dialects(line: str) -> None:
     check(line)

@@ -62,9 +62,14 @@ class Ban:
 TESTS: Final = ("tests/*",)
 WAITING: Final = ("tests/support/waiting.py",)
 
+PROFILE: Final = ("tests/support/profile.py",)
+SECOND_TRIES: Final = ("tests/support/second_tries.py",)
+
 BANS: Final = [
     Ban("time.sleep", TESTS, "wait_until of tests.support.waiting: it names the condition", WAITING),
     Ban("asyncio.sleep", TESTS, "wait_until_async of tests.support.waiting: it names the condition", WAITING),
+    Ban("hypothesis.HealthCheck", TESTS, "the profile of tests.support.profile: for all, not test by test", PROFILE),
+    Ban("pytest.mark.flaky", TESTS, "the cause of it: second tries are for browsers and agents", SECOND_TRIES),
     Ban("pytest.skip", TESTS, "give the test what it needs"),
     Ban("pytest.importorskip", TESTS, "give the test what it needs"),
     Ban("pytest.mark.skip", TESTS, "give the test what it needs"),
@@ -120,6 +125,16 @@ def test_a_file_uses_no_banned_name(file: str) -> None:
         if name == ban.name
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("file", files("tests"))
+def test_no_test_sets_a_deadline_of_its_own_for_examples(file: str) -> None:
+    given = [
+        f"{file}:{node.lineno}: `deadline` is set for all in tests/support/profile.py"
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.keyword) and node.arg == "deadline" and file not in PROFILE
+    ]
+    assert given == []
 
 
 @pytest.mark.parametrize("file", PURE_SOURCES)

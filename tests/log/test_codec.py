@@ -31,7 +31,7 @@ def encoded(event: Event, actor: Actor = ACTOR) -> bytes:
 
 
 @pytest.mark.parametrize("cls", EVENT_TYPES.values(), ids=list(EVENT_TYPES))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @for_all(data=st.data())
 def test_every_type_of_event_comes_back_as_it_was_written(cls: type[msgspec.Struct], data: st.DataObject) -> None:
     event, actor = data.draw(events_of(cls)), data.draw(any_actor)
@@ -40,7 +40,7 @@ def test_every_type_of_event_comes_back_as_it_was_written(cls: type[msgspec.Stru
     assert encoded(event, actor) == payload, "the same event is the same bytes"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @for_all(st.lists(any_event, max_size=6))
 def test_any_events_fold_and_to_the_same_state_before_and_after_the_log(events: list[Event]) -> None:
     written, read = SessionState(session_id="ses_1"), SessionState(session_id="ses_1")

@@ -326,7 +326,7 @@ def _swap(entries: list[Entry], index: int, amount: int) -> list[Entry]:
 damages = st.sampled_from([_flip, _delete, _redate, _insert, _insert_and_renumber, _swap])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @for_all(damages, st.integers(0, len(ENTRIES) - 1), st.integers(0, 5000))
 def test_any_damage_at_any_place_is_found(damage: Damage, index: int, amount: int) -> None:
     damaged = damage(list(ENTRIES), index, amount)
@@ -334,7 +334,7 @@ def test_any_damage_at_any_place_is_found(damage: Damage, index: int, amount: in
     assert verify_entries(KEY, damaged, head=HEAD) != []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @for_all(damages, st.integers(0, len(ENTRIES) - 2), st.integers(0, 5000))
 def test_who_folds_a_damaged_stream_meets_the_damage_no_later_than_the_entry_after_it(
     damage: Damage, index: int, amount: int

@@ -235,7 +235,7 @@ any_step = st.sampled_from(
 
 
 @pytest.mark.timeout(400)  # a failure is shrunk first, for up to five minutes
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @for_all(session_settings, st.sampled_from(["v1", "v2"]), st.lists(any_step, min_size=30, max_size=90))
 def test_whatever_happens_a_request_ends_once_and_in_time_and_the_log_tells_it_all(
     chosen: Settings, compat: str, steps: list[Step]

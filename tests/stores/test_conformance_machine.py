@@ -194,7 +194,7 @@ def test_whatever_writers_do_the_log_is_what_a_list_would_be(storage: RealServer
         try:
             run_state_machine_as_test(
                 lambda: Writers(runner.run, stores, clock, StreamKey("session", f"machine_{next(examples)}")),  # type: ignore[arg-type]
-                settings=settings(max_examples=100, stateful_step_count=25, deadline=None),
+                settings=settings(max_examples=100, stateful_step_count=25),
             )
         finally:
             runner.run(backend.close())

@@ -128,7 +128,7 @@ def test_whatever_processes_do_all_fold_the_same_history(storage: RealServer | N
         try:
             run_state_machine_as_test(
                 lambda: Processes(runner.run, stores, StreamKey("session", f"machine_{next(examples)}")),  # type: ignore[arg-type]
-                settings=settings(max_examples=60, stateful_step_count=20, deadline=None),
+                settings=settings(max_examples=60, stateful_step_count=20),
             )
         finally:
             runner.run(backend.close())

@@ -74,4 +74,4 @@ def test_a_run_that_must_have_all_servers_fails_without_one(tmp_path: Path) -> N
     done = run_on(REDIS_7, tmp_path, **{ALL_SERVERS_VARIABLE: "1"})
     assert done.returncode == 1
     assert "redis-7.0 is not on this machine" in done.stdout
-    assert "LEFT OUT" not in done.stdout
+    assert "LEFT OUT: servers" not in done.stdout

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 60.0
+"""A condition that holds is seen at once; only a failure waits so long, on however busy a machine."""
+
 POLL_INTERVAL_S: Final = 0.003
 
 

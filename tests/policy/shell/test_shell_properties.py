@@ -80,7 +80,7 @@ additions = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(lines, additions)
 def test_adding_a_part_or_a_redirection_never_loosens(line: str, addition: str) -> None:
     before, after = verdict(line, ALLOW, DENY), verdict(line + addition, ALLOW, DENY)
@@ -89,14 +89,14 @@ def test_adding_a_part_or_a_redirection_never_loosens(line: str, addition: str) 
         assert after is not Verdict.ALLOW
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(commands, wrappers)
 def test_wrapping_a_command_never_loosens(line: str, wrap: Callable[[str], str]) -> None:
     before, after = verdict(line, ALLOW, DENY), verdict(wrap(line), ALLOW, DENY)
     assert strictest([before, after]) is after, (before, after)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lines, st.sampled_from("'\"`$()&<>{}\\\x00\u200b\r"), st.integers(0, 60))
 def test_an_injected_error_never_makes_an_ask_an_allow(line: str, error: str, at: int) -> None:
     after = line[:at] + error + line[at:]
@@ -105,7 +105,7 @@ def test_an_injected_error_never_makes_an_ask_an_allow(line: str, error: str, at
         assert verdict(after, ["tool"], DENY) is not Verdict.ALLOW
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(lines)
 def test_the_analysis_is_never_looser_than_the_faithful_verdict(line: str) -> None:
     for faithful in (Evaluation(Verdict.ASK, (Part(line, Verdict.ASK),)), Evaluation(Verdict.DENY)):
@@ -113,7 +113,7 @@ def test_the_analysis_is_never_looser_than_the_faithful_verdict(line: str) -> No
         assert strictest([given_verdict, faithful.verdict]) is given_verdict
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(lines)
 def test_the_lexer_and_the_parser_agree_on_the_commands_of_plain_lines(line: str) -> None:
     analysis = lex(line)
@@ -124,7 +124,7 @@ def test_the_lexer_and_the_parser_agree_on_the_commands_of_plain_lines(line: str
     assert [[loosen(word) for word in one.command.words] for one in parsed] == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=80) | st.text(alphabet="ab \n;&|<>(){}[]$`'\"\\#=!*?~-", max_size=60))
 def test_any_text_is_analysed_without_an_error_and_with_a_reason_when_it_is_not_plain(line: str) -> None:
     analysis = analyse(line)

@@ -26,7 +26,7 @@ OTHERS: Final = hook_settings(["--on-unreachable", "agent"])
 _MARK: Final = "\ufeff"
 
 seeds = st.integers(0, 2**32)
-steady = settings(deadline=None, max_examples=40)
+steady = settings(max_examples=40)
 """Files are written to the disk, which takes as long as the machine lets it."""
 
 

@@ -1,0 +1,48 @@
+"""Continuous integration begins as a stranger does, before anything is installed for it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import Final
+
+from tests.house.sources import ROOT
+
+RUN: Final = (ROOT / ".ci/run").read_text()
+PARTS: Final = re.findall(r"^part (\S+) (.+)$", RUN, re.MULTILINE)
+BROUGHT: Final = ("chromium", "redis-server", "node", "npm")
+
+
+def test_the_two_commands_of_the_readme_come_first_and_on_a_bare_machine() -> None:
+    commands = re.findall(r"^(make \w+) +#", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert commands == ["make demo", "make test"]
+    assert [command for _, command in PARTS[:2]] == [f"scripts/as-a-stranger {command}" for command in commands]
+    assert RUN.index(PARTS[1][1]) < RUN.index("scripts/ci-tools")
+
+
+def test_everything_runs_once_and_the_whole_suite_is_the_last_word() -> None:
+    names = [name for name, _ in PARTS]
+    assert sorted(names) == sorted({*names})
+    assert names[2:] == ["check", "agents", "slow", "test"]
+    assert "--last-failed" not in RUN
+
+
+def test_a_stranger_has_nothing_of_what_is_brought_and_nothing_of_this_shell() -> None:
+    look = "pwd; ls -A $HOME; env | cut -d= -f1 | sort; " + "; ".join(f"command -v {name}" for name in BROUGHT)
+    done = subprocess.run(
+        [ROOT / "scripts/as-a-stranger", "sh", "-c", f"{look}; git log -1 --format=%H"],
+        env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "SECRET": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    head = subprocess.run(["git", "log", "-1", "--format=%H"], cwd=ROOT, capture_output=True, text=True, check=True)
+    folder, *names, commit = done.stdout.split()
+    assert folder.endswith("/clone")
+    assert names == ["HOME", "LANG", "PATH", "PWD"]
+    assert commit == head.stdout.strip()
+
+
+def test_a_failure_of_the_strangers_command_is_its_exit_code() -> None:
+    done = subprocess.run([ROOT / "scripts/as-a-stranger", "sh", "-c", "exit 7"], check=False)
+    assert done.returncode == 7
