@@ -11,7 +11,7 @@ import pytest
 
 from ledger import Ledger
 from tests.gateway.callers import Caller, Served
-from tests.support.waiting import TIMEOUT_S
+from tests.support.waiting import TIMEOUT_S, wait_until_async
 from workers.gateway import protocol
 from workers.gateway.protocol import HEAD_BYTES_MAX
 from workers.gateway.settings import BODY_BYTES_MAX
@@ -44,6 +44,14 @@ class Line:
             length = next(int(line.partition(":")[2]) for line in head.split("\r\n") if line.startswith("content-len"))
             body = await self._reader.readexactly(length)
         return int(head.split()[1]), json.loads(body)
+
+    async def has_no_reader(self) -> bool:
+        """Return whether what is sent now is refused, since the other side is gone."""
+        try:
+            await self.send(b"y")
+        except ConnectionError:
+            return True
+        return False
 
     async def is_closed(self) -> bool:
         """Nothing more comes, and the other side has hung up."""
@@ -159,6 +167,38 @@ async def test_a_head_without_end_is_cut_off(line: Line, begin: bytes, flood: Ca
             break
     status, body = await line.answer()
     assert (status, body["code"]) == (431, "HEAD_TOO_LARGE")
+
+
+async def test_who_is_cut_off_while_still_sending_reads_why(line: Line) -> None:
+    await line.send(b"GET /v1/me HTTP/1.1\r\nX-Long: ")
+    for _ in range(64):
+        await line.send(b"y" * 65_536)  # none of it is refused by a connection that is gone
+    status, body = await line.answer()
+    assert (status, body["code"]) == (431, "HEAD_TOO_LARGE")
+
+
+async def test_who_never_stops_sending_is_cut_off_in_the_end(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "LINGER_BYTES_MAX", 1024 * 1024)
+    await line.send(b"GET /v1/me HTTP/1.1\r\nX-Long: ")
+
+    async def send_without_end() -> None:
+        while True:
+            await line.send(b"y" * 65_536)
+
+    with pytest.raises(ConnectionError):
+        async with asyncio.timeout(TIMEOUT_S):
+            await send_without_end()
+
+
+async def test_who_says_nothing_more_is_hung_up_on(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "LINGER_SECONDS", 0.1)
+    await line.send(b"GET /v1/me HTTP/1.1\r\nX-Long: " + b"y" * 1_000)
+    for _ in range(8):
+        await line.send(b"y" * 65_536)
+    assert (await line.answer())[0] == 431
+    assert await line.is_closed()
+    # The other direction too: what is sent now has nobody to read it.
+    await wait_until_async(line.has_no_reader, "nobody to read what is sent")
 
 
 async def test_a_head_of_a_fair_size_is_taken(line: Line) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import given as for_all
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from ledger import codec

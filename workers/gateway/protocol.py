@@ -21,6 +21,12 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 """Of the address and all headers, besides what comes with their first bytes."""
 
 
+LINGER_SECONDS: Final = 2.0
+LINGER_BYTES_MAX: Final = 16 * 1024 * 1024
+"""So long, and so much, a refused caller may go on sending. A connection closed over unread bytes is reset, and a reset
+discards an answer that the caller has not read yet."""
+
+
 class Protocol(HttpToolsProtocol):
     """Also lets event streams write to their connections themselves."""
 
@@ -28,6 +34,8 @@ class Protocol(HttpToolsProtocol):
     _is_arriving = False
     _in_head = False
     _head_bytes = 0
+    _is_refused = False
+    _unread_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -38,6 +46,9 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            self._discard(data)
+            return
         was_in_head = self._in_head
         super().data_received(data)
         if not self._is_arriving:
@@ -76,14 +87,27 @@ class Protocol(HttpToolsProtocol):
         self._refuse("TIMEOUT", f"no whole request came within {ARRIVE_SECONDS:g} s")
 
     def _refuse(self, code: str, detail: str) -> None:
-        """Say why and close, unless an answer is on its way already."""
+        """Say why and hang up, unless an answer is on its way already."""
         cycle: RequestResponseCycle | None = self.cycle
         answering = cycle is not None and cycle.response_started and not cycle.response_complete
-        if not answering and not self.transport.is_closing():
-            status, body = problem_body(code, detail)
-            head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/problem+json\r\n"
-            content = msgspec.json.encode(body)
-            self.transport.write(
-                f"{head}Content-Length: {len(content)}\r\nConnection: close\r\n\r\n".encode() + content
-            )
-        self.transport.close()
+        if answering or self.transport.is_closing():
+            self.transport.close()
+            return
+        status, body = problem_body(code, detail)
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/problem+json\r\n"
+        content = msgspec.json.encode(body)
+        self.transport.write(f"{head}Content-Length: {len(content)}\r\nConnection: close\r\n\r\n".encode() + content)
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """End our side, and read on for a moment, so that the caller gets to read the answer."""
+        self._is_refused = True
+        self._all_there()
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+    def _discard(self, data: bytes) -> None:
+        self._unread_bytes += len(data)
+        if self._unread_bytes > LINGER_BYTES_MAX:
+            self.transport.close()
