@@ -31,12 +31,16 @@ class _Server(ThreadingHTTPServer):
 
 
 class Model:
-    """`turns` of the main agent, and of sub-agents by a text of their prompt. `results` is what tools came to."""
+    """`turns` of the main agent, and of sub-agents by a text of their prompt. `results` is what tools came to.
+
+    `heard` is the last conversation that it was shown, as JSON.
+    """
 
     def __init__(self, turns: Sequence[Turn], agents: Mapping[str, Sequence[Turn]] | None = None) -> None:
         self.turns = turns
         self.agents = agents or {}
         self.results: dict[str, tuple[bool, str]] = {}
+        self.heard = ""
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -106,6 +110,7 @@ class Model:
         self._thread.join()
 
     def hear(self, messages: Any) -> None:
+        self.heard = json.dumps(messages)
         for message in messages:
             for block in message["content"] if isinstance(message["content"], list) else ():
                 if block.get("type") == "tool_result":

@@ -16,9 +16,11 @@ FOLDER_VARIABLE: Final = "PERMISSION_LEDGER_TEST_CLIENTS"
 """Where clients are installed; the default is a folder of the user's cache."""
 
 CLIENTS: Final[dict[str, NpmClient | SourceClient]] = {
-    "claude": NpmClient("@anthropic-ai/claude-code", "2.1.197", "claude"),
+    "claude": NpmClient("@anthropic-ai/claude-code", "2.1.330", "claude"),
+    # What a stranger may still have: it asks for each call where the newest one starts in mode `auto`.
+    "claude-older": NpmClient("@anthropic-ai/claude-code", "2.1.197", "claude"),
     "opencode": NpmClient("opencode-ai", "1.18.33", "opencode", needs=("git",)),
-    "opencode-sdk": NpmClient("@opencode-ai/sdk", "1.18.33", None, needs=("node",)),
+    "opencode-sdk": NpmClient("@opencode-ai/sdk", "1.19.3", None, needs=("node",)),
     "codex": NpmClient("@openai/codex", "0.169.0", "codex"),
     "gemini": NpmClient("@google/gemini-cli", "0.61.0", "gemini", ("node",)),
     # In no registry: its runtime is run from its sources. Where they cannot be had it is left out, and that is said.

@@ -27,9 +27,24 @@ def clients_of(item: pytest.Item) -> tuple[str, ...]:
     marker = item.get_closest_marker("agents")
     assert marker, f"{item.nodeid} must say which clients it drives: @pytest.mark.agents(NAME, …)"
     names: tuple[str, ...] = marker.args
+    if "older" in marker.kwargs and _version(item) == marker.kwargs["older"]:
+        names = (marker.kwargs["older"], *names[1:])
     for name in names:
         assert name in {*CLIENTS, frameworks.NAME}, f"{item.nodeid}: `{name}` is none of {', '.join(CLIENTS)}"
     return names
+
+
+def _version(item: pytest.Item) -> str | None:
+    """The client among several versions that a test is run with."""
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get("program")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`agents("claude", older="claude-older")`: once with each."""
+    marker = metafunc.definition.get_closest_marker("agents")
+    if marker and "older" in marker.kwargs and "program" in metafunc.fixturenames:
+        metafunc.parametrize("program", [marker.args[0], marker.kwargs["older"]], indirect=True)
 
 
 def _why_left_out(name: str) -> str | None:

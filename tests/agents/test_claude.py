@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
 from workers.bridges.errors import RefusedError
 
-pytestmark = [pytest.mark.agents("claude"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.agents("claude", older="claude-older"), pytest.mark.timeout(180)]
 
 MakeRoom = Callable[..., Room]
 Start = Callable[..., Client]
@@ -281,22 +282,31 @@ async def test_a_plan_is_sent_back_with_words_and_approved_as_a_person_changed_i
     room: MakeRoom, start: Start, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     proof = tmp_path / "work" / "proof"
-    plans = [use("ExitPlanMode", {"plan": text}, f"toolu_{index}") for index, text in enumerate(["all", "less"])]
-    place = room([plans[0]], [plans[1]], [bash(make(proof), "toolu_2")])
+    place = room()
     client = start(place, words=("--permission-mode", "plan"))
+    client.result()
+    # The client names a file in what it tells the model, and shows as the plan what the model wrote there.
+    [file] = set(re.findall(r'[^\s"\\]+/plans/[a-z-]+\.md', place.model.heard))
+    plans = [
+        [use(name, value, f"toolu_{name}_{text}")]
+        for text in ("all", "less")
+        for name, value in (("Write", {"file_path": file, "content": text}), ("ExitPlanMode", {}))
+    ]
+    place.model.turns = [DONE, *plans, [bash(make(proof), "toolu_2")]]
+    client.say("make a plan")
     ann = gateway.person()
     first = await ann.answer_next(client.session, "reject", message="that is too much")
     second = await ann.answer_next(client.session, "once", updated_input={"plan": "even less"})
     third = await ann.answer_next(client.session, "once")
-    client.result()
+    await wait_until_async(proof.exists, "the tool to run", 30)
     assert [(row["input"].get("plan"), row["metadata"].get("kind")) for row in (first, second, third)] == [
         ("all", "plan"),
         ("less", "plan"),
         (None, None),
     ]
-    told = place.model.results
-    assert (told["toolu_0"][0], "that is too much" in told["toolu_0"][1]) == (True, True)
-    assert (told["toolu_1"][0], "even less" in told["toolu_1"][1], proof.exists()) == (False, True, True)
+    sent_back, approved = (place.model.results[f"toolu_ExitPlanMode_{text}"] for text in ("all", "less"))
+    assert (sent_back[0], "that is too much" in sent_back[1]) == (True, True)
+    assert (approved[0], "even less" in approved[1]) == (False, True)
     await ann.close()
 
 

@@ -1,6 +1,6 @@
 """Claude Code's control protocol, as far as permissions go: lines read, answers made. No I/O.
 
-Wire format: betcode.md "Permission Rule Matching", with what the real client (2.1.197) needs besides: an allow without
+Wire format: betcode.md "Permission Rule Matching", with what the real client (2.1.197 to 2.1.330) needs besides: an allow without
 `updatedInput` is refused by it, so an allow always carries the input that is to run.
 """
 
