@@ -6,10 +6,12 @@ OpenCode and BRUTUS ask about directories outside the project before the command
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from ledger.calls import carry_through
 from ledger.codelia_config import DIALECT, Remembering
 from ledger.errors import InputError
 from ledger.events import Actor, ToolRef
@@ -189,28 +191,24 @@ class ToolCalls(Remembering):
         dialect would, or what the agent proposes as `always` where the rules honour it, and in dialect `codelia` is written to the project's file (see `remember`). Raises what `ask` raises.
         """
         request_id = new_request_id() if request_id is None else request_id
-        while True:
-            result = await self.submit_tool(
-                tool_name,
-                tool_input,
-                always=always,
-                metadata=metadata,
-                request_id=request_id,
-                tool=tool,
-                agent=agent,
-                parent=parent,
-                cwd=cwd,
-                actor=actor,
-            )
-            if result.outcome is None:
-                result = await self.wait(result.request_id)
-                if result.rests_on_changing_grants:
-                    continue  # asking again attaches, and reads whether the grant still stands
-            error = result.error()
-            if error is not None:
-                raise error
-            if result.request_id == request_id:
-                return await self.remember(result, cwd)
+        submit = partial(
+            self.submit_tool,
+            tool_name,
+            tool_input,
+            always=always,
+            metadata=metadata,
+            request_id=request_id,
+            tool=tool,
+            agent=agent,
+            parent=parent,
+            cwd=cwd,
+            actor=actor,
+        )
+        result = await carry_through(submit, lambda pending: self.wait(pending.request_id), request_id)
+        error = result.error()
+        if error is not None:
+            raise error
+        return await self.remember(result, cwd)
 
     async def submit_tool(
         self: Asks,

@@ -166,11 +166,15 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
 
 
 class ReopenedDetail(Value, frozen=True):
+    """`metadata` and `input` are those of the ask: a request that waits again is shown as it was."""
+
     evaluation: Evaluation
+    metadata: dict[str, Any] = {}
+    input: Any = None
 
 
 class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
-    """The project's grants changed before an allow could be returned: the request is pending after all, or denied."""
+    """The project's grants changed before an allow was told: the request is pending after all, or denied."""
 
     request_id: str
     verdict: Verdict

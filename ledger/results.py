@@ -53,11 +53,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.outcome == "allowed"
 
     @property
-    def rests_on_changing_grants(self) -> bool:
-        """Whether a grant of the project released it; whoever asked attaches again before acting on that."""
-        return self.settled is not None and self.settled.cause is not None and self.request.rests_on_project
-
-    @property
     def code(self) -> str | None:
         """The code of the error that a refused ask raises."""
         return _ERRORS[self.outcome].code if self.outcome in _ERRORS else None

@@ -5,34 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ledger.asking_tools import ToolCalls, ToolRequest, as_asked, tool_requests
+from ledger.calls import Calls
 from ledger.connection import Connection, lease_ms
 from ledger.durations import check_duration_ms
-from ledger.errors import InDoubtError, StoreError
 from ledger.events import Actor, CancelCause, Presence, ToolRef
 from ledger.grants import derived_event_id, in_force
+from ledger.grounds import Grounds
 from ledger.history import LoggedEvent, follow
 from ledger.ids import check_id, new_grant_id, new_request_id
 from ledger.plans import Done
-from ledger.plugins import opinions_of
-from ledger.policy.model import Policy, PolicySource
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
 from ledger.replies import parse_answer
 from ledger.requests import Question, check_message, check_name, check_tool_input, make_question
 from ledger.results import Approved, Pending, Result, pending_of, result_of
-from ledger.safe import AWAY_SECONDS, patiently, safe_result
 from ledger.session.commands import (
-    Ask,
     Cancel,
     Close,
     Connect,
     Disconnect,
-    Live,
     MakeGrant,
     OutdatedRulesError,
     PassLock,
@@ -41,27 +36,14 @@ from ledger.session.commands import (
     Revoke,
     TakeLock,
 )
-from ledger.session.decision import require_readable
-from ledger.session.rechecking import judge_again
 from ledger.session.state import SessionState, Settled
-from ledger.session.verdicts import lifts_denies
 from ledger.session_notes import Notes
 from ledger.stream import Stream
-from ledger.waiters import Waiters
 
 if TYPE_CHECKING:
     from ledger.client import Ledger
 
 log = logging.getLogger(__name__)
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-NOBODY: Final[frozenset[str]] = frozenset()
-NOBODY_THERE: Final = Live(asked_for=NOBODY)
-
-RECHECKS_MAX = 16
-"""How often an allow is judged again while others change the project's grants; then it is refused as in doubt."""
 
 
 class Session(ToolCalls, Notes):
@@ -72,7 +54,8 @@ class Session(ToolCalls, Notes):
         self._ledger = ledger
         self._streams = ledger.streams
         self._stream: Stream[SessionState] = ledger.streams.session(session_id)
-        self._waiters = Waiters(ledger.streams, self._stream)
+        self._grounds = Grounds(ledger, self._stream)
+        self._calls = Calls(ledger, self._stream, self._grounds)
         self.before_asking: Callable[[], Awaitable[None]] | None = None
         """Run before each ask; what it raises, the ask raises (see `ledger.policy_files`)."""
 
@@ -113,11 +96,8 @@ class Session(ToolCalls, Notes):
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
         who = self._ledger.actor(agent if actor is None else actor, "agent")
         result = await self._submit(request_id, question, who)
-        while result.outcome is None:
+        if result.outcome is None:
             result = await self.wait(request_id)
-            if result.rests_on_changing_grants:
-                # Released by a grant of the project: attaching reads whether it still stands.
-                result = await self._submit(request_id, question, who)
         error = result.error()
         if error is not None:
             raise error
@@ -162,18 +142,7 @@ class Session(ToolCalls, Notes):
     async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
         if self.before_asking is not None:
             await self.before_asking()
-        try:
-            result = await self._ask(request_id, question, who)
-        except OutdatedRulesError:
-            result = await self._by_current_rules(self._ask, request_id, question, who)
-        return await self._safe(result) if self._ledger.store.confirms else result
-
-    async def _safe(self, result: Result) -> Result:
-        """An allow only when it is as safe as the settings demand (`Durability`)."""
-        if not self._ledger.store.confirms:
-            return result
-        project = await self._project_stream(self._stream.state) if result.request.rests_on_project else None
-        return await safe_result(result, self._stream, project)
+        return await self._calls.submit(request_id, question, who)
 
     async def tool_requests(
         self,
@@ -187,113 +156,21 @@ class Session(ToolCalls, Notes):
         """What a call of a tool asks, in order; the last request is the call itself. Raises InputError."""
         if self.before_asking is not None:
             await self.before_asking()
-        state = await self._folded()
+        state = await self._grounds.folded()
         where = state.cwd if cwd is None else cwd
         found = tool_requests(
-            self._policy(state), tool_name, tool_input, request_id=request_id, cwd=where, always=always
+            self._grounds.policy(state), tool_name, tool_input, request_id=request_id, cwd=where, always=always
         )
         return as_asked(found, state)
-
-    async def _by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Try again when another process has changed the session's rules or clients; by then this one has read them."""
-        for _ in range(RECHECKS_MAX):
-            try:
-                return await attempt(*args, **kwargs)
-            except OutdatedRulesError:
-                log.info("the rules or clients of session %s changed meanwhile; once more", self.id)
-        raise InDoubtError(f"the rules or clients of session `{self.id}` changed {RECHECKS_MAX} times; try again")
-
-    async def _ask(self, request_id: str, question: Question, actor: Actor) -> Result:
-        state = self._stream.state if self._stream.folded else await self._stream.refresh()
-        policy = self._policy(state)
-        project = None if state.project is None else await self._project_stream(state)
-        if project is not None and lifts_denies(policy):
-            # Only here may a grant lift a deny, so only here must even a denial know the newest grants.
-            await project.refresh()
-        command = Ask(
-            actor=actor,
-            request_id=request_id,
-            call=question.call,
-            digest=question.digest,
-            policy=policy,
-            policy_digest=state.policy_digest,
-            always=question.always,
-            metadata=question.metadata,
-            tool=question.tool,
-            agent=question.agent,
-            parent=question.parent,
-            opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
-            live=self._known_live(state) or await self._live(state),
-            project=project.state if project else None,
-        )
-        done = await self._stream.submit(command, project)
-        state = done.state if project is None else await self._after_ask(done, command, project)
-        return result_of(state, request_id)
-
-    async def _opinions(self, policy: Policy, question: Question) -> Any:
-        grants = await self.approved()
-        evaluation = policy.evaluate(question.call, [one.grant.as_policy_grant() for one in grants])
-        return await opinions_of(self._ledger.deciders, self.id, question, evaluation)
-
-    async def _after_ask(self, done: Done[SessionState], command: Ask, project: Stream[ProjectState]) -> SessionState:
-        """What a project grants may have changed since the request was judged; its stream was read with the append."""
-        shared = project.state if done.events else await project.refresh()
-        for _ in range(RECHECKS_MAX):
-            state = done.state
-            again = judge_again(state, command, shared)
-            if again is None:
-                return state
-            done = await self._stream.submit(again, project)
-            if project.state.version == shared.version:
-                return done.state
-            shared = project.state
-        raise InDoubtError(
-            f"the grants of project `{project.key.id}` changed {RECHECKS_MAX} times while request "
-            f"`{command.request_id}` was judged; ask again with the same request id",
-            request_id=command.request_id,
-            session=self.id,
-        )
 
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
         """Return when the request is settled, or after `timeout` seconds with where it stands then.
 
-        Raises NewerSchemaError when something happens in the session that this version cannot understand: it may concern
-        the request.
+        An allow that rests on a grant of the project is told only if that grant still stands; else it is waited for
+        again. Raises NewerSchemaError when something happens in the session that this version cannot understand: it
+        may concern the request.
         """
-        try:
-            if timeout is None:
-                return await self._settled(request_id)
-            async with asyncio.timeout(timeout):
-                return await self._settled(request_id)
-        except TimeoutError:
-            state = await self._folded()
-            require_readable(state)
-            result = result_of(state, request_id)
-        if result.outcome == "allowed":
-            # Time ran out while it was made sure that the allow lasts: it does not count until that is known.
-            result = await self._safe(result)
-        return result
-
-    async def _settled(self, request_id: str) -> Result:
-        await self._streams.watch(self._stream)
-        while True:
-            state = self._stream.state if self._stream.folded else await self._patient_state()
-            require_readable(state)
-            result = result_of(state, request_id)
-            if result.outcome == "allowed":
-                result = await patiently(partial(self._safe, result))
-            if result.outcome is not None:
-                return result
-            await self._waiters.until_changed(request_id, result.request.deadline_ms)
-
-    async def _patient_state(self) -> SessionState:
-        """The state, however long the server is away: an agent that waits is not told of a server's restart."""
-        while not self._stream.folded:
-            try:
-                await self._stream.refresh()
-            except StoreError:
-                await asyncio.sleep(AWAY_SECONDS)
-        return self._stream.state
+        return await self._calls.wait(request_id, timeout)
 
     # --- answering --------------------------------------------------------------------------------------------------
 
@@ -317,51 +194,55 @@ class Session(ToolCalls, Notes):
         StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown).
         """
         kind, message = parse_answer(reply, message)
-        state = await self._folded()
+        state = await self._grounds.folded()
         command = Reply(
             actor=self._ledger.actor(actor, "person"),
             request_id=check_id(request_id, "request id"),
             reply=kind,
-            policy=self._policy(state),
+            policy=self._grounds.policy(state),
             message=check_message(message),
             digest=digest,
             client_id=client_id,
             administrator=administrator,
             updated_input=None if updated_input is None else check_tool_input(updated_input),
         )
-        try:
-            done = await self._answer(command)
-        except OutdatedRulesError:
-            done = await self._by_current_rules(self._answer, command)
+        done = await self._grounds.by_current_rules(self._answer, command)
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
-        settled = done.state.settled[request_id]
+        result = result_of(done.state, request_id)
+        settled = result.settled
+        assert settled is not None, "answered, or refused"
         if settled.outcome == "allowed":
             await self._stream.make_safe()
         if done.state.project is not None and settled.granted_to_project:
             await self.write_project_grants(settled)
             if done.state.settings.cascade_always == "project":
                 await self._ledger.release_in_project(done.state.project)
-        return result_of(done.state, request_id)
+        return result
 
     async def _answer(self, command: Reply) -> Done[SessionState]:
         """Reply by the rules and the project's grants as this process knows them now."""
-        state = await self._folded()
-        project = await self._project_stream(state)
+        state = await self._grounds.folded()
+        # A release that does not stand any more is no answer yet: this one may be the first.
+        await self._calls.recheck(command.request_id)
+        project = await self._grounds.project(state)
         if project is not None and command.reply in ("session", "always"):
             await project.refresh()
         current = msgspec.structs.replace(
             command,
-            policy=self._policy(state),
+            policy=self._grounds.policy(state),
             policy_digest=state.policy_digest,
             project=project.state if project else None,
         )
-        return await self._stream.submit(current)
+        done = await self._stream.submit(current)
+        if command.request_id in done.state.pending:
+            raise OutdatedRulesError(f"request `{command.request_id}` was reopened meanwhile; answer again")
+        return done
 
     async def write_project_grants(self, settled: Settled) -> None:
         """Write the grants of a winning reply to the project's stream; those that stand there already stay as is."""
-        state = await self._folded()
-        project = await self._project_stream(state)
+        state = await self._grounds.folded()
+        project = await self._grounds.project(state)
         if project is None:
             return
         commands = [
@@ -383,15 +264,15 @@ class Session(ToolCalls, Notes):
 
     async def release(self) -> None:
         """Release what the project's grants now allow (`cascade_always = "project"`)."""
-        await self._by_current_rules(self._release)
+        await self._grounds.by_current_rules(self._release)
 
     async def _release(self) -> None:
-        state = await self._folded()
-        project = await self._project_stream(state)
+        state = await self._grounds.folded()
+        project = await self._grounds.project(state)
         if project is not None and state.settings.cascade_always == "project":
             command = Release(
                 actor=self._ledger.actor(None, "system"),
-                policy=self._policy(state),
+                policy=self._grounds.policy(state),
                 policy_digest=state.policy_digest,
                 project=await project.refresh(),
             )
@@ -448,7 +329,7 @@ class Session(ToolCalls, Notes):
         """End a grant of this session or of its project; it allows nothing from the return on."""
         who = self._ledger.actor(actor, "person")
         state = await self._stream.refresh()
-        project = await self._project_stream(state)
+        project = await self._grounds.project(state)
         if grant_id not in state.grants and project is not None and grant_id in (await project.refresh()).grants:
             await project.submit(RevokeInProject(actor=who, grant_id=grant_id, reason=check_message(reason)))
             await project.make_safe()
@@ -463,7 +344,7 @@ class Session(ToolCalls, Notes):
         own = [
             Approved(grant=grant, session=self.id, project=state.project) for grant in in_force(state.grants, now_ms)
         ]
-        project = await self._project_stream(state)
+        project = await self._grounds.project(state)
         if project is None:
             return own
         shared = in_force((await project.refresh()).grants, now_ms)
@@ -482,7 +363,7 @@ class Session(ToolCalls, Notes):
         )
         await self.renew_lease(presence)
         who = self._ledger.actor(actor, "person")
-        done = await self._by_current_rules(self._connect, presence, who)
+        done = await self._grounds.by_current_rules(self._connect, presence, who)
         return Connection(self, presence, who, pending_of(done.state, is_replay=True))
 
     async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
@@ -518,12 +399,15 @@ class Session(ToolCalls, Notes):
         return pending_of(await self._stream.refresh())
 
     async def result(self, request_id: str) -> Result:
-        """Where a request stands now. Raises UnknownRequestError."""
-        return await self._safe(result_of(await self._stream.refresh(), request_id))
+        """Where a request stands now; an allow only if the project's grant that it rests on still stands.
+
+        Raises UnknownRequestError.
+        """
+        return await self._calls.result(request_id)
 
     async def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         """The tools that the rules deny wholly (`opencode.md` "Disabled Tools Detection")."""
-        return self._policy(await self._folded()).disabled(tools)
+        return self._grounds.policy(await self._grounds.folded()).disabled(tools)
 
     def events(self, after: int = 0, *, follow_on: bool = True) -> AsyncIterator[LoggedEvent]:
         """The session's events after a version: those there are, then (`follow_on`) each as it comes. Resumable."""
@@ -535,27 +419,5 @@ class Session(ToolCalls, Notes):
     def stream(self) -> Stream[SessionState]:
         return self._stream
 
-    async def _folded(self) -> SessionState:
-        return self._stream.state if self._stream.folded else await self._stream.refresh()
-
-    def _policy(self, state: SessionState) -> Policy:
-        return self._ledger.compiled(state.policy or PolicySource(), state.policy_digest)
-
     async def _project_stream(self, state: SessionState) -> Stream[ProjectState] | None:
-        if state.project is None:
-            return None
-        stream = self._streams.project(state.project)
-        if not stream.folded:
-            await stream.refresh()
-        return stream
-
-    def _known_live(self, state: SessionState) -> Live | None:
-        """Who is there, where nobody has to be asked for that."""
-        inbox = None if state.clients else self._ledger.known_inbox_presence(state.session_id, state.project)
-        return inbox if inbox is None else Live(inbox=inbox, asked_for=NOBODY) if inbox else NOBODY_THERE
-
-    async def _live(self, state: SessionState) -> Live:
-        inbox = await self._ledger.inbox_presence(state.session_id, state.project)
-        if not state.clients:
-            return Live(inbox=inbox, asked_for=NOBODY)
-        return await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
+        return await self._grounds.project(state)

@@ -28,6 +28,7 @@ from ledger.session.commands import (
 )
 from ledger.session.decision import Decision, require_open, standing_grants, until_expiry
 from ledger.session.first import judge
+from ledger.session.rechecking import rests_on_project
 from ledger.session.settle import drop_absent
 from ledger.session.state import Request, SessionState
 from ledger.session.verdicts import with_opinions
@@ -61,7 +62,7 @@ def _decided(
         policy_digest=state.policy_digest,
         project_version=project.version if project else None,
         grants=tuple([grant.grant_id for grant in used]) if used else (),
-        rests_on_project=_rests_on_project(used, project) if used else False,
+        rests_on_project=_has_shared(used, project) if used else False,
         tool=command.tool,
         tool_name=call.tool_name,
         agent=command.agent or state.agent,
@@ -122,10 +123,8 @@ def _same_content(state: SessionState, known: Request, command: Ask) -> None:
 def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decision:
     """DESIGN: an allow that rests on a project grant counts only if nothing newer takes the grant back."""
     settled = state.settled.get(command.request_id)
-    if settled is None or settled.outcome != "allowed" or not settled.request.rests_on_project:
+    if settled is None or not rests_on_project(settled):
         return Decision()
-    if settled.reply is not None and settled.cause is None:
-        return Decision()  # a person said so; that does not rest on grants
     standing = standing_grants(state, command.project, now_ms)
     evaluation, _ = judge(state, command.policy, command.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, settled.request.opinions)
@@ -142,14 +141,14 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
         cap_ms=state.settings.cap_ms if verdict is Verdict.ASK else None,
         project_version=command.project.version,
         present=present,
-        detail=ReopenedDetail(evaluation),
+        detail=ReopenedDetail(evaluation, command.metadata, command.call.input),
     )
     if state.closed_ms is not None and verdict is Verdict.ASK:
         return Decision((reopened, Cancelled(request_id=command.request_id, cause="session_closed")))
     return Decision((reopened,))
 
 
-def _rests_on_project(used: Iterable[StandingGrant], project: ProjectState | None) -> bool:
+def _has_shared(used: Iterable[StandingGrant], project: ProjectState | None) -> bool:
     return project is not None and any(grant.grant_id in project.grants for grant in used)
 
 

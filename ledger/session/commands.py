@@ -84,10 +84,11 @@ class Ask(Judging, frozen=True, kw_only=True):
 
 
 class Recheck(Judging, frozen=True, kw_only=True):
-    """The project's stream is newer than what `request_id` was judged by: judge again before anything is returned."""
+    """The project's grants are not those that `request_id` was judged by: judge again before anything is returned."""
 
     request_id: str
     call: Call
+    metadata: dict[str, Any] = {}
     project: ProjectState
     live: Live = Live()
 

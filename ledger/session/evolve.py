@@ -118,9 +118,12 @@ def _reopened(state: SessionState, recorded: Recorded, event: Reopened) -> Sessi
     settled = state.settled.get(event.request_id)
     if settled is None:
         return state
+    detail = event.detail
     request = replace(
         settled.request,
-        evaluation=event.detail.evaluation if event.detail else None,
+        evaluation=detail.evaluation if detail else None,
+        metadata=detail.metadata if detail else {},
+        input=detail.input if detail else None,
         project_version=event.project_version,
         grants=(),
         rests_on_project=False,
@@ -285,6 +288,11 @@ def _newer(state: SessionState, recorded: Recorded, event: NewerEvent) -> Sessio
 
 
 def _tool_finished(state: SessionState, recorded: Recorded, event: ToolFinished) -> SessionState:
+    settled = state.settled.get(event.request_id) if event.request_id else None
+    if settled is not None and not settled.finished:
+        state = replace(
+            state, settled=state.settled.insert(settled.request.request_id, replace(settled, finished=True))
+        )
     return state if event.key is None else replace(state, noted=state.noted.insert(event.key, True))
 
 

@@ -1,35 +1,38 @@
-"""What an ask depends on may change while it is written: the command that judges it again. Pure."""
+"""An allow that rests on a project's grant counts for as long as the project's grants allow it. Pure."""
 
 from __future__ import annotations
 
 from ledger.project import ProjectState
-from ledger.session.commands import Ask, Recheck, Release
-from ledger.session.state import SessionState
+from ledger.session.state import SessionState, Settled
 
 
-def judge_again(state: SessionState, command: Ask, shared: ProjectState) -> Recheck | Release | None:
-    """The command to decide anew with what the project grants now; None when nothing depends on it."""
-    request = state.find(command.request_id)
-    if request is None or (request.project_version or 0) >= shared.version:
-        return None
-    if command.request_id in state.pending:
-        return Release(
-            actor=command.actor,
-            policy=command.policy,
-            policy_digest=command.policy_digest,
-            project=shared,
-            request_id=command.request_id,
-        )
-    settled = state.settled[command.request_id]
+def rests_on_project(settled: Settled) -> bool:
+    """Return whether a grant of the project allowed the request, and no person answered it."""
     answered = settled.reply is not None and settled.cause is None
-    if settled.outcome != "allowed" or answered or not request.rests_on_project:
-        return None
-    return Recheck(
-        actor=command.actor,
-        request_id=command.request_id,
-        call=command.call,
-        policy=command.policy,
-        policy_digest=command.policy_digest,
-        project=shared,
-        live=command.live,
+    return settled.outcome == "allowed" and settled.request.rests_on_project and not answered
+
+
+def may_change(state: SessionState, request_id: str, *, is_asked: bool) -> bool:
+    """Return whether the project's grants of now may say something else of a request than its session does.
+
+    `is_asked`: the request is submitted (again), so that a new grant may release it, and a run that was recorded as
+    finished is followed by another. Whoever only looks changes neither.
+    """
+    if request_id in state.pending:
+        return is_asked
+    settled = state.settled.get(request_id)
+    return settled is not None and rests_on_project(settled) and (is_asked or not settled.finished)
+
+
+def has_changed(state: SessionState, request_id: str, shared: ProjectState, now_ms: int) -> bool:
+    """Return whether a grant of the project was made, was revoked or has expired since the request was judged."""
+    request = state.find(request_id)
+    if request is None:
+        return False
+    if shared.version > (request.project_version or 0):
+        return True
+    settled = state.settled.get(request_id)
+    since_ms = request.asked_ms if settled is None else settled.at_ms
+    return any(
+        grant.expires_ms is not None and since_ms < grant.expires_ms <= now_ms for grant in shared.grants.values()
     )

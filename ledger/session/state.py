@@ -82,6 +82,8 @@ class Settled(Value, kw_only=True, frozen=True):
     input_digest: str | None = None
     """Of the input that was asked about, which itself stays in the log alone."""
     imported: bool = False
+    finished: bool = False
+    """It was recorded that the call has run."""
 
 
 class Client(Value, frozen=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ledger import Ledger
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served
 from tests.support.waiting import wait_until_async
@@ -243,3 +244,24 @@ async def test_the_row_of_a_correction_has_the_persons_own_words(opened: Caller,
         ("use pnpm", None),
         (None, {"kind": "cascade", "request_id": "r1"}),
     ]
+
+
+@pytest.mark.parametrize("how", ["read", "read and wait", "ask again"])
+async def test_a_release_by_a_grant_that_was_revoked_is_told_to_no_bridge(
+    opened: Caller, ann: Caller, ledger: Ledger, how: str
+) -> None:
+    await ledger.session("ses_1", cascade_always="project")
+    await opened.ask("ses_1", request_id="r1")
+    made = (await ann.post("/v1/grants", {"project": "shop", "permission": "bash", "pattern": "git *"})).json()
+    assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["outcome"] == "allowed"
+    await ann.delete(f"/v1/grants/{made['grant_id']}")
+    match how:
+        case "read":
+            told = await opened.get("/v1/sessions/ses_1/asks/r1")
+        case "read and wait":
+            told = await opened.get("/v1/sessions/ses_1/asks/r1?wait=0.05")
+        case _:
+            told = await opened.ask("ses_1", request_id="r1")
+    assert (told.status_code, told.json()["outcome"]) == (202, None)
+    await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once"})
+    assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["by"] == "ann"

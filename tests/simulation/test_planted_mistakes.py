@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from ledger import stream
-from ledger.session_handle import Session
+from ledger.calls import Calls
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import START, Append, Appended, Entry
 from ledger.stream import Stream
@@ -94,10 +94,10 @@ def test_refusals_on_stale_state_are_caught(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_allow_by_a_grant_of_the_project_that_is_not_looked_at_again_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def no_look(self: Session, done: Any, command: Any, project: Any) -> Any:
-        return done.state
+    async def no_look(self: Calls, *_: Any) -> Any:
+        return self._stream.state
 
-    monkeypatch.setattr(Session, "_after_ask", no_look)
+    monkeypatch.setattr(Calls, "_by_grants_of_now", no_look)
     assert "by a grant that had been revoked" in first_failure()
 
 

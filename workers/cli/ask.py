@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from ledger import Ledger, Result, Session, Timeouts
+from ledger.calls import carry_through
 from ledger.durations import SECOND_MS
 from ledger.errors import InputError
 from ledger.ids import check_id, new_request_id
@@ -145,14 +146,14 @@ async def ask(
     session = await _open(ledger, asking.session, opening)
     request_id = new_request_id() if request_id is None else request_id
     submit = _submitting(session, asking, question, request_id)
+
+    async def waited(result: Result) -> Result:
+        if not waiting.wants:
+            return result
+        return await _wait(session, result, asking, waiting.seconds, request_id, quiet=output.as_json)
+
     async with _watching(ledger, session, opening):
-        result = await submit()
-        while result.outcome is None and waiting.wants:
-            result = await _wait(session, result, asking, waiting.seconds, request_id, quiet=output.as_json)
-            if not result.allowed or (result.request_id == request_id and not result.rests_on_changing_grants):
-                break
-            # What had to be allowed first is, so now the call itself; or a grant released it, which may be gone by now.
-            result = await submit()
+        result = await carry_through(submit, waited, request_id)
     result = await session.remember(result, Path.cwd())
     _print(output, result)
     return OF_OUTCOME[result.outcome]

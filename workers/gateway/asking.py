@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
 from litestar import Response
 
 from ledger import Result, Session
+from ledger.calls import carry_through
 from ledger.errors import InputError
 from ledger.ids import new_request_id
 from workers.gateway.bodies import AskBody
@@ -28,15 +30,12 @@ async def ask(
     request_id = new_request_id() if request_id is None else request_id
     follow_own_rules(gateway, session)
     deadline = asyncio.get_running_loop().time() + wait
-    while True:
-        result = await _submit(session, principal, body, request_id)
+
+    async def waited(result: Result) -> Result:
         left = deadline - asyncio.get_running_loop().time()
-        if result.outcome is None and left > 0:
-            result = await _wait(gateway, session, result, left)
-            # What a project's grant released is looked at again, and after what was asked first comes the call itself.
-            if result.rests_on_changing_grants or (result.allowed and result.request_id != request_id):
-                continue
-        return result
+        return await _wait(gateway, session, result, left) if left > 0 else result
+
+    return await carry_through(partial(_submit, session, principal, body, request_id), waited, request_id)
 
 
 async def attach(gateway: Gateway, session: Session, request_id: str, wait: float) -> Result:
