@@ -15,7 +15,14 @@ import msgspec
 
 from ledger.child_policy import child_source, orphan_source
 from ledger.durations import check_duration_ms
-from ledger.errors import InputError, StoreError, UnknownGrantError, UnknownRequestError, UnknownSessionError
+from ledger.errors import (
+    DamageError,
+    InputError,
+    StoreError,
+    UnknownGrantError,
+    UnknownRequestError,
+    UnknownSessionError,
+)
 from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeReject, Presence, Settings, WhenAbandoned
 from ledger.grants import in_force
 from ledger.history import Moment, state_at
@@ -41,6 +48,7 @@ from ledger.stores.opening import embedded_folder, open_store
 from ledger.stores.port import Store, StreamKey
 from ledger.stream import Stream
 from ledger.streams import Streams
+from ledger.surveys import StreamProblem, Survey, problem_of, survey
 from ledger.timeouts import Timeouts
 from ledger.tokens import Tokens
 
@@ -84,6 +92,7 @@ class Ledger:
         self._policies: OrderedDict[str, Policy] = OrderedDict()
         self._tokens: Tokens | None = None
         self._inboxes: tuple[float, tuple[Inbox, ...]] = (float("-inf"), ())
+        self._told: set[StreamProblem] = set()
         self._looking: asyncio.Task[tuple[Inbox, ...]] | None = None
 
     @classmethod
@@ -288,31 +297,53 @@ class Ledger:
         """What waits for a person, nearest deadline first; those that never expire come last."""
         if session_id is not None:
             return await (await self.attach(session_id)).pending()
-        states = await self.pending_states()
-        found = [one for state in states for one in pending_of(state)]
-        return sorted(found, key=lambda one: (one.request.deadline_ms is None, one.request.deadline_ms or 0))
+        return (await self.pending_anywhere()).rows
 
-    async def pending_states(self) -> list[SessionState]:
+    async def pending_anywhere(self) -> Survey[Pending]:
+        """What waits in all sessions, nearest deadline first, and the sessions that cannot be read."""
+        states = await self.waiting_sessions()
+        found = [one for state in states.rows for one in pending_of(state)]
+        found.sort(key=lambda one: (one.request.deadline_ms is None, one.request.deadline_ms or 0))
+        return Survey(found, states.problems)
+
+    async def waiting_sessions(self) -> Survey[SessionState]:
         """The sessions in which something is pending, as they stand on the server now."""
         due = await self.store.due(None, PENDING_SESSIONS_MAX)
-        handles = [Session(self, session_id) for session_id, _ in due]
-        return list(await asyncio.gather(*(handle.state() for handle in handles)))
+        return await self._states_of(session_id for session_id, _ in due)
+
+    async def pending_states(self) -> list[SessionState]:
+        """The same; a session that cannot be read is logged once and left out."""
+        found = await self.waiting_sessions()
+        for problem in found.problems:
+            if problem not in self._told:
+                self._told.add(problem)
+                log.warning("passed over: %s", problem.text)
+        return found.rows
+
+    async def _states_of(self, sessions: Iterable[str]) -> Survey[SessionState]:
+        return await survey((StreamKey("session", one) for one in sessions), lambda key: Session(self, key.id).state())
 
     async def sessions_of(self, request_id: str) -> list[str]:
         """The sessions that know this request id; those with something pending are looked at first, then all."""
-        found = [state.session_id for state in await self.pending_states() if state.find(request_id)]
+        return (await self._knowing(request_id)).rows
+
+    async def _knowing(self, request_id: str) -> Survey[str]:
+        waiting = await self.waiting_sessions()
+        found = [state.session_id for state in waiting.rows if state.find(request_id)]
         if found:
-            return found
-        everywhere = self.sessions()
-        return [one async for one in everywhere if (await Session(self, one).state()).find(request_id) is not None]
+            return Survey(found, waiting.problems)
+        everywhere = await self._states_of([one async for one in self.sessions()])
+        known = [state.session_id for state in everywhere.rows if state.find(request_id) is not None]
+        return Survey(known, everywhere.problems)
 
     async def session_of(self, request_id: str, session_id: str | None = None) -> Session:
         """The session of a request. Raises UnknownRequestError; InputError when several know the id."""
         if session_id is not None:
             return await self.attach(session_id)
-        known_in = await self.sessions_of(request_id)
+        found = await self._knowing(request_id)
+        known_in = found.rows
         if not known_in:
-            raise UnknownRequestError(f"no session has a request `{request_id}`", request_id=request_id)
+            raise UnknownRequestError(f"no session has a request `{request_id}`{found.unread}", request_id=request_id)
         if len(known_in) > 1:
             names = ", ".join(f"`{name}`" for name in sorted(known_in))
             raise InputError(
@@ -340,15 +371,21 @@ class Ledger:
 
     async def approved_anywhere(self) -> list[Approved]:
         """The grants in force in all projects and sessions, in the order in which they were made."""
-        found: list[Approved] = []
-        async for key in self.store.streams():
-            if key.kind == "project":
-                found += await self.approved_in_project(key.id)
-            elif key.kind == "session":
-                state = await self.streams.session(key.id).refresh()
-                own = in_force(state.grants, self.store.clock.now_ms())
-                found += [Approved(grant=grant, session=key.id, project=state.project) for grant in own]
-        return sorted(found, key=lambda one: (one.grant.at_ms, one.grant.grant_id))
+        return (await self.grants_anywhere()).rows
+
+    async def grants_anywhere(self) -> Survey[Approved]:
+        """The same, and the streams that cannot be read."""
+        keys = [key async for key in self.store.streams() if key.kind != "access"]
+        each = await survey(keys, self._approved_in)
+        found = [one for some in each.rows for one in some]
+        return Survey(sorted(found, key=lambda one: (one.grant.at_ms, one.grant.grant_id)), each.problems)
+
+    async def _approved_in(self, key: StreamKey) -> list[Approved]:
+        if key.kind == "project":
+            return await self.approved_in_project(key.id)
+        state = await self.streams.session(key.id).refresh()
+        own = in_force(state.grants, self.store.clock.now_ms())
+        return [Approved(grant=grant, session=key.id, project=state.project) for grant in own]
 
     # --- a project's grants -----------------------------------------------------------------------------------------
 
@@ -404,14 +441,19 @@ class Ledger:
     async def stream_of_grant(self, grant_id: str) -> StreamKey:
         """Where a grant stands, revoked ones included. Raises UnknownGrantError."""
         keys = [key async for key in self.store.streams() if key.kind in ("session", "project")]
+        problems: list[StreamProblem] = []
         # Projects first: there are few of them, and most grants stand there.
         for key in sorted(keys, key=lambda key: key.kind != "project"):
             stream: Stream[Any] = (
                 self.streams.project(key.id) if key.kind == "project" else self.streams.session(key.id)
             )
-            if grant_id in (await stream.refresh()).grants:
-                return key
-        raise UnknownGrantError(f"there is no grant `{grant_id}`", grant_id=grant_id)
+            try:
+                if grant_id in (await stream.refresh()).grants:
+                    return key
+            except DamageError as error:
+                problems.append(problem_of(key, error))
+        unread = Survey([], problems).unread
+        raise UnknownGrantError(f"there is no grant `{grant_id}`{unread}", grant_id=grant_id)
 
     # --- the inbox --------------------------------------------------------------------------------------------------
 

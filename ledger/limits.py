@@ -40,6 +40,12 @@ PARTITION_COUNT_MAX: Final = 4096
 DURATION_MS_MAX: Final = 3650 * 86_400_000
 """Ten years: longer is a mistake; `none` means never."""
 
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The end of the year 9999: RFC 3339 writes no later time."""
+
+ENTRY_MS_MAX: Final = TIME_MS_MAX - DURATION_MS_MAX
+"""The latest time of an entry: so that with any duration added it can be written, too."""
+
 CONFLICT_TAIL_COUNT: Final = 256
 """Entries that a conflict returns with its answer; the rest is read page by page.
 

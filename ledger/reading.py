@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from ledger import chain, codec
 from ledger.errors import DamageError
 from ledger.grants import Recorded
+from ledger.limits import ENTRY_MS_MAX
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 
 
 def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_payload: bytes) -> Recorded:
     """Decode one entry and check that it follows the one before. Raises DamageError."""
     ms, version, payload = entry
+    check_entry_time(key, entry.position)
     if version != before.version + 1:
         raise DamageError(
             f"stream `{key.name}` has version {entry.version} after {before.version}; run verify",
@@ -38,6 +40,16 @@ def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_pa
     return Recorded(envelope.event, envelope.actor, ms, version, envelope.id)
 
 
+def check_entry_time(key: StreamKey, at: Position) -> None:
+    """Raise DamageError for a time that no clock shows and that could not be written."""
+    if at.ms > ENTRY_MS_MAX:
+        raise DamageError(
+            f"stream `{key.name}` version {at.version} is dated {at.ms} ms, after the year 9989; run verify",
+            stream=key.name,
+            version=at.version,
+        )
+
+
 def contradicts(page: Sequence[Entry], known: Position, known_payload: bytes) -> bool:
     """Whether a page is of another history than the last entry known: the server has lost what a wake-up had brought."""
     return any(
@@ -51,6 +63,7 @@ def check_info(key: StreamKey, info: StreamInfo | None) -> None:
     """What the server says of a stream must fit a log that only grows. Raises DamageError."""
     if info is None:
         return
+    check_entry_time(key, info.last)
     if info.length == 0:
         raise DamageError(f"stream `{key.name}` exists but is empty: its entries were deleted", stream=key.name)
     if info.max_deleted != START:

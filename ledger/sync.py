@@ -292,6 +292,8 @@ class SyncLedger(_Face[Ledger]):
 
     approved_in_project = _blocking(Ledger.approved_in_project)
     approved_anywhere = _blocking(Ledger.approved_anywhere)
+    grants_anywhere = _blocking(Ledger.grants_anywhere)
+    pending_anywhere = _blocking(Ledger.pending_anywhere)
     grant_in_project = _blocking(Ledger.grant_in_project)
     revoke = _blocking(Ledger.revoke)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from ledger import chain, codec
 from ledger.errors import DamageError
+from ledger.limits import ENTRY_MS_MAX
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 
@@ -106,6 +107,9 @@ class _Reading:
         if before is not None and entry.version <= before.version:
             self._report(entry.version, "reordered", f"version {entry.version} stands after version {before.version}")
             return
+        if entry.ms > ENTRY_MS_MAX:
+            text = f"version {entry.version} is dated {entry.ms} ms, after the year 9989"
+            self._report(entry.version, "redated", text)
         envelope = self._decode(entry)
         if envelope is not None:
             self._check_event_id(entry, envelope.id)

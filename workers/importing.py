@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,8 @@ from ledger.session import evolve
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import START, Entry, StreamKey
 from ledger.verify import head_of
+
+State = SessionState | ProjectState
 
 NAMED_MAX: Final = 10
 """Grants that a refusal names; a dry run lists them all."""
@@ -91,33 +93,25 @@ def mark(entries: list[Entry], actor: Actor, in_force_count: int, now_ms: int) -
     return Entry(max(now_ms, last.ms), last.version + 1, payload)
 
 
-def _folded(
-    key: StreamKey, entries: list[Entry], there: int
-) -> tuple[SessionState, SessionState] | tuple[ProjectState, ProjectState]:
+def _folded(key: StreamKey, entries: list[Entry], there: int) -> tuple[State, State]:
     """The state after the first `there` entries, and after all."""
-    position, payload = START, b""
-    if key.kind == "project":
-        project = before_project = ProjectState(project_id=key.id)
-        for entry in entries:
-            project = evolve_project(project, read_entry(key, entry, position, payload))
-            position, payload = entry.position, entry.payload
-            before_project = project if entry.version == there else before_project
-        return before_project, project
-    session = before_session = SessionState(session_id=key.id)
+    step: Any = evolve if key.kind == "session" else evolve_project
+    state: State = SessionState(session_id=key.id) if key.kind == "session" else ProjectState(project_id=key.id)
+    before, position, payload = state, START, b""
     for entry in entries:
-        session = evolve(session, read_entry(key, entry, position, payload))
+        state = step(state, read_entry(key, entry, position, payload))
         position, payload = entry.position, entry.payload
-        before_session = session if entry.version == there else before_session
-    return before_session, session
+        before = state if entry.version == there else before
+    return before, state
 
 
-def _replies_since(before: SessionState | ProjectState, after: SessionState | ProjectState) -> list[Settled]:
+def _replies_since(before: State, after: State) -> list[Settled]:
     if not isinstance(after, SessionState):
         return []
     return [one for one in after.settled.values() if one.version > before.version]
 
 
-def _made_by(state: SessionState | ProjectState, settled: Settled) -> list[Approved]:
+def _made_by(state: State, settled: Settled) -> list[Approved]:
     if not isinstance(state, SessionState) or state.project is None or not settled.granted_to_project:
         return []
     return [
@@ -140,7 +134,7 @@ def _made_by(state: SessionState | ProjectState, settled: Settled) -> list[Appro
     ]
 
 
-def _approved(key: StreamKey, state: SessionState | ProjectState, grant: StandingGrant) -> Approved:
+def _approved(key: StreamKey, state: State, grant: StandingGrant) -> Approved:
     if isinstance(state, SessionState):
         return Approved(grant=grant, session=key.id, project=state.project)
     return Approved(grant=grant, session=grant.session, project=key.id)

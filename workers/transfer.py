@@ -23,7 +23,7 @@ from ledger.session.state import SessionState, next_due_ms
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
 from ledger.verify import Problem, head_of, verify_entries
-from workers.checking import check_stream, plain, raw_entries
+from workers.checking import Checked, check_stream, plain, raw_entries
 
 FORMAT: Final = 1
 HEADER: Final = "permission-ledger export"
@@ -75,13 +75,11 @@ def header() -> dict[str, Any]:
     return {"file": HEADER, "format": FORMAT}
 
 
-async def export_stream(store: Store, key: StreamKey) -> AsyncIterator[dict[str, Any]]:
+async def export_stream(store: Store, checked: Checked) -> AsyncIterator[dict[str, Any]]:
     """The lines of one stream. Raises DamageError when it is not whole: what is wrong is not carried elsewhere."""
-    checked = await check_stream(store, key)
+    key = checked.key
     if not checked.ok:
-        raise DamageError(
-            f"stream `{key.name}` is damaged and is not exported: {checked.problems[0].text}", stream=key.name
-        )
+        raise not_exported(checked)
     yield {"stream": key.name}
     last: Entry | None = None
     async for raw in raw_entries(store, key):
@@ -94,6 +92,11 @@ async def export_stream(store: Store, key: StreamKey) -> AsyncIterator[dict[str,
     if head_of(last) != checked.head:
         raise DamageError(f"stream `{key.name}` was changed while it was exported", stream=key.name)
     yield {"end": key.name, "entries": last.version, "hash": head_of(last).hash}
+
+
+def not_exported(checked: Checked) -> DamageError:
+    name = checked.key.name
+    return DamageError(f"stream `{name}` is damaged and is not exported: {checked.problems[0].text}", stream=name)
 
 
 def footer(streams: int) -> dict[str, Any]:

@@ -44,6 +44,7 @@ INSIDE: Final = {
         "deciders",
         "tokens",
         "pending_states",
+        "waiting_sessions",
         "stream_of_grant",
     },
     Session: {"release", "write_project_grants", "stream", "renew_lease"},

@@ -6,9 +6,11 @@ import click
 
 from ledger import Ledger, Pending
 from ledger.session.state import Request
+from ledger.surveys import Survey
 from ledger.would_run import would_run
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
+from workers.cli.problems import tell_problems
 from workers.cli.wording import about, listed
 
 COLUMNS = ("request", "session", "permission", "what would run", "always grants", "asked", "expires in")
@@ -17,9 +19,13 @@ COLUMNS = ("request", "session", "permission", "what would run", "always grants"
 @command(examples=("permission-ledger pending", "permission-ledger pending --session ses_1 --json"))
 @click.option("--session", metavar="SESSION", help="Only what waits in this session.")
 @with_ledger
-async def pending(ledger: Ledger, output: Output, *, session: str | None) -> None:
-    """List what waits for a person, nearest deadline first."""
-    waiting = await ledger.pending(session)
+async def pending(ledger: Ledger, output: Output, *, session: str | None) -> int:
+    """List what waits for a person, nearest deadline first.
+
+    Sessions that are damaged are named on stderr (exit code 11), beside the requests of all others.
+    """
+    found = Survey(await ledger.pending(session), []) if session else await ledger.pending_anywhere()
+    waiting = found.rows
     if output.as_json:
         output.rows(one.as_json() for one in waiting)
     elif waiting:
@@ -27,6 +33,7 @@ async def pending(ledger: Ledger, output: Output, *, session: str | None) -> Non
         output.table(COLUMNS, [pending_cells(one, now_ms) for one in waiting])
     else:
         talk("nothing is pending")
+    return tell_problems(output, found.problems)
 
 
 def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:

@@ -9,14 +9,16 @@ from typing import Any, Final
 
 import click
 
-from ledger import InputError, Ledger
+from ledger import DamageError, InputError, Ledger
 from ledger.grants import Recorded, StandingGrant
 from ledger.history import logged, read_events
 from ledger.session.state import SessionState, in_order
 from ledger.stores.port import StreamKey
+from ledger.surveys import survey
 from workers.cli.base import command, with_ledger
 from workers.cli.log import event_line
 from workers.cli.output import Output
+from workers.cli.problems import tell_problems
 from workers.moments import approved_at, project_grants
 
 PAUSE_MAX_SECONDS: Final = 3.0
@@ -44,18 +46,21 @@ SESSIONS_MAX: Final = 1000
     help="X times as fast as it was; 0 does not pause.",
 )
 @with_ledger
-async def replay(ledger: Ledger, output: Output, *, sessions: Sequence[str], every_session: bool, speed: float) -> None:
+async def replay(ledger: Ledger, output: Output, *, sessions: Sequence[str], every_session: bool, speed: float) -> int:
     """Play the past of one session or of several as it happened, with the session's state beside each event.
 
     The events of several sessions come in the order of the server's time. Pauses are those of the record, but none is
-    longer than 3 s at speed 1.
+    longer than 3 s at speed 1. With --all, sessions that are damaged are named on stderr (exit code 11) and left out.
     """
     if every_session == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
     names = [name async for name in ledger.sessions()] if every_session else list(dict.fromkeys(sessions))
     if len(names) > SESSIONS_MAX:
         raise InputError(f"{len(names)} sessions are too many to replay at once; name at most {SESSIONS_MAX}")
-    pasts = [await _past_of(ledger, name) for name in names]
+    found = await survey([StreamKey("session", name) for name in names], lambda key: _past_of(ledger, key.id))
+    if found.problems and not every_session:
+        raise DamageError(found.problems[0].text, stream=found.problems[0].key.name)
+    pasts = found.rows
     width = max(map(len, names)) if len(names) > 1 else 0
     last_ms = None
     async for past, recorded in in_time_order(ledger, pasts):
@@ -70,6 +75,7 @@ async def replay(ledger: Ledger, output: Output, *, sessions: Sequence[str], eve
             output.line(f"{past.key.id:<{width}}  {event_line(event)}" if width else event_line(event))
             in_all = [f"waiting in all: {waiting}"] if width else []
             output.line(f"{'':{width + 9 if width else 7}}{'  '.join([_state_words(now), *in_all])}")
+    return tell_problems(output, found.problems)
 
 
 class Past:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 import msgspec
 
-from ledger import DamageError, Ledger
+from ledger import Ledger
+from ledger.reading import check_entry_time
 from ledger.stores.admin import PartitionFacts
 from ledger.stores.port import StreamInfo, StreamKey
+from ledger.surveys import StreamProblem, Survey, survey
 from ledger.times import format_time
 from projections.lag import checkpoints
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
+from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
 
 AT_ONCE_COUNT: Final = 200
@@ -41,51 +43,57 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
 )
 @click.option("--each", is_flag=True, help="A line for each stream instead of each partition.")
 @with_ledger
-async def streams(ledger: Ledger, output: Output, *, each: bool) -> None:
+async def streams(ledger: Ledger, output: Output, *, each: bool) -> int:
     """Show what lies in each partition: streams, feed, due index, consumer groups with lag and PEL.
 
     Lag is what no consumer of a group was given yet; PEL is what one was given and has not acknowledged; behind are
-    events that no view has yet. Partitions that hold nothing are left out.
+    events that no view has yet. Partitions that hold nothing are left out. Streams that the server says are damaged are
+    named on stderr (exit code 11).
     """
-    seen = await _all(ledger)
+    seen, problems = await _all(ledger)
     rows = [_stream_json(one) for one in seen] if each else await _partition_rows(ledger, seen)
     if output.as_json:
         output.rows(rows)
     elif not rows:
-        talk("there is no stream")
+        if not problems:
+            talk("there is no stream")
     elif each:
         output.table(STREAM_COLUMNS, [_stream_cells(row) for row in rows])
     else:
         output.table(PARTITION_COLUMNS, [_partition_cells(row) for row in rows])
         total = {name: sum(row[name] for row in rows) for name in ("streams", "events", "bytes", "behind", "due")}
         talk(", ".join(f"{count} {name}" for name, count in total.items()) + f" in {len(rows)} partitions")
+    return tell_problems(output, problems)
 
 
-async def _all(ledger: Ledger) -> list[_Seen]:
+async def _all(ledger: Ledger) -> tuple[list[_Seen], list[StreamProblem]]:
     keys = sorted([key async for key in ledger.store.streams()])
     seen: list[_Seen] = []
+    problems: list[StreamProblem] = []
     with progress("streams", len(keys)) as advance:
         for start in range(0, len(keys), AT_ONCE_COUNT):
             some = keys[start : start + AT_ONCE_COUNT]
-            seen += await _some(ledger, some)
+            found = await _some(ledger, some)
+            seen += found.rows
+            problems += found.problems
             advance(len(some))
-    return seen
+    return seen, problems
 
 
-async def _some(ledger: Ledger, keys: Sequence[StreamKey]) -> list[_Seen]:
+async def _some(ledger: Ledger, keys: Sequence[StreamKey]) -> Survey[_Seen]:
     store = ledger.store
-    known = await checkpoints(store, keys)
-    infos = await asyncio.gather(*map(store.info, keys), return_exceptions=True)
-    seen: list[_Seen] = []
-    for key, at, info in zip(keys, known, infos, strict=True):
-        if isinstance(info, DamageError):
-            talk(f"warning: {info.text}")
-        elif isinstance(info, BaseException):
-            raise info
-        elif info is not None:
-            behind = max(info.last.version - at.version, 0)
-            seen.append(_Seen(key=key, partition=store.partition_of(key), info=info, behind=behind))
-    return seen
+    known = dict(zip(keys, await checkpoints(store, keys), strict=True))
+
+    async def look(key: StreamKey) -> _Seen | None:
+        info = await store.info(key)
+        if info is None:
+            return None
+        check_entry_time(key, info.last)
+        behind = max(info.last.version - known[key].version, 0)
+        return _Seen(key=key, partition=store.partition_of(key), info=info, behind=behind)
+
+    found = await survey(keys, look)
+    return Survey([one for one in found.rows if one is not None], found.problems)
 
 
 def _stream_json(one: _Seen) -> dict[str, Any]:

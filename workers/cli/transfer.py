@@ -17,15 +17,26 @@ import click
 from ledger import Approved, InputError, Ledger, UnknownSessionError
 from ledger.ids import check_id
 from ledger.stores.port import StreamKey
+from ledger.surveys import StreamProblem, problem_of
 from ledger.verify import head_of
 from workers.checking import check_stream
 from workers.cli import grants
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import Output, talk
+from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
 from workers.cli.text import json_line
 from workers.importing import Arrival, arrival_of, in_force_by, mark, refusal
-from workers.transfer import Exported, already_there, export_stream, footer, header, read_export, restore_stream
+from workers.transfer import (
+    Exported,
+    already_there,
+    export_stream,
+    footer,
+    header,
+    not_exported,
+    read_export,
+    restore_stream,
+)
 
 COLUMNS = ("stream", "entries", "added", "head")
 
@@ -44,10 +55,11 @@ COLUMNS = ("stream", "entries", "added", "head")
 @with_ledger
 async def export(
     ledger: Ledger, output: Output, *, sessions: Sequence[str], all_streams: bool, out: Path | None
-) -> None:
+) -> int:
     """Write sessions, with the grants of their projects, as JSON lines; each entry stands there byte for byte.
 
-    A stream that `verify` finds fault with is refused.
+    A stream that `verify` finds fault with is not exported. Named, it is refused; with --all it is named on stderr
+    (exit code 11), and all others are written.
     """
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
@@ -56,14 +68,20 @@ async def export(
         if all_streams
         else await _named(ledger, sessions)
     )
+    problems: list[StreamProblem] = []
     with _written(out, output) as write, progress("streams", len(keys)) as advance:
         write(header())
         for key in keys:
-            async for line in export_stream(ledger.store, key):
-                write(line)
+            checked = await check_stream(ledger.store, key)
+            if all_streams and not checked.ok:
+                problems.append(problem_of(key, not_exported(checked)))
+            else:
+                async for line in export_stream(ledger.store, checked):
+                    write(line)
             advance(1)
-        write(footer(len(keys)))
-    talk(f"exported {len(keys)} streams" + (f" to {out}" if out else ""))
+        write(footer(len(keys) - len(problems)))
+    talk(f"exported {len(keys) - len(problems)} streams" + (f" to {out}" if out else ""))
+    return tell_problems(output, problems)
 
 
 async def _named(ledger: Ledger, sessions: Sequence[str]) -> list[StreamKey]:

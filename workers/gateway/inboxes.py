@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from ledger.errors import DamageError
 from ledger.results import pending_of
 from ledger.session.state import SessionState
+from ledger.stores.port import StreamKey
+from ledger.surveys import StreamProblem
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, answering_facts
@@ -26,9 +30,9 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
     """The rows, each with its project and its lineage (the root first), and how many there are in all."""
-    states = await gateway.ledger.pending_states()
+    waiting = await gateway.ledger.waiting_sessions()
     rows: list[tuple[tuple[bool, int, int, str, int], Row]] = []
-    for state in states:
+    for state in waiting.rows:
         if not principal.reaches(state.session_id, state.project) or not _wanted(state, wanted):
             continue
         above = await lineage(gateway, state)
@@ -41,7 +45,17 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
                 row = {**one.as_json(), "project": state.project, "lineage": above, **answering_facts(state)}
                 rows.append((order, row))
     rows.sort(key=lambda pair: pair[0])
-    return {"pending": [row for _, row in rows[:limit]], "count": len(rows)}
+    problems = problem_rows(principal, waiting.problems)
+    return {"pending": [row for _, row in rows[:limit]], "count": len(rows), "problems": problems}
+
+
+def problem_rows(principal: Principal, problems: Sequence[StreamProblem]) -> list[Row]:
+    """The streams that cannot be read, as far as they are the caller's to see; whose project it is, nobody can tell."""
+    return [one.as_json() for one in problems if _may_see(principal, one.key)]
+
+
+def _may_see(principal: Principal, key: StreamKey) -> bool:
+    return principal.reaches_project(key.id) if key.kind == "project" else principal.reaches(key.id, None)
 
 
 def _wanted(state: SessionState, wanted: PendingFilter) -> bool:
@@ -54,5 +68,9 @@ async def lineage(gateway: Gateway, state: SessionState) -> list[str]:
     while state.parent is not None and state.parent not in above and len(above) < DEPTH_MAX:
         above.append(state.parent)
         stream = gateway.ledger.streams.session(state.parent)
-        state = stream.state if stream.folded else await stream.refresh()
+        try:
+            state = stream.state if stream.folded else await stream.refresh()
+        except DamageError:
+            # What is above it is unknown; what waits below it is not to be hidden for that.
+            break
     return above[::-1]

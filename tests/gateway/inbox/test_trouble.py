@@ -138,3 +138,20 @@ async def test_a_gateway_that_cannot_read_a_session_says_what_is_wrong_with_it(
     await inbox.session()
     await eve.go("/sessions/ses_1")
     await expect(eve.page.locator(".mark-verified")).to_contain_text("✓")
+
+
+async def test_a_session_that_cannot_be_read_is_one_row_above_what_waits(
+    inbox: Inbox, admin: Operator, server: RealServer
+) -> None:
+    async with Ledger.connect(server.url) as other:
+        torn = await other.session("ses_torn", project="shop", rules=RULES)
+        await torn.submit("bash", ["git push torn"])
+        key, log = await log_of(admin, other, "ses_torn")
+    await admin.run("XDEL", key, log[0][0])
+    await (await inbox.session()).submit("bash", ["git push whole"])
+    ann = await inbox.visit("ann")
+    await expect(ann.card("git push whole")).to_be_visible()
+    row = ann.page.get_by_role("list", name="Sessions that cannot be read").get_by_role("listitem")
+    await expect(row).to_have_count(1)
+    await expect(row).to_contain_text("Damaged: ses_torn")
+    assert await barriers(ann.page) == []

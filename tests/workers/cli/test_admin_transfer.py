@@ -262,7 +262,7 @@ def test_a_damaged_stream_is_not_carried_elsewhere(ledger: CommandLine, client: 
     (key,) = names(client, "*}:s:ses_1")
     client.xadd(key, {"other": "x"}, id="99999999999999-4")
     out = tmp_path / "out.jsonl"
-    error = ledger("export", "--all", "--out", out, code=11).err
+    error = ledger("export", "ses_1", "--out", out, code=11).err
     assert "stream `session:ses_1` is damaged and is not exported" in error
     assert list(tmp_path.iterdir()) == []
 

@@ -14,6 +14,7 @@ from ledger.ids import check_id
 from ledger.results import Approved
 from workers.gateway.bodies import GrantBody
 from workers.gateway.idempotency import IdempotencyKey, derived
+from workers.gateway.inboxes import problem_rows
 from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.rows import Row
@@ -32,8 +33,10 @@ async def list_grants(
         _require_project(principal, project)
         found = await gateway.ledger.approved_in_project(project)
     else:
-        found = [one for one in await gateway.ledger.approved_anywhere() if _reaches(principal, one)]
-    return {"grants": [one.as_json() for one in found]}
+        anywhere = await gateway.ledger.grants_anywhere()
+        rows = [one.as_json() for one in anywhere.rows if _reaches(principal, one)]
+        return {"grants": rows, "problems": problem_rows(principal, anywhere.problems)}
+    return {"grants": [one.as_json() for one in found], "problems": []}
 
 
 @post("/v1/grants", status_code=201, operation_id="create_grant")

@@ -21,6 +21,7 @@ export class Live extends EventTarget {
     this.state = "connecting";
     this.attempt = 0;
     this.asOf = null;
+    this.problems = []; // streams that cannot be read: what waits in them is not shown
     document.addEventListener("visibilitychange", () => this.#visible());
     addEventListener("online", () => this.start());
     requests.addEventListener("doubt", () => this.doubt());
@@ -56,7 +57,9 @@ export class Live extends EventTarget {
   async poll() {
     const begun = performance.now();
     try {
-      const { pending } = await get("/v1/pending");
+      const { pending, problems } = await get("/v1/pending");
+      this.problems = problems;
+      this.dispatchEvent(new Event("problems"));
       const gone = this.requests.replace(pending);
       this.#become(this.source ? "live" : "asking");
       this.#howTheyEnded(gone);

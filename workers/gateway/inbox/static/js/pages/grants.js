@@ -10,8 +10,9 @@ const LOOK_AGAIN_MS = 5000;
 export function show(main, app) {
   const filter = h("input", { type: "search", class: "filter", placeholder: "Filter", "aria-label": "Filter by permission, pattern, project, session or person" });
   const list = h("ul", { class: "grants" });
+  const damaged = h("p", { class: "hint", hidden: true });
   const status = h("p", { class: "hint", role: "status" }, "Looking …");
-  main.append(h("div", { class: "section-head" }, h("h1", {}, "Grants"), h("p", { class: "summary long" }, "What is let through without asking. A configured deny is always above them."), filter), status, list);
+  main.append(h("div", { class: "section-head" }, h("h1", {}, "Grants"), h("p", { class: "summary long" }, "What is let through without asking. A configured deny is always above them."), filter), damaged, status, list);
   const mayRevoke = ["approver", "admin"].includes(app.me.role);
   const controller = new AbortController();
   let grants = [];
@@ -37,7 +38,10 @@ export function show(main, app) {
   };
   async function load() {
     try {
-      ({ grants } = await get("/v1/grants", {}, controller.signal));
+      const found = await get("/v1/grants", {}, controller.signal);
+      grants = found.grants;
+      damaged.hidden = !found.problems.length;
+      damaged.textContent = `Damaged, so their grants are not shown: ${found.problems.map((one) => one.stream).join(", ")}.`;
       grants.sort((a, b) => (a.at < b.at ? 1 : -1));
       if (!open) draw();
     } catch (error) {

@@ -17,9 +17,10 @@ export function show(main, app) {
   const count = h("p", { class: "summary" });
   const feed = h("div", { class: "deck", "aria-label": "Requests that wait" });
   const empty = h("div", { class: "empty-state", hidden: true });
+  const damaged = h("ul", { class: "damaged", hidden: true, "aria-label": "Sessions that cannot be read" });
   const lines = h("ol", { class: "lines" });
   main.append(h("div", { class: "inbox" },
-    h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, filter), empty, feed),
+    h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, filter), damaged, empty, feed),
     h("aside", { class: "just-now", "aria-label": "Settled just now" }, h("h2", {}, "Just now"), lines)));
 
   let words = "";
@@ -41,6 +42,12 @@ export function show(main, app) {
   const drawLines = () => lines.replaceChildren(...app.requests.lines.slice(0, LINES_SHOWN).map((one) => settledLine(one, app)), ...(app.requests.lines.length ? [] : [h("li", { class: "hint" }, "What is answered or decided by rule appears here.")]));
   app.requests.addEventListener("change", drawLines);
   app.live.addEventListener("state", deck.draw.bind(deck));
+  const drawDamaged = () => {
+    damaged.hidden = !app.live.problems.length;
+    damaged.replaceChildren(...app.live.problems.map(damagedRow));
+  };
+  app.live.addEventListener("problems", drawDamaged);
+  drawDamaged();
   const stop = everySecond(() => { for (const time of lines.querySelectorAll("time")) time.textContent = ago(time.dateTime); });
   drawLines();
   tellUndelivered(app);
@@ -50,9 +57,16 @@ export function show(main, app) {
     leave: () => {
       stop();
       app.requests.removeEventListener("change", drawLines);
+      app.live.removeEventListener("problems", drawDamaged);
       deck.destroy();
     },
   };
+}
+
+/** One row for a stream that cannot be read; the rows of all others stand below it. */
+function damagedRow(one) {
+  return h("li", { title: one.text }, "Damaged: ", one.session ? sessionLink(one.session) : h("code", {}, one.stream),
+    ". What waits in it cannot be shown. ", h("code", {}, "permission-ledger verify --all"));
 }
 
 function textOf(row) {

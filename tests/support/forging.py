@@ -1,0 +1,54 @@
+"""Streams as somebody with access to the server leaves them: damaged, or with a chain that holds and values that do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import redis
+
+from ledger import chain
+
+TOO_LONG_MS: Final = 2**62
+TOO_LATE_MS: Final = 2**60
+
+Payload = dict[str, Any]
+
+
+def forge(url: str, key: str, change: Callable[[Payload], None], shift_ms: int = 0) -> None:
+    """Write a stream anew with other payloads or times, its chain as it must be for these."""
+    with redis.Redis.from_url(url) as client:
+        found: Any = client.xrange(key)
+        client.delete(key)
+        before: tuple[int, int, bytes] | None = None
+        for entry_id, fields in found:
+            ms, version = (int(part) for part in entry_id.split(b"-"))
+            payload = json.loads(fields[b"d"])
+            change(payload)
+            if before is not None:
+                payload["prev"] = chain.after_entry(*before)
+            written = json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
+            client.xadd(key, {"d": written}, id=f"{ms + shift_ms}-{version}")
+            before = (ms + shift_ms, version, written)
+
+
+def with_endless_durations(payload: Payload) -> None:
+    """A request that may wait for 146 million years."""
+    event = payload["event"]
+    if event["type"] == "asked":
+        event.update(duration_ms=TOO_LONG_MS, unattended_ms=TOO_LONG_MS, cap_ms=TOO_LONG_MS)
+
+
+def unchanged(payload: Payload) -> None:
+    """For a stream of which only the times are forged."""
+
+
+def with_an_edit(url: str, key: str) -> None:
+    """Edit the first entry under its own id; the chain shows it."""
+    with redis.Redis.from_url(url) as client:
+        found: Any = client.xrange(key)
+        client.delete(key)
+        for number, (entry_id, fields) in enumerate(found, 1):
+            payload = fields[b"d"] + (b" " if number == 1 else b"")
+            client.xadd(key, {"d": payload}, id=entry_id)

@@ -1,0 +1,21 @@
+"""Streams that cannot be read, named beside the rows of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.surveys import StreamProblem
+from workers.cli.exits import Exit
+from workers.cli.output import Output, talk, talk_json
+
+
+def tell_problems(output: Output, problems: Sequence[StreamProblem]) -> Exit:
+    """Name each on stderr; the exit code of the command."""
+    for one in problems:
+        if output.as_json:
+            talk_json(one.as_json())
+        else:
+            talk(f"warning: {one.text}")
+    if problems and not output.as_json:
+        talk("hint: `permission-ledger verify --all` says which events are wrong")
+    return Exit.FINDINGS if problems else Exit.DONE
