@@ -5,17 +5,22 @@ The list is ordered so that the last match wins, whatever the order of the diale
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from ledger.policy.codelia.rule import CodeliaRule, Ruleset
+from ledger.policy.covering import LAST_MATCH
 from ledger.policy.listing import WHOLE, Listed, listed_rules
 from ledger.policy.model import Policy, Verdict
+from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
+from ledger.policy.toolrules.names import is_glob, may_allow
+from ledger.policy.wildcard import match
 
 ANY: Final = "*"
-"""The subject of a rule about every tool."""
+"""The subject of a rule about every tool that `NAMES` does not have."""
 
 
 class Form(StrEnum):
@@ -24,15 +29,20 @@ class Form(StrEnum):
     ALL = "all"
     EXACT = "exact"  # this command and nothing else
     PREFIX = "prefix"  # this command, with or without more words
-    GLOB = "glob"  # `*` is any text
+    GLOB = "glob"  # `*` is any text and `?` one character; ` *` at the end may be missing
     FLAT_PATH = "flat_path"  # `*` is any text, also across folders
     IGNORE_PATH = "ignore_path"  # as in .gitignore
+    ROOTED_PATH = "rooted_path"  # the whole path from the working directory, `**` across folders
     DOMAIN = "domain"
-    NAME = "name"  # a skill, a sub-agent
+    NAME = "name"  # a sub-agent, a skill
+    OTHER = "other"  # what only its own dialect can say
 
 
 class Neutral(msgspec.Struct, frozen=True):
-    """One rule. `source` is the rule that it came from; `partial` that it is about some tools of the subject only."""
+    """One rule. `source` is the rule that it came from and `note` what is different already.
+
+    `partial` says that it is about one tool of several that its subject stands for.
+    """
 
     subject: str
     form: Form
@@ -40,6 +50,12 @@ class Neutral(msgspec.Struct, frozen=True):
     action: Verdict
     source: Listed
     partial: bool = False
+    note: str | None = None
+
+    @property
+    def tool(self) -> str:
+        """The tool as its own dialect calls it."""
+        return self.source.permission
 
 
 NAMES: Final = {
@@ -59,13 +75,23 @@ NAMES: Final = {
 """What each tool is called by opencode and brutus, by betcode and claude, and by codelia."""
 
 _COLUMN: Final = {"opencode": 0, "brutus": 0, "betcode": 1, "claude": 1, "codelia": 2}
-_MORE_NAMES: Final[tuple[dict[str, str], ...]] = (
+MORE_NAMES: Final[tuple[dict[str, str], ...]] = (
     {},
     {"Write": "edit", "MultiEdit": "edit", "NotebookEdit": "edit", "NotebookRead": "read", "Agent": "task"},
     {"write": "edit"},
 )
+"""Tools that another dialect knows as one with another tool."""
+
+_GROUPS: Final[dict[str, tuple[frozenset[str], ...]]] = {
+    "edit": (frozenset(), frozenset({"Edit", "Write"}), frozenset({"edit", "write"})),
+}
+"""The tools that must all be allowed before the subject is."""
+
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _DOMAIN: Final = "domain:"
+_PATHS: Final = ("read", "edit")
+_OPERATORS: Final = frozenset("&|;\n<>")
+_FINAL_TIER: Final = 3
 
 
 def tool_name(dialect: str, subject: str) -> str | None:
@@ -74,77 +100,194 @@ def tool_name(dialect: str, subject: str) -> str | None:
     return names[_COLUMN[dialect]] if names else subject
 
 
+def tool_names(dialect: str, subject: str) -> list[str]:
+    """Every tool of a dialect that a subject stands for."""
+    name = tool_name(dialect, subject)
+    more = [one for one, known in MORE_NAMES[_COLUMN[dialect]].items() if known == subject]
+    return [] if name is None else [name, *more]
+
+
 def neutral_rules(policy: Policy) -> list[Neutral]:
     """The rules of a policy, the last match of which decides."""
     dialect = policy.source.dialect
+    listed = listed_rules(policy)
     raw = getattr(policy, "rules", ())
     if isinstance(raw, Ruleset):
-        pairs = zip((*raw.deny, *raw.allow), listed_rules(policy), strict=True)
-        found = [_codelia(rule, listed) for rule, listed in pairs]
+        found = [one for rule, its in zip((*raw.deny, *raw.allow), listed, strict=True) for one in _codelia(rule, its)]
+    elif dialect in LAST_MATCH:
+        return [one for rule in listed for one in _flat(dialect, rule)]
     else:
-        found = [_neutral(dialect, listed) for listed in listed_rules(policy)]
-    if dialect in ("opencode", "brutus"):
-        return found
-    return sorted(found, key=lambda one: (_tier(dialect, one), _STRICTNESS[one.action]))
+        found = [one for rule in listed for one in _tool(dialect, rule)]
+    return sorted(_whole_groups(dialect, found), key=lambda one: (_tier(dialect, one, listed), _STRICTNESS[one.action]))
 
 
-def _tier(dialect: str, rule: Neutral) -> int:
-    """BetCode lets a narrow rule come before a wide one."""
-    return int(dialect == "betcode" and rule.form is not Form.ALL)
+def _tier(dialect: str, rule: Neutral, listed: Iterable[Listed]) -> int:
+    """BetCode lets a narrow rule come before a wide one, unless that is final or of a higher layer."""
+    if dialect != "betcode":
+        return 0
+    source = rule.source
+    if source.pattern != WHOLE:
+        return 2
+    outranked = any(one.pattern != WHOLE and one.rank < source.rank for one in listed)
+    if source.action is not Verdict.ALLOW and (source.final or outranked):
+        return _FINAL_TIER
+    return 0 if is_glob(source.permission) else 1
 
 
-def _neutral(dialect: str, rule: Listed) -> Neutral:
-    subject = _subject(dialect, rule.permission)
-    form, text = _form(dialect, subject, rule.pattern)
-    if dialect == "betcode" and form is Form.IGNORE_PATH and text[0] not in "/~.*":
-        text = f"/{text}"  # its patterns begin in the working directory
-    return Neutral(subject, form, text, rule.action, rule, partial=rule.permission in _MORE_NAMES[_COLUMN[dialect]])
+def _whole_groups(dialect: str, found: list[Neutral]) -> list[Neutral]:
+    """An allow of a whole tool stands for its subject when all tools of the subject are allowed."""
+    allowed = {one.tool for one in found if one.action is Verdict.ALLOW and one.form is Form.ALL}
+    rules = []
+    for one in found:
+        group = _GROUPS.get(one.subject, (frozenset[str](),) * 3)[_COLUMN[dialect]]
+        if group and one.form is Form.ALL and one.action is Verdict.ALLOW:
+            rules.append(msgspec.structs.replace(one, partial=not group <= allowed))
+        else:
+            rules.append(one)
+    return rules
 
 
 def _subject(dialect: str, name: str) -> str:
     column = _COLUMN[dialect]
     known = next((subject for subject, names in NAMES.items() if names[column] == name), None)
-    return known or _MORE_NAMES[column].get(name, name)
+    return known or MORE_NAMES[column].get(name, name)
 
 
-def _form(dialect: str, subject: str, pattern: str) -> tuple[Form, str]:
-    flat = dialect in ("opencode", "brutus")
-    if pattern == WHOLE:
+# --- opencode, brutus
+
+
+def _flat(dialect: str, rule: Listed) -> Iterator[Neutral]:
+    """A rule whose permission has a wildcard is about each of the tools that it matches."""
+    name = rule.permission
+    if not set("*?") & set(name):
+        subject = _subject("opencode", name)
+        yield Neutral(subject, *_flat_form(dialect, subject, rule.pattern), rule.action, rule)
+        return
+    note = None if name == ANY else f"`{name}` is about the tools that are known by name now"
+    for subject, names in NAMES.items():
+        if match(names[0], name):
+            yield Neutral(subject, *_flat_form(dialect, subject, rule.pattern), rule.action, rule, note=note)
+    if not rule.pattern.strip("*"):
+        yield Neutral(ANY if name == ANY else name, Form.ALL, "", rule.action, rule, note=note)
+
+
+def _flat_form(dialect: str, subject: str, pattern: str) -> tuple[Form, str]:
+    if not pattern.strip("*"):
         return Form.ALL, ""
     if subject == "shell":
         return command_form(pattern)
-    if subject in ("read", "edit"):
-        return (Form.FLAT_PATH if flat else Form.IGNORE_PATH), pattern
-    if subject == "fetch":
-        return _fetch(pattern)
+    if subject in _PATHS:
+        return Form.FLAT_PATH, pattern
+    if dialect == "brutus" and subject in ("task", "skill"):
+        return Form.OTHER, pattern  # it asks about `*` for these
     return (Form.GLOB if set("*?") & set(pattern) else Form.NAME), pattern
 
 
 def command_form(pattern: str) -> tuple[Form, str]:
-    """The form of a pattern for commands."""
-    prefix = pattern.removesuffix(":*") if pattern.endswith(":*") else pattern.removesuffix(" *")
-    if set("*?") & set(prefix):
+    """The form of a wildcard for commands."""
+    prefix = pattern.removesuffix(" *")
+    if set("*?") & set(prefix) or prefix != " ".join(prefix.split()):
         return Form.GLOB, pattern
     return (Form.PREFIX if prefix != pattern else Form.EXACT), prefix
 
 
-def _fetch(pattern: str) -> tuple[Form, str]:
-    if pattern.startswith(_DOMAIN):
-        return Form.DOMAIN, pattern.removeprefix(_DOMAIN)
-    host = pattern.removeprefix("https://").removesuffix("/*")
-    plain = pattern == f"https://{host}/*" and not set("*?/") & set(host)
-    return (Form.DOMAIN, host) if plain else (Form.GLOB, pattern)
+# --- betcode, claude
 
 
-def _codelia(rule: CodeliaRule, listed: Listed) -> Neutral:
+def _tool(dialect: str, rule: Listed) -> Iterator[Neutral]:
+    name, allows = rule.permission, rule.action is Verdict.ALLOW
+    if "*" in name:
+        if rule.pattern != WHOLE or (allows and not may_allow(name)):
+            return  # such a rule decides nothing in its own dialect
+        for subject in NAMES:
+            if any(match(one, name) for one in tool_names(dialect, subject)):
+                yield Neutral(subject, Form.ALL, "", rule.action, rule, partial=allows)
+        yield Neutral(ANY if name == ANY else name, Form.ALL, "", rule.action, rule)
+        return
+    subject = _subject(dialect, name)
+    form, text, note = _tool_form(dialect, rule, subject)
+    yield Neutral(subject, form, text, rule.action, rule, partial=_is_partial(dialect, rule), note=note)
+
+
+def _is_partial(dialect: str, rule: Listed) -> bool:
+    """`Edit` in BetCode denies whatever edits, and a path rule of `Edit` or `Read` is about all tools of the kind."""
+    if rule.permission in MORE_NAMES[1]:
+        return True
+    wide = rule.pattern != WHOLE or (dialect == "betcode" and rule.action is not Verdict.ALLOW)
+    return rule.permission == "Edit" and not wide
+
+
+def _tool_form(dialect: str, rule: Listed, subject: str) -> tuple[Form, str, str | None]:
+    pattern, allows = rule.pattern, rule.action is Verdict.ALLOW
+    if pattern == WHOLE:
+        return Form.ALL, "", None
+    if subject == "shell":
+        return _tool_command(dialect, normal_specifier(pattern), allows=allows)
+    if rule.permission in ("Read", "Edit") or (dialect == "betcode" and subject in _PATHS):
+        rooted = dialect == "betcode" and allows
+        return (Form.ROOTED_PATH if rooted else Form.IGNORE_PATH), pattern, None
+    if subject == "fetch" and pattern.startswith(_DOMAIN):
+        host = pattern.removeprefix(_DOMAIN).strip().rstrip(".").lower()
+        return (Form.ALL, "", None) if host == "*" else (Form.DOMAIN, host, None)
+    named = subject == "task" and ":" not in pattern and not set("*?[") & set(pattern)
+    return (Form.NAME if named else Form.OTHER), pattern, None
+
+
+def _tool_command(dialect: str, text: str, *, allows: bool) -> tuple[Form, str, str | None]:
+    if "?" in text:
+        # Here `?` is itself, and elsewhere any character.
+        return (Form.OTHER, text, None) if allows else (Form.GLOB, text, "`?` is any character now")
+    form, prefix = command_form(text)
+    if form is Form.EXACT and dialect == "betcode" and not allows and not has_wildcard(text):
+        return Form.PREFIX, text, None  # a deny or ask reaches every command that begins with its words
+    return form, prefix, None
+
+
+# --- codelia
+
+
+def _codelia(rule: CodeliaRule, listed: Listed) -> Iterator[Neutral]:
     subject = _subject("codelia", rule.tool)
-    form, text = Form.ALL, ""
-    if rule.words is not None and rule.glob is None:
-        form, text = Form.PREFIX, " ".join(rule.words)
-    elif rule.glob is not None:
-        form, text = Form.GLOB, rule.glob
-        if rule.words is None and not set("*?") & set(rule.glob):
-            form = Form.EXACT
-    elif rule.skill is not None:
-        form, text = Form.NAME, rule.skill
-    return Neutral(subject, form, text, listed.action, listed, partial=rule.tool in _MORE_NAMES[2])
+    if rule.inert or rule.words == ():
+        return
+    form, text, note = _codelia_form(rule, allows=listed.action is Verdict.ALLOW)
+    yield Neutral(subject, form, text, listed.action, listed, partial=subject == "edit", note=note)
+
+
+def _codelia_form(rule: CodeliaRule, *, allows: bool) -> tuple[Form, str, str | None]:
+    if rule.skill is not None:
+        return Form.NAME, rule.skill, None
+    if rule.glob is None:
+        return (Form.ALL, "", None) if rule.words is None else (Form.PREFIX, " ".join(rule.words), None)
+    if rule.words is not None:
+        text = " ".join(rule.words)
+        return (Form.OTHER, text, None) if allows else (Form.PREFIX, text, "it is about more than before")
+    return _codelia_glob(rule.glob, allows=allows)
+
+
+def _codelia_glob(glob: str, *, allows: bool) -> tuple[Form, str, str | None]:
+    """A glob is about the full line too, so that a deny is carried over by a piece that one command of it must have."""
+    if not glob.strip("*"):
+        return Form.ALL, "", None if not allows else "each command of a line is judged by itself now"
+    wild = bool(set("*?") & set(glob))
+    if allows:
+        text = f"{glob}*" if glob.endswith(" *") else glob
+        note = "each command of a line is judged by itself now" if wild else None
+        return (Form.OTHER, glob, None) if set(glob) & _OPERATORS else (*_exactly(text), note)
+    pieces = [piece for part in glob.replace("?", "*").split("*") for piece in _between_operators(part)]
+    if not wild and not set(glob) & _OPERATORS:
+        return Form.EXACT, glob, None
+    if len(pieces) == 1 and not set(glob) & (_OPERATORS | {"?"}):
+        return (*_exactly(f"{glob}*" if glob.endswith(" *") else glob), None)
+    longest = max(pieces, key=len, default="")
+    return (Form.GLOB, f"*{longest}*", "it is about more than before") if longest else (Form.ALL, "", None)
+
+
+def _exactly(text: str) -> tuple[Form, str]:
+    return (Form.GLOB if set("*?") & set(text) else Form.EXACT), text
+
+
+def _between_operators(text: str) -> list[str]:
+    for operator in _OPERATORS:
+        text = text.replace(operator, "\0")
+    return [piece.strip() for piece in text.split("\0") if piece.strip()]

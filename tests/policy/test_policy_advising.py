@@ -74,12 +74,15 @@ def verdict(policy: Policy, call: Call) -> Verdict:
     return Judged(policy, call).verdict
 
 
-@given(
+any_question = given(
     dialect=st.sampled_from(["opencode", "brutus", "betcode", "claude", "codelia"]),
     profile=st.sampled_from(["hardened", "faithful"]),
     rules=rules_of,
     command=st.sampled_from(COMMANDS),
 )
+
+
+@any_question
 def test_advice_allows_the_call_and_loosens_no_other(dialect: str, profile: str, rules: Rules, command: str) -> None:
     config = config_of(dialect, rules)
     before, call = policy_of(dialect, config, profile=profile), call_for(dialect, command)
@@ -103,12 +106,7 @@ def _parts(policy: Policy, dialect: str, command: str) -> list[str]:
     return [*found, command, command.removeprefix("timeout 5 ")]
 
 
-@given(
-    dialect=st.sampled_from(["opencode", "brutus", "betcode", "claude", "codelia"]),
-    profile=st.sampled_from(["hardened", "faithful"]),
-    rules=rules_of,
-    command=st.sampled_from(COMMANDS),
-)
+@any_question
 def test_what_is_said_about_other_rules_is_so(dialect: str, profile: str, rules: Rules, command: str) -> None:
     policy, call = policy_of(dialect, config_of(dialect, rules), profile=profile), call_for(dialect, command)
     for near in explained(policy, call).near:

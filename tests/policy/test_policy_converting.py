@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy, strictest
-from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy import Layer, PolicySource, compile_policy
 from ledger.policy.converting import convert
-from ledger.policy.neutral import NAMES, tool_name
+from ledger.policy.neutral import NAMES
+from tests.policy.converted import DIALECTS, PROFILES, Compared
+from tests.policy.rule_shapes import config_of, rules
 
 CLAUDE = {
     "permissions": {
@@ -57,56 +59,71 @@ ALL: dict[str, Any] = {
     "brutus": OPENCODE,
 }
 
-COMMANDS = (
-    "git", "git log", "git push", "git push origin main", "git push --force", "git push --force origin", "npm test",
-    "npm test -- x", "rm x", "rm -rf /", "ls", "ls x", "make", "git log && rm x",
-)  # fmt: skip
-PATHS = ("a.ts", ".env", "sub/.env", "src/a.ts", "src/deep/a.ts", "lib/src/a.ts")
-URLS = ("https://example.com/a", "https://evil.com/x", "https://other.org/")
-STRICTNESS = [Verdict.ALLOW, Verdict.ASK, Verdict.DENY]
-
 
 def source(dialect: str, config: Any) -> PolicySource:
     return PolicySource(dialect, (Layer("project", config=config),), {"cwd": "/repo", "home": "/home/ann"})
 
 
-def calls(dialect: str) -> dict[str, Call]:
-    shell = shell_tool(dialect)
-    found = {line: Call(permission_of(dialect, shell), (), shell, {"command": line}) for line in COMMANDS}
-    if dialect == "codelia":
-        return found
-    member = "file_path" if dialect in ("claude", "betcode") else "filePath"
-    for subject in ("read", "edit"):
-        name = tool_name(dialect, subject)
-        assert name is not None
-        for path in PATHS:
-            more = (
-                {"oldString": "a", "newString": "b", "old_string": "a", "new_string": "b"} if subject == "edit" else {}
-            )
-            # BRUTUS matches a path as it was handed in, the others below the project.
-            given = {member: path if dialect == "brutus" else f"/repo/{path}", **more}
-            found[f"{subject} {path}"] = Call(permission_of(dialect, name), (), name, given)
-    fetch = tool_name(dialect, "fetch") or ""
-    return found | {url: Call(fetch, (), fetch, {"url": url, "format": "text"}) for url in URLS}
+@pytest.mark.parametrize("target", DIALECTS)
+@pytest.mark.parametrize("origin", DIALECTS)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_converted_configuration_is_never_looser(origin: str, target: str, profile: str) -> None:
+    if origin != target:
+        assert Compared(origin, target, ALL[origin], profile).looser == []
 
 
-@pytest.mark.parametrize("target", sorted(ALL))
-@pytest.mark.parametrize("origin", sorted(ALL))
-def test_a_converted_configuration_is_never_looser(origin: str, target: str) -> None:
-    before = compile_policy(source(origin, ALL[origin]))
-    after = compile_policy(source(target, convert(before, target).config))
-    asked, again = calls(origin), calls(target)
-    if target == "claude":
-        # Claude Code runs commands that only look without any rule.
-        again = {text: call for text, call in again.items() if not text.startswith("ls")}
-    looser = {
-        text: (said.value, now.value)
-        for text in asked.keys() & again.keys()
-        if (now := Judged(after, again[text]).verdict)
-        is not strictest([said := Judged(before, asked[text]).verdict, now])
-        and (said is not Verdict.DENY or now is Verdict.ALLOW)
-    }
-    assert looser == {}
+@pytest.mark.slow
+@pytest.mark.parametrize("target", DIALECTS)
+@pytest.mark.parametrize("origin", DIALECTS)
+def test_no_rule_of_the_corpus_is_looser_and_one_without_a_notice_is_the_same(origin: str, target: str) -> None:
+    if origin == target:
+        return
+    compared = [
+        Compared(origin, target, config_of(origin, [rule]), profile) for rule in rules(origin) for profile in PROFILES
+    ]
+    assert [(one.config, one.looser) for one in compared if one.looser] == []
+    assert [(one.config, one.different) for one in compared if one.different and not one.changes] == []
+
+
+DIRECTIONS = [(origin, target) for origin in DIALECTS for target in DIALECTS if origin != target]
+
+
+@given(direction=st.sampled_from(DIRECTIONS), profile=st.sampled_from(PROFILES), data=st.data())
+def test_any_rules_together_are_never_looser_and_without_a_notice_the_same(
+    direction: tuple[str, str], profile: str, data: st.DataObject
+) -> None:
+    origin, target = direction
+    found = data.draw(st.lists(st.sampled_from(rules(origin)), min_size=1, max_size=5))
+    compared = Compared(origin, target, config_of(origin, found), profile)
+    assert compared.looser == []
+    assert compared.changes or compared.different == []
+
+
+@pytest.mark.parametrize("target", ["brutus", "claude", "codelia", "opencode"])
+def test_a_deny_of_betcode_keeps_its_reach(target: str) -> None:
+    found = Compared("betcode", target, {"permissions": {"deny": ["Bash(git push --force)"]}}, "hardened")
+    assert (found.looser, found.different, found.changes) == ([], [], ())
+
+
+def test_a_permission_with_a_wildcard_is_about_the_tools_that_it_matches() -> None:
+    found = Compared("opencode", "claude", {"permission": {"bas?": "deny"}}, "hardened")
+    assert "Bash" in found.config["permissions"]["deny"]
+    assert found.looser == []
+
+
+def test_a_deny_of_everything_names_every_tool_of_codelia() -> None:
+    found = Compared("opencode", "codelia", {"permission": {"*": "deny"}}, "hardened")
+    denied = {one["tool"] for one in found.config["permissions"]["deny"]}
+    assert {"bash", "read", "edit", "write", "apply_patch", "skill_load"} <= denied
+
+
+def test_an_allow_that_the_source_guards_by_folders_is_left_out_with_the_reason() -> None:
+    config = {"permission": {"bash": {"rm *": "allow", "npm *": "allow"}}}
+    found = Compared("opencode", "claude", config, "hardened")
+    assert found.config == {"permissions": {"allow": ["Bash(npm:*)"]}}
+    assert found.told == [
+        ("bash rm * allow", "the allow is left out: opencode asks about folders outside the project first, and this would not")
+    ]  # fmt: skip
 
 
 def test_claude_s_rules_become_opencode_s_with_a_default_that_asks() -> None:
@@ -121,6 +138,7 @@ def test_claude_s_rules_become_opencode_s_with_a_default_that_asks() -> None:
                 "git push *": "ask",
                 "rm *": "deny",
                 "git push --force *": "deny",
+                "*.env*": "deny",
             },
             "read": {
                 "*": "allow",
@@ -136,6 +154,7 @@ def test_claude_s_rules_become_opencode_s_with_a_default_that_asks() -> None:
     assert [(one.rule.ref.text, one.text) for one in found.changes] == [
         ("WebFetch(domain:example.com)", "opencode cannot say it; the allow is left out, so it asks"),
         ("WebFetch(domain:evil.com)", "opencode cannot say it; it is about the whole tool now"),
+        ("Read(./.env)", "commands that name `.env` are denied whatever they do with it"),
     ]
 
 
@@ -143,14 +162,19 @@ def test_opencode_s_rules_become_claude_s_and_what_would_be_lost_is_told() -> No
     found = convert(compile_policy(source("opencode", OPENCODE)), "claude")
     assert found.config == {
         "permissions": {
-            "allow": ["Bash(git:*)", "Bash(npm test)", "Read"],
-            "ask": ["Bash(git push:*)"],
-            "deny": ["Bash(rm:*)", "Bash(git push --force:*)", "Read(*.env)", "Edit", "WebFetch"],
+            "allow": ["Bash(git:*)", "Bash(npm test)", "Read(/**)"],
+            "ask": ["Task", "Agent", "Glob", "Grep", "LS", "TodoWrite", "TodoRead", "Bash(git push:*)"],
+            "deny": [
+                "Bash(rm:*)", "Bash(git push --force:*)", "Read(*.env)", "Edit", "Write", "MultiEdit", "NotebookEdit",
+                "WebFetch",
+            ],
         }
-    }
+    }  # fmt: skip
     assert [(one.rule.ref.text, one.text) for one in found.changes] == [
+        ("* * ask", "claude asks by itself, but not about commands that only look"),
         ("edit * deny", "it now comes before `edit src/* allow` too"),
         ("edit src/* allow", "the allow is left out: `edit * deny` would come before it, or cannot be said"),
+        ("read *.env deny", "it is about commands that name the file too"),
     ]
 
 
@@ -163,7 +187,8 @@ def test_a_program_without_ask_rules_gets_no_allow_that_an_ask_limits() -> None:
 def test_there_and_back_again_says_the_same() -> None:
     plain = {"permissions": {"allow": ["Bash(git status:*)", "Read"], "deny": ["Bash(rm:*)"]}}
     there = convert(compile_policy(source("claude", plain)), "opencode").config
-    assert convert(compile_policy(source("opencode", there)), "claude").config == plain
+    back = convert(compile_policy(source("opencode", there)), "claude").config["permissions"]
+    assert (back["allow"], back["deny"]) == (["Bash(git status:*)", "Read(/**)"], ["Bash(rm:*)"])
 
 
 def test_every_subject_has_a_name_in_opencode_and_in_claude() -> None:

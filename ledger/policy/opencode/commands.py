@@ -17,7 +17,7 @@ from ledger.policy.shell.words import loosen
 ENTERING: Final = frozenset({"cd", "chdir", "popd", "pushd", "push-location", "set-location"})
 """Commands that only change the directory; they add no pattern."""
 
-_FILE_COMMANDS: Final = ENTERING | {
+FILE_COMMANDS: Final = ENTERING | {
     "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat",
     "get-content", "set-content", "add-content", "copy-item", "move-item", "remove-item", "new-item", "rename-item",
 }  # fmt: skip
@@ -63,7 +63,7 @@ def _bare(command: Command) -> Command:
 def _outside_folders(commands: Iterable[Command], base: str, places: Places) -> Iterable[str]:
     for command in commands:
         words = [word.raw for word in command.words]
-        if not words or words[0] not in _FILE_COMMANDS:
+        if not words or words[0] not in FILE_COMMANDS:
             continue
         for path in _paths(words, base, places):
             if places.outside(path):

@@ -27,12 +27,15 @@ from workers.cli.policy.options import Choices, policy_command
 def convert(*, choices: Choices, as_json: bool, source: str, target: str) -> None:
     """Write rules in another dialect, by what they mean; the configuration goes to stdout.
 
-    What the other dialect cannot say becomes stricter, never looser, and each such change is told on stderr; with
-    --json it is a member of the one object printed: {"config", "changes"}.
+    A rule that is judged differently in the other dialect is told on stderr: an allow that it cannot say is left out, a
+    deny grows. With --json that is a member of the one object printed: {"config", "changes"}.
     """
     output = Output(as_json=as_json)
     given = Choices({**choices.typed, "dialect": source})
-    found = converted(compiled_here(source_of(given.found())), target)
+    options = given.found()
+    if not options.get("layers") and not options.get("config"):
+        raise given.no_files()
+    found = converted(compiled_here(source_of(options)), target)
     if as_json:
         output.row({"config": found.config, "changes": [_json(one) for one in found.changes]})
         return
@@ -48,4 +51,4 @@ def _tell(output: Output, found: Converted) -> None:
     for line in json.dumps(found.config, ensure_ascii=False, indent=2).splitlines():
         output.line(line)
     for one in found.changes:
-        talk(f"stricter: `{one.rule.ref.text}` ({one.rule.place}): {one.text}")
+        talk(f"changed: `{one.rule.ref.text}` ({one.rule.place}): {one.text}")

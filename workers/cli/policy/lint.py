@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
-from ledger.errors import InputError
 from ledger.policy.errors import PolicyError
-from ledger.policy.files import searched_files
 from ledger.policy.linting import Finding, lint_rules, lint_text
 from workers.cli.exits import Exit
 from workers.cli.output import Output, talk
 from workers.cli.policy.explain import compiled_here
 from workers.cli.policy.options import Choices, policy_command
-
-SHOWN_COUNT: Final = 4
-"""Places that are named where no file was found."""
 
 
 @policy_command(
@@ -56,14 +50,9 @@ def _files(choices: Choices) -> list[str]:
     """The files to look at: those that were typed, or those that are where the source's program looks."""
     if choices.has_files:
         return choices.files
-    places = searched_files(choices.dialect, choices.cwd, os.environ, home=choices.home)
-    found = [place for place in places if os.path.lexists(place)]
+    found = [place for place in choices.places() if os.path.lexists(place)]
     if not found:
-        looked = ", ".join(f"`{place}`" for place in places[:SHOWN_COUNT])
-        more = len(places) - SHOWN_COUNT
-        places_more = f" and {more} more places" if more > 0 else ""
-        text = f"there is no file of `{choices.dialect}` rules here: looked for {looked}{places_more}"
-        raise InputError(f"{text}; name one with --config FILE, or the language of your rules with --dialect")
+        raise choices.no_files()
     return found
 
 

@@ -15,13 +15,15 @@ from ledger.policy.asked import source_of
 from ledger.policy.checking import with_facts
 from ledger.policy.dialects import DIALECTS, compile_policy
 from ledger.policy.disk import DiskFacts
-from ledger.policy.files import find_layers, load_layer
+from ledger.policy.files import find_layers, load_layer, searched_files
 from ledger.policy.model import Layer, Policy
 from workers.cli.base import LedgerCommand, Run, json_option
 from workers.cli.output import talk
 
 DEFAULT_DIALECT: Final = "opencode"
 _TOP: Final = "project"
+SHOWN_COUNT: Final = 4
+"""Places that are named where no file was found."""
 
 _OPTIONS: Final = (
     click.Option(["--dialect"], type=click.Choice(sorted(DIALECTS)), help="The language of the rules."),
@@ -87,6 +89,18 @@ class Choices(NamedTuple):
         if not self.has_files:
             named["layers"] = list(find_layers(self.dialect, self.cwd, os.environ, home=self.home))
         return named
+
+    def places(self) -> tuple[str, ...]:
+        """The files where the source's program looks, existing or not."""
+        return searched_files(self.dialect, self.cwd, os.environ, home=self.home)
+
+    def no_files(self) -> InputError:
+        """The error of a command that needs a file of rules where there is none."""
+        places = self.places()
+        looked = ", ".join(f"`{place}`" for place in places[:SHOWN_COUNT])
+        more = f" and {len(places) - SHOWN_COUNT} more places" if len(places) > SHOWN_COUNT else ""
+        text = f"there is no file of `{self.dialect}` rules here: looked for {looked}{more}"
+        return InputError(f"{text}; name one with --config FILE, or the language of your rules with --dialect")
 
     @property
     def has_files(self) -> bool:

@@ -201,9 +201,14 @@ def test_convert_prints_a_configuration_and_tells_what_became_stricter(line: Pol
             "deny": [{"tool": "bash", "command": "git push"}],
         },
     }
-    assert ran.err.startswith(f"stricter: `webfetch * deny` ({opencode}:8): codelia has no such tool")
+    assert ran.err.startswith(f"changed: `webfetch * deny` ({opencode}:8): codelia has no such tool")
     as_json = line(*words, "--json", code=0)
     assert (as_json.row["config"], len(as_json.row["changes"]), as_json.err) == (json.loads(ran.out), 1, "")
+
+
+def test_convert_without_any_file_is_an_error(line: PolicyLine, tmp_path: Path) -> None:
+    ran = line("policy", "convert", "--from", "claude", "--to", "opencode", "--cwd", tmp_path, code=12)
+    assert (ran.out, "there is no file of `claude` rules here" in ran.err) == ("", True)
 
 
 def test_an_option_that_a_dialect_does_not_know_by_value_is_bad_input(line: PolicyLine, opencode: Path) -> None:

@@ -1,0 +1,110 @@
+"""Neutral rules as Codelia writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ledger.policy.codelia.rule import skill_name
+from ledger.policy.converting.model import Change
+from ledger.policy.linting import TOOLS
+from ledger.policy.model import Verdict
+from ledger.policy.neutral import ANY, NAMES, Form, Neutral, tool_names
+
+_COMMAND_WORDS_MAX = 2
+_MORE_TOOLS = ("apply_patch",)
+
+Written = tuple[Neutral, dict[str, str]]
+
+
+def codelia_rules(rules: Iterable[Neutral], changes: list[Change]) -> list[Written]:
+    """The rules with the objects that say them, maybe several for one."""
+    return [(rule, members) for rule in rules for members in _spelt(rule, changes)]
+
+
+def _spelt(rule: Neutral, changes: list[Change]) -> list[dict[str, str]]:
+    def told(text: str) -> None:
+        changes.append(Change(rule.source, text))
+
+    allows = rule.action is Verdict.ALLOW
+    names = tool_names("codelia", rule.subject)
+    if rule.subject == ANY:
+        return _rest(allows=allows, told=told)
+    if rule.subject not in NAMES:
+        return _foreign(rule, allows=allows, told=told)
+    if not names:
+        told("codelia has no such tool; what it has in its place is asked")
+        return []
+    if allows and rule.partial:
+        told(f"codelia knows `{rule.tool}` and others as one; the allow is left out")
+        return []
+    texts, exactly = _written(rule, names, allows=allows)
+    if texts is None and allows:
+        told("codelia cannot say it; the allow is left out, so it asks")
+        return []
+    if rule.note:
+        told(rule.note)
+    if texts is None:
+        told("codelia cannot say it; it is about the whole tool now")
+        return [{"tool": name} for name in names]
+    if not exactly or (rule.partial and not allows):
+        told("it is about more than before")
+    if rule.form is Form.IGNORE_PATH:
+        told(COMMANDS_TOO)
+    return texts
+
+
+COMMANDS_TOO = "commands that name the file are not looked at; deny them too"
+
+
+def _rest(*, allows: bool, told: Any) -> list[dict[str, str]]:
+    if allows:
+        told("codelia does not allow every tool at once; it asks about the rest")
+        return []
+    known = {name for subject in NAMES for name in tool_names("codelia", subject)}
+    told("codelia has no rule for tools that it does not know; it asks about them")
+    return [{"tool": name} for name in (*TOOLS["codelia"], *_MORE_TOOLS) if name not in known and name != "shell"]
+
+
+def _foreign(rule: Neutral, *, allows: bool, told: Any) -> list[dict[str, str]]:
+    if allows:
+        told(f"codelia does not know `{rule.subject}`; it asks")
+        return []
+    told(f"`{rule.subject}` may have another name in codelia; see that it is denied there too")
+    return [] if "*" in rule.subject or "?" in rule.subject else [{"tool": rule.subject}]
+
+
+def _written(rule: Neutral, names: list[str], *, allows: bool) -> tuple[list[dict[str, str]] | None, bool]:
+    """The rules, or None when it cannot be said; and whether they are about exactly as much."""
+    if rule.form is Form.ALL:
+        return [{"tool": name} for name in names], True
+    if rule.form is Form.NAME and rule.subject == "skill" and skill_name(rule.text) == rule.text:
+        return [{"tool": names[0], "skill_name": rule.text}], True
+    if rule.subject != "shell":
+        return None, False
+    return _command(rule, names[0], allows=allows)
+
+
+def _command(rule: Neutral, shell: str, *, allows: bool) -> tuple[list[dict[str, str]] | None, bool]:
+    """A glob is about the full line too, so that an allow has none with a wildcard."""
+    text = rule.text
+    if rule.form is Form.EXACT:
+        return [{"tool": shell, "command_glob": text}], True
+    if rule.form is Form.PREFIX and len(text.split()) <= _COMMAND_WORDS_MAX:
+        return [{"tool": shell, "command": text}], True
+    if allows or rule.form not in (Form.PREFIX, Form.GLOB):
+        return None, False
+    if rule.form is Form.PREFIX:
+        return [{"tool": shell, "command_glob": one} for one in (text, f"{text} *")], True
+    bare = text.removesuffix(" *")
+    texts = [text] if bare == text else [bare, text]
+    single = text.strip("*") and "?" not in text and "*" not in text.strip("*")
+    return [{"tool": shell, "command_glob": one} for one in texts], bool(single)
+
+
+def codelia_config(written: Iterable[Written]) -> dict[str, Any]:
+    section: dict[str, list[dict[str, str]]] = {"allow": [], "deny": []}
+    for rule, members in written:
+        if members not in section[rule.action.value]:
+            section[rule.action.value].append(members)
+    return {"version": 1, "permissions": section}

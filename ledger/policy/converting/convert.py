@@ -1,0 +1,40 @@
+"""The way from a policy to a configuration of another dialect. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.policy.converting.codelia import codelia_config, codelia_rules
+from ledger.policy.converting.flat import flat_config, flat_rules, same_rules
+from ledger.policy.converting.model import Change, Converted
+from ledger.policy.converting.order import by_strictness, reachable
+from ledger.policy.converting.outside import inside_the_project
+from ledger.policy.converting.paths import named_in_commands
+from ledger.policy.converting.tools import tool_config, tool_rules
+from ledger.policy.converting.verbatim import between_tool_rules
+from ledger.policy.covering import LAST_MATCH
+from ledger.policy.listing import TOOL_RULES
+from ledger.policy.model import Policy
+from ledger.policy.neutral import neutral_rules
+
+
+def convert(policy: Policy, dialect: str) -> Converted:
+    """Write the rules of a policy in another dialect."""
+    changes: list[Change] = []
+    origin = policy.source.dialect
+    config: dict[str, Any]
+    if origin in TOOL_RULES and dialect in TOOL_RULES:
+        config = between_tool_rules(policy, dialect, changes)
+    elif origin in LAST_MATCH and dialect in LAST_MATCH:
+        config = flat_config(same_rules(policy, dialect, changes), dialect, changes)
+    else:
+        rules = reachable(named_in_commands(neutral_rules(policy)))
+        if origin in LAST_MATCH:
+            rules = inside_the_project(rules, policy, changes)
+        if dialect in LAST_MATCH:
+            config = flat_config(flat_rules(rules, dialect, changes), dialect, changes)
+        elif dialect == "codelia":
+            config = codelia_config(codelia_rules(by_strictness(rules, dialect, changes), changes))
+        else:
+            config = tool_config(tool_rules(by_strictness(rules, dialect, changes), dialect, changes))
+    return Converted(config, tuple(dict.fromkeys(changes)))

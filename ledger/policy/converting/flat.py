@@ -1,0 +1,216 @@
+"""Rules as OpenCode and BRUTUS write them: by permission and pattern, the last match decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from ledger.policy.brutus.rules import sort_key
+from ledger.policy.converting.model import Change
+from ledger.policy.converting.paths import flat_of_ignore, flat_of_rooted
+from ledger.policy.listing import Listed, listed_rules
+from ledger.policy.model import Policy, Verdict
+from ledger.policy.neutral import ANY, NAMES, Form, Neutral, tool_name
+from ledger.policy.opencode.names import ACTION_ONLY
+from ledger.policy.wildcard import match
+
+_WILD: Final = frozenset("*?")
+_EXTERNAL: Final = "external_directory"
+_PATTERNED: Final = frozenset({"bash", "read", "edit", "webfetch", "glob", "grep", "list"})
+"""The permissions of tools whose input BRUTUS looks into; it asks about `*` for the others."""
+
+_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+_LEFT_OUT: Final = "{} cannot say it; the allow is left out, so it asks"
+_WHOLE: Final = "{} cannot say it; it is about the whole tool now"
+_WIDER: Final = "it is about more than before"
+
+Told = Callable[[str], None]
+
+
+class Flat(NamedTuple):
+    """One rule to be written, and where it came from."""
+
+    permission: str
+    pattern: str
+    action: Verdict
+    source: Listed
+
+
+def same_rules(policy: Policy, dialect: str, changes: list[Change]) -> list[Flat]:
+    """The rules of the sister dialect, whose patterns mean the same but for a few."""
+    found = []
+    for rule in listed_rules(policy):
+        pattern, text = _kept(rule, dialect)
+        if text is not None:
+            changes.append(Change(rule, text))
+        if pattern is not None:
+            found.append(Flat(rule.permission, pattern, rule.action, rule))
+    return found
+
+
+def _kept(rule: Listed, dialect: str) -> tuple[str | None, str | None]:
+    allows, pattern = rule.action is Verdict.ALLOW, rule.pattern
+    whole = pattern == "*"
+    if (rule.permission == _EXTERNAL or (dialect == "opencode" and rule.permission in ACTION_ONLY)) and not whole:
+        return (None, _LEFT_OUT.format(dialect)) if allows else ("*", _WHOLE.format(dialect))
+    known = {names[0] for names in NAMES.values()}
+    if not whole and rule.permission in known - _PATTERNED:
+        if allows:
+            return None, _LEFT_OUT.format(dialect)
+        return ("*", _WHOLE.format(dialect)) if dialect == "brutus" else (pattern, _WIDER)
+    odd = "\\" in pattern if dialect == "brutus" else pattern.startswith(("~", "$HOME")) or pattern.isdecimal()
+    if not odd:
+        return pattern, None
+    if allows:
+        return None, _LEFT_OUT.format(dialect)
+    loose = pattern.replace("\\", "?") if dialect == "brutus" else f"?{pattern[1:]}"
+    return loose, _WIDER
+
+
+def flat_rules(rules: Iterable[Neutral], dialect: str, changes: list[Change]) -> list[Flat]:
+    """The rules with their permissions and patterns, maybe several for one."""
+    found = []
+    for rule in rules:
+
+        def told(text: str, rule: Neutral = rule) -> None:
+            changes.append(Change(rule.source, text))
+
+        found += [Flat(*pair, rule.action, rule.source) for pair in _spelt(rule, dialect, told)]
+    return found
+
+
+def _spelt(rule: Neutral, dialect: str, told: Told) -> list[tuple[str, str]]:
+    allows = rule.action is Verdict.ALLOW
+    if rule.subject == ANY:
+        return [(ANY, "*")]
+    name = tool_name(dialect, rule.subject)
+    if rule.subject not in NAMES or name is None:
+        return _foreign(rule, allows=allows, told=told)
+    if allows and rule.partial:
+        told(f"{dialect} knows `{rule.tool}` and others as one; the allow is left out")
+        return []
+    patterns, exactly = _patterns(rule, allows=allows)
+    bare = name in ACTION_ONLY if dialect == "opencode" else name not in _PATTERNED
+    if bare and patterns not in (None, ["*"]):
+        patterns = None
+    if patterns is None and allows:
+        told(_LEFT_OUT.format(dialect))
+        return []
+    if rule.note:
+        told(rule.note)
+    if patterns is None:
+        told(_WHOLE.format(dialect))
+        return [(name, "*")]
+    if not exactly or rule.partial:
+        told("it is about `https` alone now" if allows else _WIDER)
+    if dialect == "opencode" and any(one.startswith(("~", "$HOME")) for one in patterns):
+        told(_LEFT_OUT.format(dialect) if allows else _WIDER)
+        patterns = [] if allows else [f"?{one[1:]}" if one.startswith(("~", "$HOME")) else one for one in patterns]
+    return [(name, one) for one in patterns]
+
+
+def _patterns(rule: Neutral, *, allows: bool) -> tuple[list[str] | None, bool]:
+    """The patterns, or None when it cannot be said; and whether they are about exactly as much."""
+    text = rule.text
+    if rule.form is Form.ALL:
+        return ["*"], True
+    if rule.form is Form.PREFIX:
+        return [f"{text} *"], True
+    if rule.form is Form.IGNORE_PATH:
+        return flat_of_ignore(rule.source, allows=allows)
+    if rule.form is Form.ROOTED_PATH:
+        return flat_of_rooted(text), True
+    if rule.form is Form.DOMAIN:
+        if not allows:
+            return [f"*{max(text.split('*'), key=len)}*"], False
+        return (None, False) if "*" in text else ([f"https://{text}/*", f"https://{text}"], False)
+    return (None, False) if rule.form is Form.OTHER else ([text], True)
+
+
+def _foreign(rule: Neutral, *, allows: bool, told: Told) -> list[tuple[str, str]]:
+    """A tool that only one program has. Its name is kept for a deny, which does no harm; nothing else is known."""
+    name = rule.subject
+    if name.startswith("mcp__") and rule.form is Form.ALL:
+        bare = name.removeprefix("mcp__").replace("__", "_", 1)
+        return [(bare if "_" in bare else f"{bare}_*", "*")]
+    if allows:
+        told(f"the other program does not know `{name}`; it asks")
+        return []
+    told(f"`{name}` may have another name in the other program; see that it is denied there too")
+    return [(name, "*")]
+
+
+# --- in one object
+
+
+def flat_config(rules: Sequence[Flat], dialect: str, changes: list[Change]) -> dict[str, Any]:
+    """What no rule is about is asked here too, which OpenCode's own defaults would allow.
+
+    An object has each permission once, so that rules of one stand together. A rule for a permission with a wildcard is
+    therefore repeated for each permission that has rules before it.
+    """
+    places: dict[str, list[Flat]] = {}
+    for rule in rules:
+        wild = bool(set(rule.permission) & _WILD)
+        for name, known in places.items():
+            if wild and name != rule.permission and not set(name) & _WILD and match(name, rule.permission):
+                known.append(rule)
+        places.setdefault(rule.permission, []).append(rule)
+    wild_first = sorted(places, key=lambda name: not set(name) & _WILD)
+    order = sorted(places, key=sort_key) if dialect == "brutus" else sorted(wild_first, key=lambda name: name != ANY)
+    kept = {name: _undisplaced(name, places, order, rules, changes) for name in order}
+    section: dict[str, Any] = {ANY: {"*": Verdict.ASK.value}}
+    for name, found in kept.items():
+        patterns = section.setdefault(name, {})
+        for rule in found:
+            pattern = "*" if dialect == "opencode" and name in ACTION_ONLY else rule.pattern
+            if pattern != rule.pattern:
+                allows = rule.action is Verdict.ALLOW
+                changes.append(Change(rule.source, (_LEFT_OUT if allows else _WHOLE).format(dialect)))
+                if allows:
+                    continue
+            patterns.pop(pattern, None)
+            patterns[pattern] = rule.action.value
+    return {"permission": {name: _short(patterns) for name, patterns in section.items() if patterns}}
+
+
+def _undisplaced(
+    name: str, places: dict[str, list[Flat]], order: Sequence[str], rules: Sequence[Flat], changes: list[Change]
+) -> list[Flat]:
+    """The rules of one permission, without those that would now stand behind a stricter one that they stood before."""
+    if not set(name) & _WILD:
+        return places[name]
+    before = {other for other in order[: order.index(name)] if _meet(name, other)}
+    kept = []
+    for rule in places[name]:
+        later = rules[rules.index(rule) + 1 :]
+        stricter = [
+            one for one in later if one.permission in before and _STRICTNESS[one.action] > _STRICTNESS[rule.action]
+        ]
+        softer = [
+            one for one in later if one.permission in before and _STRICTNESS[one.action] < _STRICTNESS[rule.action]
+        ]
+        if softer:
+            changes.append(Change(rule.source, f"it now comes before `{softer[0].source.ref.text}` too"))
+        if not stricter:
+            kept.append(rule)
+        elif rule.action is Verdict.ALLOW:
+            changes.append(
+                Change(rule.source, f"the allow is left out: it would come before `{stricter[0].source.ref.text}`")
+            )
+        else:
+            changes.append(Change(rule.source, "it is a deny now, because of a deny that came after it"))
+            kept.append(rule._replace(action=Verdict.DENY))
+    return kept
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether two permissions could be the same; where it is not sure they are."""
+    if not set(other) & _WILD:
+        return match(other, one)
+    first, second = (name.partition("*")[0].partition("?")[0] for name in (one, other))
+    return first.startswith(second) or second.startswith(first)
+
+
+def _short(patterns: dict[str, str]) -> Any:
+    return patterns["*"] if list(patterns) == ["*"] else patterns

@@ -1,0 +1,119 @@
+"""From "the last match wins" to "deny before ask before allow"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ledger.policy.converting.model import Change
+from ledger.policy.model import Verdict
+from ledger.policy.neutral import ANY, Form, Neutral
+from ledger.policy.wildcard import compile_normalised
+
+_WILD: Final = frozenset("*?")
+_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+_FREE: Final = frozenset({"read", "glob", "grep", "list", "task", "todowrite", "todoread"})
+"""Subjects that Claude Code does not ask about by itself."""
+
+
+def reachable(rules: Sequence[Neutral]) -> list[Neutral]:
+    """The rules that decide about anything: nothing later is about all that they are about."""
+    return [rule for place, rule in enumerate(rules) if not any(covers(later, rule) for later in rules[place + 1 :])]
+
+
+def covers(wide: Neutral, narrow: Neutral) -> bool:
+    """Whether `wide` is about whatever `narrow` is about; where it is not sure it is not."""
+    if wide.subject != narrow.subject or (wide.partial and (narrow.partial, narrow.tool) != (True, wide.tool)):
+        return False
+    if wide.form is Form.ALL or (wide.form, wide.text) == (narrow.form, narrow.text):
+        return True
+    if wide.form is Form.PREFIX and narrow.form in (Form.PREFIX, Form.EXACT):
+        return narrow.text == wide.text or narrow.text.startswith(wide.text + " ")
+    return wide.form is Form.GLOB and narrow.form is Form.EXACT and compile_normalised(wide.text)(narrow.text)
+
+
+def overlap(one: Neutral, other: Neutral) -> bool:
+    """Whether two rules could be about the same call; where it is not sure they are."""
+    if one.subject != other.subject:
+        return False
+    first, second = _literal_start(one), _literal_start(other)
+    return first.startswith(second) or second.startswith(first)
+
+
+def _literal_start(rule: Neutral) -> str:
+    if rule.form not in (Form.EXACT, Form.PREFIX, Form.GLOB, Form.NAME):
+        return ""
+    text = rule.text.removesuffix(" *") if rule.form is Form.GLOB else rule.text
+    return next((text[:place] for place, character in enumerate(text) if character in _WILD), text)
+
+
+def by_strictness(rules: Sequence[Neutral], dialect: str, changes: list[Change]) -> list[Neutral]:
+    """The rules that mean the same where deny comes before ask, and ask before allow."""
+    kept: list[Neutral] = []
+    for place, rule in enumerate(rules):
+        if rule.action is Verdict.ALLOW:
+            stricter = _in_the_way(rules, place, dialect)
+            if stricter is not None:
+                text = f"the allow is left out: `{stricter.source.ref.text}` would come before it, or cannot be said"
+                changes.append(Change(rule.source, text))
+                continue
+        elif rule.action is Verdict.ASK and _said_by_default(rules, place, dialect, changes):
+            continue
+        later = _softer_after(rules, place)
+        if later is not None:
+            changes.append(Change(rule.source, f"it now comes before `{later.source.ref.text}` too"))
+        kept.append(rule)
+    return kept
+
+
+def _softer_after(rules: Sequence[Neutral], place: int) -> Neutral | None:
+    rule = rules[place]
+    softer = (one for one in rules[place + 1 :] if _STRICTNESS[one.action] < _STRICTNESS[rule.action])
+    return next((one for one in softer if overlap(one, rule)), None)
+
+
+def _said_by_default(rules: Sequence[Neutral], place: int, dialect: str, changes: list[Change]) -> bool:
+    """Whether an ask says what is so without it."""
+    rule = rules[place]
+    if dialect == "codelia":
+        return True
+    if not _is_default(rules, place, dialect):
+        return False
+    if dialect == "claude" and rule.subject == "shell":
+        changes.append(Change(rule.source, "claude asks by itself, but not about commands that only look"))
+    return True
+
+
+def _is_default(rules: Sequence[Neutral], place: int, dialect: str) -> bool:
+    """An ask about a whole tool, below which nothing wider is allowed, where the program asks by itself."""
+    rule = rules[place]
+    asked = dialect != "claude" or rule.subject not in _FREE
+    return asked and rule.form is Form.ALL and not any(one.subject == rule.subject for one in rules[:place])
+
+
+def _in_the_way(rules: Sequence[Neutral], place: int, dialect: str) -> Neutral | None:
+    """The rule that makes an allow useless where stricter rules come first, or that the other dialect cannot say."""
+    rule = rules[place]
+    for index, one in enumerate(rules):
+        if one.action is Verdict.ALLOW or one.subject != rule.subject:
+            continue
+        covered = index < place and covers(one, rule)
+        if one.action is Verdict.DENY and covered:
+            return one
+        if one.action is not Verdict.ASK:
+            continue
+        default = index < place and _is_default(rules, index, dialect)
+        if dialect != "codelia" and covered and not default:
+            return one
+        if dialect == "codelia" and overlap(one, rule) and not default:
+            return one
+    return None
+
+
+def everything(rules: Sequence[Neutral], action: Verdict) -> bool:
+    """Whether the rules say one thing about every tool, and nothing else."""
+    return (
+        bool(rules)
+        and all(rule.form is Form.ALL and rule.action is action for rule in rules)
+        and any(rule.subject == ANY for rule in rules)
+    )

@@ -1,0 +1,144 @@
+"""Neutral rules as BetCode and Claude Code write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from ledger.policy.converting.model import Change
+from ledger.policy.converting.order import everything
+from ledger.policy.converting.paths import ignore_of_flat
+from ledger.policy.linting import TOOLS
+from ledger.policy.model import Verdict
+from ledger.policy.neutral import ANY, NAMES, Form, Neutral, tool_names
+from ledger.policy.toolrules.commands import normal_specifier
+
+COMMANDS_TOO: Final = "it is about commands that name the file too"
+_WIDER: Final = "it is about more than before"
+_SEPARATORS_MAX: Final = 8
+_ALLOWED: Final = {"edit": ("Edit", "Write")}
+"""The tools to allow for a subject, where one is not enough; a deny names all, also those of older versions."""
+
+Written = tuple[Neutral, str]
+Told = Callable[[str], None]
+
+
+def tool_rules(rules: Sequence[Neutral], dialect: str, changes: list[Change]) -> list[Written]:
+    """The rules with the texts that say them, maybe several for one."""
+    if everything(rules, Verdict.DENY):
+        return [(next(rule for rule in rules if rule.subject == ANY), ANY)]
+    found = []
+    for rule in rules:
+
+        def told(text: str, rule: Neutral = rule) -> None:
+            changes.append(Change(rule.source, text))
+
+        found += [(rule, text) for text in _spelt(rule, dialect, told)]
+    return found
+
+
+def _spelt(rule: Neutral, dialect: str, told: Told) -> list[str]:
+    allows = rule.action is Verdict.ALLOW
+    if rule.subject == ANY:
+        return _rest(rule, dialect, told)
+    if rule.subject not in NAMES:
+        return _foreign(rule, dialect, allows=allows, told=told)
+    if allows and rule.partial:
+        told(f"{dialect} knows `{rule.tool}` and others as one; the allow is left out")
+        return []
+    names = (
+        [*_ALLOWED.get(rule.subject, tool_names(dialect, rule.subject)[:1])]
+        if allows
+        else tool_names(dialect, rule.subject)
+    )
+    specifiers, exactly = _specifiers(rule, dialect, allows=allows)
+    if specifiers is None and allows:
+        told(f"{dialect} cannot say it; the allow is left out, so it asks")
+        return []
+    if rule.note:
+        told(rule.note)
+    if specifiers is None:
+        told(f"{dialect} cannot say it; it is about the whole tool now")
+        return names
+    if not exactly or rule.partial:
+        told(_WIDER)
+    if rule.form is Form.FLAT_PATH:
+        if not allows:
+            told(COMMANDS_TOO)
+        names = names[:1]  # a rule with a path for `Edit` or `Read` is about all tools of the kind
+    if rule.form is Form.NAME:
+        names = names[:1]
+    return names if rule.form is Form.ALL else [f"{name}({one})" for name in names for one in specifiers]
+
+
+def _rest(rule: Neutral, dialect: str, told: Told) -> list[str]:
+    """What is said about every tool, for those that have no rule of their own."""
+    if rule.action is Verdict.ALLOW:
+        told(f"{dialect} does not allow every tool at once; it asks about the rest")
+    if rule.action is not Verdict.DENY:
+        return []
+    known = {name for subject in NAMES for name in tool_names(dialect, subject)}
+    return ["mcp__*", *(name for name in TOOLS[dialect] if name not in known)]
+
+
+def _foreign(rule: Neutral, dialect: str, *, allows: bool, told: Told) -> list[str]:
+    """A tool that is not known. Its name is kept for a deny, also as that of a tool of an MCP server."""
+    name = rule.subject
+    if rule.action is not Verdict.DENY:
+        told(f"{dialect} does not know `{name}`; it asks")
+        return []
+    told(f"`{name}` may have another name in {dialect}; see that it is denied there too")
+    if "?" in name:
+        return ["mcp__*"]
+    server = [at for at, character in enumerate(name) if character == "_"][:_SEPARATORS_MAX]
+    split = [f"mcp__{name[:at]}__{name[at + 1 :]}" for at in server if name[:at] and name[at + 1 :]]
+    return [name, *split] if "*" not in name else [name, f"mcp__{name}", *split]
+
+
+Spelt = tuple[list[str] | None, bool]
+"""The specifiers, or None when it cannot be said; and whether they are about exactly as much."""
+
+
+def _specifiers(rule: Neutral, dialect: str, *, allows: bool) -> Spelt:
+    form, text = rule.form, rule.text
+    if form is Form.ALL:
+        return [], True
+    if rule.subject == "shell":
+        return _command(form, text, dialect, allows=allows)
+    if form is Form.FLAT_PATH:
+        # In BetCode an allow of a path for `Read` is about searching there too.
+        searches = allows and dialect == "betcode" and rule.subject == "read"
+        return (None, False) if searches else _path(text, dialect, allows=allows)
+    if form is Form.NAME and rule.subject == "task":
+        # Claude Code does not ask for one kind of sub-agent.
+        return (None, False) if rule.action is Verdict.ASK and dialect == "claude" else ([text], True)
+    return None, False
+
+
+def _command(form: Form, text: str, dialect: str, *, allows: bool) -> Spelt:
+    if form is Form.OTHER:
+        return None, False
+    if form is Form.PREFIX:
+        return [f"{text}:*" if dialect == "claude" else f"{text} *"], True
+    if "?" in text or text.endswith(":*") or normal_specifier(text) != text or set("\\\n") & set(text):
+        loose = " ".join(text.replace("?", "*").replace(":*", "*").split())
+        return (None, False) if allows or normal_specifier(loose) != loose or "\\" in text else ([loose], False)
+    return [text], form is not Form.EXACT or allows or dialect == "claude"
+
+
+def _path(text: str, dialect: str, *, allows: bool) -> Spelt:
+    found = ignore_of_flat(text)
+    if found is None:
+        return None, False
+    if not allows or dialect == "claude":
+        return [found], True
+    rooted = found.removeprefix("/") if found.startswith("/") else f"**/{found}"
+    return [rooted], True
+
+
+def tool_config(written: Iterable[Written]) -> dict[str, Any]:
+    section: dict[str, list[str]] = {"allow": [], "ask": [], "deny": []}
+    for rule, text in written:
+        if text not in section[rule.action.value]:
+            section[rule.action.value].append(text)
+    return {"permissions": {name: texts for name, texts in section.items() if texts}}
