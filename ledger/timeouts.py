@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
-from ledger.durations import check_duration_ms
+from ledger.durations import SECOND_MS, check_duration_ms, format_duration, parse_duration
 from ledger.errors import InputError
+from ledger.events import Settings
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,6 +19,28 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     attended: float | None = 60
     unattended: float | None = 7 * 86400
     cap: float | None = 30 * 86400
+
+    @classmethod
+    def of(cls, settings: Settings) -> Timeouts:
+        """Return the deadlines of a session's settings."""
+        known = (settings.attended_ms, settings.unattended_ms, settings.cap_ms)
+        attended, unattended, cap = (None if ms is None else ms / SECOND_MS for ms in known)
+        return cls(attended=attended, unattended=unattended, cap=cap)
+
+    def stated(self, texts: Mapping[str, str | None], label: str) -> Timeouts:
+        """Return these with the durations that the texts state, by field; None states nothing.
+
+        `label` is how an error calls a field, with `{}` for its name. Raises InputError.
+        """
+        durations = {
+            field: parse_duration(text, label.format(field)) for field, text in texts.items() if text is not None
+        }
+        return replace(self, **{field: None if ms is None else ms / SECOND_MS for field, ms in durations.items()})
+
+    def described(self) -> str:
+        """Return both deadlines for a person."""
+        ms = self.as_ms()
+        return f"{format_duration(ms['attended_ms'])} attended, {format_duration(ms['unattended_ms'])} unattended"
 
     def as_ms(self) -> dict[str, int | None]:
         """The members of `Settings`. Raises InputError for a duration out of range."""

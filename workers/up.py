@@ -10,7 +10,9 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
-from ledger import Ledger
+import msgspec
+
+from ledger import InputError, Ledger, Timeouts
 from ledger.extras import install_line, is_installed, require_extra
 from workers.children import Kept, own_command, own_environment
 from workers.place import Place
@@ -23,16 +25,29 @@ NOTIFIER: Final = "notifier"
 Say = Callable[[str], None]
 
 
-async def up(place: Place, say: Say, *, listen: str | None = None, notify: Path | None = None) -> None:
-    """Run server, workers and gateway until SIGTERM or Ctrl-C, and a notifier where `notify` is its configuration.
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `up`. `notify` is the configuration of a notifier; rules and deadlines are the gateway's."""
+
+    listen: str | None = None
+    notify: Path | None = None
+    rules: tuple[str, ...] = ()
+    attended: str | None = None
+    unattended: str | None = None
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """The deadlines of sessions that state none. Raises InputError."""
+        return Timeouts().stated({"attended": self.attended, "unattended": self.unattended}, "--{}")
+
+
+async def up(place: Place, say: Say, wanted: Wanted) -> None:
+    """Run server, workers and gateway until SIGTERM or Ctrl-C, and a notifier where one is configured.
 
     Raises StoreError, SetupError or InputError when that cannot be.
     """
-    if notify is not None:
-        from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
-
-        read_settings(notify)  # refused now, rather than by a worker that is started again and again
+    listen = wanted.listen
     serves = _serves(listen)
+    await _check(wanted, serves)
     with stopping_on_signals() as stop, ExitStack() as stack:
         was_running = place.was_running
         # Held as long as we are up: an embedded server lives while it is held.
@@ -43,8 +58,26 @@ async def up(place: Place, say: Say, *, listen: str | None = None, notify: Path 
             say(f"  server     {place.described()}" + (" (was running already)" if was_running else ""))
             if listen != "none" and not serves:
                 say(f"  {GATEWAY:<9}  not started: it {install_line(GATEWAY)}")
-            await _keep_running(ledger, place, listeners, say, stop, notify=notify)
+            if serves:
+                say(f"  deadlines  {wanted.timeouts.described()}, where a session states none")
+            await _keep_running(ledger, place, listeners, say, stop, wanted=wanted)
     say("permission-ledger is down")
+
+
+async def _check(wanted: Wanted, serves: bool) -> None:
+    """Refuse now what a worker would refuse each time that it is started again. Raises InputError."""
+    if wanted.notify is not None:
+        from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
+
+        read_settings(wanted.notify)
+    wanted.timeouts.as_ms()
+    if serves:
+        from workers.gateway.rule_options import read_rule_files  # noqa: PLC0415 - an extra
+
+        await read_rule_files(wanted.rules)
+    elif wanted.rules or wanted.attended or wanted.unattended:
+        require_extra(GATEWAY, "--rules, --attended and --unattended are the gateway's: `up`")
+        raise InputError("--rules, --attended and --unattended are the gateway's; take `--listen none` away")
 
 
 def _serves(listen: str | None) -> bool:
@@ -75,9 +108,9 @@ async def _keep_running(
     say: Say,
     stop: asyncio.Event,
     *,
-    notify: Path | None,
+    wanted: Wanted,
 ) -> None:
-    names = [*WORKERS, *([GATEWAY] if listeners else []), *([NOTIFIER] if notify else [])]
+    names = [*WORKERS, *([GATEWAY] if listeners else []), *([NOTIFIER] if wanted.notify else [])]
     running: dict[str, int] = {}
     all_run = asyncio.Event()
 
@@ -90,11 +123,8 @@ async def _keep_running(
             all_run.set()
 
     def kept(name: str) -> Kept:
-        words = ["serve"] if name == GATEWAY else ["worker", name]
         numbers = [one.fileno() for one in listeners] if name == GATEWAY else []
-        configured = ["--config", str(notify)] if name == NOTIFIER else []
-        handed = [word for number in numbers for word in ("--inherit", str(number))]
-        command = own_command(*words, *handed, *configured, "--with-parent", str(os.getpid()))
+        command = own_command(*_words(name, wanted, numbers), "--with-parent", str(os.getpid()))
         # Not on the command line, where everybody on the machine could read a password in it.
         environment = {**own_environment(), "PERMISSION_LEDGER_URL": place.url}
         return Kept(name, command, environment, started, handed_down=numbers)
@@ -116,6 +146,18 @@ async def _keep_running(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _words(name: str, wanted: Wanted, sockets: Sequence[int]) -> list[str]:
+    """The command line of a worker, or of the gateway on the sockets that it inherits."""
+    if name == NOTIFIER:
+        return ["worker", name, "--config", str(wanted.notify)]
+    if name != GATEWAY:
+        return ["worker", name]
+    said = [("--inherit", str(number)) for number in sockets]
+    said += [("--rules", text) for text in wanted.rules]
+    said += [(f"--{one}", text) for one in ("attended", "unattended") if (text := getattr(wanted, one)) is not None]
+    return ["serve", *(word for pair in said for word in pair)]
 
 
 def _how_to_use(command: str) -> list[str]:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from ledger import Ledger
+from ledger.stores.embedded import stop
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served, served
+from tests.journeys.processes import Stage
 from tests.support.servers import RealServer
 
 
@@ -51,3 +53,11 @@ async def ann(gateway: Served) -> Caller:
 @pytest.fixture
 async def admin_caller(gateway: Served) -> Caller:
     return await gateway.caller("admin", "root")
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(tmp_path / "data")
+    yield stage
+    stage.close()
+    stop(stage.folder.path)

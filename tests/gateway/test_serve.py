@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -13,14 +11,6 @@ import pytest
 from ledger.stores.embedded import stop
 from tests.journeys.processes import Process, Stage
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    stage = Stage(tmp_path / "data")
-    yield stage
-    stage.close()
-    stop(stage.folder.path)
 
 
 def serve(stage: Stage, *words: str) -> tuple[Process, str]:

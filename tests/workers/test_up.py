@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 import redis
 
@@ -126,3 +127,23 @@ def test_a_notifier_that_is_configured_wrongly_keeps_everything_from_starting(st
     assert up.wait() == 12
     assert up.said == []
     assert "nobody is named" in "".join(up.complained)
+
+
+def test_rules_and_deadlines_are_the_gateways(stage: Stage, tmp_path: Path) -> None:
+    rules = tmp_path / "opencode.json"
+    rules.write_text('{"permission": {"bash": "deny"}}')
+    up = stage.run("up", "--listen", "127.0.0.1:0", "--rules", str(rules), "--unattended", "8h")
+    assert "60s attended, 8h unattended" in up.wait_for_word("  deadlines  ")
+    address = up.wait_for_word("  http://").strip()
+    made = stage.run("token", "create", "ci", "--role", "agent")
+    assert made.wait() == 0
+    with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {made.said[0].strip()}"}) as http:
+        assert http.put("/v1/sessions/ses_1", json={}).status_code == 201
+        asked = http.post("/v1/sessions/ses_1/asks", json={"permission": "bash", "patterns": ["git push"]})
+        assert asked.json()["outcome"] == "denied"
+        waits = http.post("/v1/sessions/ses_1/asks", json={"permission": "edit", "patterns": ["a.py"]})
+        assert waits.json()["outcome"] is None
+    log = stage.run("log", "ses_1")
+    assert log.wait() == 0
+    assert log.said[-1].endswith("ask, unattended 8h\n")
+    assert up.end() == 0

@@ -27,7 +27,10 @@ _SECTION: Final = {
 
 
 class Options(NamedTuple):
-    """`session` None: the client's own id. `rules` None: the gateway's rules judge."""
+    """`session` None: the client's own id. `rules` None: the gateway's rules judge.
+
+    `attended` and `unattended` are durations (`60s`, `7d`, `none`). None: those of the gateway.
+    """
 
     session: str | None = None
     project: str | None = None
@@ -35,6 +38,14 @@ class Options(NamedTuple):
     rules: str | None = None
     on_unreachable: OnUnreachable = "deny"
     grace: float = GRACE_SECONDS
+    attended: str | None = None
+    unattended: str | None = None
+
+    @property
+    def deadlines(self) -> dict[str, str]:
+        """The deadlines that are stated, as the gateway takes them."""
+        stated = {"attended": self.attended, "unattended": self.unattended}
+        return {name: text for name, text in stated.items() if text is not None}
 
 
 def opening(options: Options, *, agent: str, cwd: str | None) -> dict[str, Any]:
@@ -42,6 +53,8 @@ def opening(options: Options, *, agent: str, cwd: str | None) -> dict[str, Any]:
     body: dict[str, Any] = {"dialect": options.dialect, "agent": agent, "project": options.project or project_of(cwd)}
     if cwd is not None:
         body["cwd"] = cwd
+    if options.deadlines:
+        body["timeouts"] = options.deadlines
     if options.rules is not None:
         body |= {"rules": read_rules(options.rules, options.dialect), "policy_source": options.rules}
     return body

@@ -13,7 +13,6 @@ import click
 
 from ledger import Ledger, Result, Session, Timeouts
 from ledger.calls import carry_through
-from ledger.durations import SECOND_MS
 from ledger.errors import InputError
 from ledger.ids import check_id, new_request_id
 from ledger.policy import PolicySource
@@ -22,6 +21,7 @@ from ledger.policy.files import load_layer
 from ledger.policy_files import watch_policy
 from ledger.session.state import SessionState
 from workers.cli.base import checked, command, local_actor, with_ledger
+from workers.cli.deadlines import with_deadlines
 from workers.cli.exits import OF_OUTCOME
 from workers.cli.inputs import json_object, seconds
 from workers.cli.output import Output, talk
@@ -70,8 +70,7 @@ def _check(*, no_wait: bool, timeout: str | None, **typed: Any) -> None:
     """Read all that can be read without a ledger."""
     _Waiting.read(no_wait, timeout)
     _question(_picked(Asking, typed))
-    for option in ("attended", "unattended"):
-        seconds(typed[option], f"--{option}")
+    Timeouts().stated({name: typed[name] for name in ("attended", "unattended")}, "--{}")
     _policy(_picked(Opening, typed))
 
 
@@ -124,8 +123,7 @@ def _question(asking: Asking) -> dict[str, Any]:
     "--rules", metavar="FILE", help="Rules for the session from here on (.json or .jsonc); followed while waiting."
 )
 @click.option("--dialect", metavar="DIALECT", help="The language of the rules (default: opencode).")
-@click.option("--attended", metavar="DURATION", help="Time for an answer while somebody is there (60s).")
-@click.option("--unattended", metavar="DURATION", help="Time for an answer otherwise (7d).")
+@with_deadlines
 @click.option("--agent", metavar="NAME", help="The agent that asks; its section of the rules counts.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for an answer: exit code 7 when it is pending.")
 @click.option("--timeout", metavar="DURATION", help="Wait so long at most; the request stays pending.")
@@ -221,20 +219,8 @@ def _timeouts(state: SessionState, opening: Opening) -> Timeouts | None:
     """What was typed over what the session has; None when nothing was."""
     if opening.attended is None and opening.unattended is None:
         return None
-    known = state.settings
-    return Timeouts(
-        attended=_typed_or(opening.attended, "--attended", known.attended_ms),
-        unattended=_typed_or(opening.unattended, "--unattended", known.unattended_ms),
-        cap=_in_seconds(known.cap_ms),
-    )
-
-
-def _typed_or(typed: str | None, option: str, known_ms: int | None) -> float | None:
-    return _in_seconds(known_ms) if typed is None else seconds(typed, option)
-
-
-def _in_seconds(ms: int | None) -> float | None:
-    return None if ms is None else ms / SECOND_MS
+    typed = {"attended": opening.attended, "unattended": opening.unattended}
+    return Timeouts.of(state.settings).stated(typed, "--{}")
 
 
 async def _wait(

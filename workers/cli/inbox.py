@@ -11,10 +11,10 @@ import click
 from ledger import Ledger
 from ledger.client import default_actor_name
 from ledger.errors import InputError
+from ledger.stores.opening import default_home
 from ledger.tokens import ROLES
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
-from workers.place import Place
 
 _WEB: Final = ("http://", "https://")
 
@@ -39,19 +39,15 @@ async def inbox(
     ledger: Ledger, output: Output, *, opens: bool, role: Any, name: str | None, gateway: str | None
 ) -> None:
     """Print a link that signs one browser in to the inbox, once, within 15 minutes."""
-    from workers.gateway.address_file import read_address  # noqa: PLC0415 - an extra
-    from workers.gateway.signing_in import sign_in_link  # noqa: PLC0415
+    from workers.gateway.signing_in import sign_in_link  # noqa: PLC0415 - an extra
 
     if gateway is not None and not gateway.startswith(_WEB):
         raise InputError(
             f"the --gateway `{gateway}` is no address for a browser; write it like `http://127.0.0.1:8420`"
         )
-    folder = Place(None, None).folder
     named = os.environ.get("PERMISSION_LEDGER_GATEWAY", "")
     found = gateway or (named if named.startswith(_WEB) else None)
-    public_url = found or (read_address(folder).get("inbox") if folder is not None else None)
-    if not isinstance(public_url, str):
-        raise InputError("no gateway was found; start one (`permission-ledger up`), or say where it is with --gateway")
+    public_url = found or await _of_this_machine()
     link = await sign_in_link(ledger.tokens, public_url.rstrip("/"), name or default_actor_name(), role)
     if output.as_json:
         output.row({"link": link})
@@ -59,3 +55,21 @@ async def inbox(
         output.line(link)
     if opens and not webbrowser.open(link):
         talk("no browser could be opened here; open the link yourself")
+
+
+async def _of_this_machine() -> str:
+    """Return the address of the inbox that this machine's gateway serves. Raises InputError when none runs."""
+    from workers.gateway.address_file import FILE_NAME, read_address  # noqa: PLC0415 - an extra
+    from workers.gateway.announcing import is_running  # noqa: PLC0415 - the same
+
+    way_out = "start one (`permission-ledger up`), or say where it is with --gateway"
+    folder = default_home()
+    found = read_address(folder)
+    public_url = found.get("inbox")
+    if not isinstance(public_url, str):
+        raise InputError(f"no gateway was found; {way_out}")
+    if not await is_running(found):
+        raise InputError(
+            f"the gateway that `{folder / FILE_NAME}` names (process {found.get('process')}) does not answer; {way_out}"
+        )
+    return public_url

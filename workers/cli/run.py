@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ledger import Ledger
 from workers.cli.base import command, run_async, tell_logs
+from workers.cli.deadlines import with_deadlines
 from workers.cli.output import Output
 from workers.serving import Work, serve
 
@@ -26,6 +28,13 @@ _log_level_option = click.option(
 )
 _parent_option = click.option(
     "--with-parent", type=int, hidden=True, help="End when this process is not the parent any more."
+)
+
+rules_option = click.option(
+    "--rules",
+    multiple=True,
+    metavar="[DIALECT=]FILE",
+    help="The rules for agents that may not bring their own; one file a dialect (default dialect: opencode).",
 )
 
 
@@ -108,6 +117,7 @@ worker.add_command(notifier)
         "permission-ledger up",
         "permission-ledger up --home ./ledger-data",
         "permission-ledger up --notify notify.toml",
+        "permission-ledger up --rules opencode.json --unattended 8h",
     ),
     with_json=False,
 )
@@ -126,16 +136,20 @@ worker.add_command(notifier)
     envvar="PERMISSION_LEDGER_NOTIFY",
     help="Run a notifier too, with this configuration (default: PERMISSION_LEDGER_NOTIFY).",
 )
-def up(*, url: str | None, home: Path | None, listen: str | None, notify: Path | None) -> None:
+@rules_option
+@with_deadlines
+def up(*, url: str | None, home: Path | None, **said: Any) -> None:
     """Run everything that a ledger needs until Ctrl-C: a server, an expiry worker, a projector and the gateway.
 
     The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
+    Rules and deadlines are the gateway's, for sessions that state none.
     """
     from workers.place import Place  # noqa: PLC0415 - only this command needs it
+    from workers.up import Wanted  # noqa: PLC0415
     from workers.up import up as run_up  # noqa: PLC0415
 
-    place = Place(url, home)
-    run_async(lambda: run_up(place, Output().line, listen=listen, notify=notify))
+    place, wanted = Place(url, home), Wanted(**said)
+    run_async(lambda: run_up(place, Output().line, wanted))
 
 
 @command(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
-from ledger.errors import InputError
-from ledger.policy.dialects import DIALECTS
+from ledger import Timeouts
 from workers.cli.base import command, run_async
+from workers.cli.deadlines import with_deadlines
 from workers.cli.output import Output
-from workers.cli.run import LEVELS, set_log_level
+from workers.cli.run import LEVELS, rules_option, set_log_level
 
 
 @command(
@@ -31,12 +30,8 @@ from workers.cli.run import LEVELS, set_log_level
     help="HOST:PORT or unix:PATH; repeatable (default: 127.0.0.1:8420, and gateway.sock in the data folder).",
 )
 @click.option("--public-url", metavar="URL", help="How people reach it, where that is another address (behind TLS).")
-@click.option(
-    "--rules",
-    multiple=True,
-    metavar="[DIALECT=]FILE",
-    help="The rules for agents that may not bring their own; one file a dialect (default dialect: opencode).",
-)
+@rules_option
+@with_deadlines
 @click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="On stderr.")
 @click.option("--inherit", type=int, multiple=True, hidden=True, help="Listen on this open socket.")
@@ -47,6 +42,8 @@ def serve(
     addresses: Sequence[str],
     public_url: str | None,
     rules: Sequence[str],
+    attended: str | None,
+    unattended: str | None,
     no_tokens: bool,
     log_level: str,
     with_parent: int | None,
@@ -54,7 +51,7 @@ def serve(
 ) -> None:
     """Serve the ledger over HTTP: an inbox for people, an API for agents. Any number may run on one ledger.
 
-    Prints the address and a link that signs one browser in, once.
+    Prints the address and a link that signs one browser in, once. The deadlines are those of sessions that state none.
     """
     from workers.gateway.command import Wanted, serve_until_stopped  # noqa: PLC0415 - slow to import
 
@@ -62,7 +59,8 @@ def serve(
         url=url,
         addresses=tuple(addresses),
         public_url=public_url,
-        rules=tuple(_rules(one) for one in rules),
+        rules=tuple(rules),
+        timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
         no_tokens=no_tokens,
         parent=with_parent,
         inherited=tuple(inherit),
@@ -74,12 +72,3 @@ def serve(
         await serve_until_stopped(wanted, output.line)
 
     run_async(served)
-
-
-def _rules(text: str) -> tuple[str, Path]:
-    dialect, equals, file = text.partition("=")
-    if not equals:
-        return "opencode", Path(text)
-    if dialect not in DIALECTS:
-        raise InputError(f"`{dialect}` is no dialect; there are {', '.join(sorted(DIALECTS))}")
-    return dialect, Path(file)

@@ -12,27 +12,27 @@ from ledger.errors import UnauthorizedError
 from ledger.tokens import Tokens
 
 FILE_NAME: Final = "gateway.json"
+TOKEN_FILE_NAME: Final = "gateway-token"  # noqa: S105 - the name of a file
 SOCKET_NAME: Final = "gateway.sock"
 
 
 async def write_address(folder: Path, url: str, inbox: str, tokens: Tokens) -> None:
-    """Write `{"url", "token", "inbox"}`, readable by our user alone. A token that still holds is kept.
+    """Write `{"url", "token", "inbox", "process"}`, readable by our user alone. Raises OSError.
 
-    The token is an agent's, and may bring rules: whoever can read the file can read the user's own rule files too.
+    The token is an agent's, and may bring rules: whoever can read the file can read the user's own rule files too. It
+    is kept in a file beside and used again by the next gateway, while it holds.
     """
-    path = folder / FILE_NAME
-    text = await _kept_token(path, tokens)
+    text = await _kept_token(folder, tokens)
     if text is None:
         made = await tokens.create(default_actor_name(), "agent", brings_rules=True)
         text = made.text
-    beside = path.with_suffix(f".{os.getpid()}.new")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump({"url": url, "token": text, "inbox": inbox}, file)
-    beside.replace(path)
+    _write(folder / TOKEN_FILE_NAME, text)
+    row = {"url": url, "token": text, "inbox": inbox, "process": os.getpid()}
+    _write(folder / FILE_NAME, json.dumps(row))
 
 
 def read_address(folder: Path) -> dict[str, Any]:
-    """What the file says; nothing when there is none or it is not ours to read."""
+    """Return what the file says; nothing when there is none or it is not ours to read."""
     try:
         found = json.loads((folder / FILE_NAME).read_text())
     except (OSError, ValueError):
@@ -40,11 +40,32 @@ def read_address(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-async def _kept_token(path: Path, tokens: Tokens) -> str | None:
-    text = read_address(path.parent).get("token")
+def remove_address(folder: Path) -> None:
+    """Remove the file; the token is kept for the next gateway."""
+    (folder / FILE_NAME).unlink(missing_ok=True)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = path.with_suffix(f".{os.getpid()}.new")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    beside.replace(path)
+
+
+async def _kept_token(folder: Path, tokens: Tokens) -> str | None:
+    """Return the token of the last gateway of this folder if it still holds on this ledger."""
+    text = read_address(folder).get("token") or _read(folder / TOKEN_FILE_NAME)
     if not isinstance(text, str):
         return None
     try:
         return text if (await tokens.find(text)).role == "agent" else None
     except UnauthorizedError:
+        return None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip() or None
+    except (OSError, ValueError):
         return None

@@ -19,9 +19,11 @@ class Body(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 
 
 class TimeoutsBody(Body, kw_only=True, frozen=True):
-    attended: Duration = "60s"
-    unattended: Duration = "7d"
-    cap: Duration = "30d"
+    """How long requests wait. What is left out stays as it is; a new session gets the gateway's own deadlines."""
+
+    attended: Duration | None = None
+    unattended: Duration | None = None
+    cap: Duration | None = None
 
 
 class OpenSession(Body, kw_only=True, frozen=True):
@@ -52,8 +54,8 @@ class OpenSession(Body, kw_only=True, frozen=True):
 
     @property
     def says_settings(self) -> bool:
+        """Return whether settings other than the deadlines are stated."""
         settings = (
-            self.timeouts,
             self.cascade_reject,
             self.cascade_always,
             self.answering,

@@ -6,19 +6,21 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractAsyncContextManager, ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from ledger import Ledger
+from ledger import Ledger, Timeouts
 from ledger.client import default_actor_name
 from ledger.errors import InputError
 from ledger.policy_files import PolicyFiles
-from workers.gateway.address_file import SOCKET_NAME, write_address
+from ledger.stores.opening import default_home
+from workers.gateway.address_file import SOCKET_NAME
+from workers.gateway.announcing import announced, local_url
 from workers.gateway.gateway import Gateway
-from workers.gateway.own_rules import rule_file
+from workers.gateway.rule_options import read_rule_files
 from workers.gateway.serving import Address, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings
 from workers.gateway.signing_in import sign_in_link
@@ -40,7 +42,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     addresses: tuple[str, ...] = ()
     public_url: str | None = None
-    rules: tuple[tuple[str, Path], ...] = ()
+    rules: tuple[str, ...] = ()
+    timeouts: Timeouts = Timeouts()
     no_tokens: bool = False
     parent: int | None = None
     inherited: tuple[int, ...] = ()
@@ -53,23 +56,23 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
     addresses = [parse_address(one) for one in wanted.addresses] or _default_addresses(folder)
     if wanted.no_tokens and not all(one.is_local for one in addresses):
         raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")
-    policies = {dialect: rule_file(dialect, file) for dialect, file in wanted.rules}
-    for files in policies.values():
-        await files.current()  # refused now rather than at the first ask
+    policies = await read_rule_files(wanted.rules)  # refused now rather than at the first ask
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
         with ExitStack() as stack:
             # After the ledger was opened: the data folder must be empty for its embedded server to take it.
             listeners = [stack.enter_context(closing(one)) for one in _listeners(wanted, addresses)]
             settings = _settings(wanted, listeners, policies)
-            await _tell_programs(folder, settings, listeners, ledger)
             lines = [] if wanted.inherited else await _how_to_get_in(ledger, settings, listeners)
 
             def ready(_: Gateway) -> None:
                 for line in lines:
                     say(line)
 
-            await run(ledger, settings, listeners, stop, ready)
+            async with _announced(folder, settings, listeners, ledger) as other:
+                if other is not None:
+                    lines.append(f"  note       programs on this machine use the gateway at {other}, which was first")
+                await run(ledger, settings, listeners, stop, ready)
 
     await serve(work, wanted.url, parent=wanted.parent)
 
@@ -81,20 +84,21 @@ def _listeners(wanted: Wanted, addresses: Sequence[Address]) -> list[socket.sock
     return [listen(one) for one in addresses]
 
 
-async def _tell_programs(
+def _announced(
     folder: Path | None, settings: GatewaySettings, listeners: Sequence[socket.socket], ledger: Ledger
-) -> None:
-    """Leave our address where programs of this user look, if we are the gateway of the data folder."""
-    if folder is not None:
-        own = f"unix:{folder / SOCKET_NAME}"
-        if own in [url_of(one) for one in listeners]:
-            await write_address(folder, own, settings.public_url, ledger.tokens)
+) -> AbstractAsyncContextManager[str | None]:
+    """Leave our address where programs of this user look. On a server of its own only an address of this machine is left."""
+    url = local_url(listeners, only_local=folder is None)
+    if url is None:
+        return nullcontext()
+    return announced(folder or default_home(), url, settings.public_url, ledger.tokens)
 
 
 def _settings(wanted: Wanted, listeners: Sequence[socket.socket], policies: dict[str, PolicyFiles]) -> GatewaySettings:
     return GatewaySettings(
         public_url=(wanted.public_url or public_url_of(listeners)).rstrip("/"),
         policies=policies,
+        timeouts=wanted.timeouts,
         open_to_all=wanted.no_tokens,
     )
 
@@ -112,6 +116,7 @@ def public_url_of(listeners: Sequence[socket.socket]) -> str:
 
 async def _how_to_get_in(ledger: Ledger, settings: GatewaySettings, listeners: Sequence[socket.socket]) -> list[str]:
     lines = [f"  gateway    {url_of(one)}" for one in listeners]
+    lines.append(f"  deadlines  {settings.timeouts.described()}, where a session states none")
     if settings.open_to_all:
         log.warning(NO_TOKENS_WARNING)
         return [*lines, f"  inbox      {settings.public_url}/"]

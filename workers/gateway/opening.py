@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import to_builtins
 
 from ledger import Session, Timeouts
-from ledger.durations import parse_duration
 from ledger.errors import InputError
 from ledger.ids import check_id
 from ledger.policy.model import PolicySource
 from ledger.session.state import SessionState
-from workers.gateway.bodies import OpenSession, TimeoutsBody
+from workers.gateway.bodies import OpenSession
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import GATEWAYS_OWN
 from workers.gateway.principals import ForbiddenError, Principal
@@ -35,8 +35,11 @@ async def open_session(
     is_new = state.opened_ms is None
     if not is_new:
         gateway.require_reach(principal, state)
+    stands = gateway.settings.timeouts if is_new else Timeouts.of(state.settings)
+    timeouts = stands if body.timeouts is None else stands.stated(to_builtins(body.timeouts), "timeouts.{}")
     if is_new or not principal.brings_rules:
-        _require_own_rules(principal, body, is_new=is_new)
+        changes = body.says_settings or body.dialect is not None or timeouts != stands
+        _require_own_rules(principal, body, may_set=is_new or not changes)
     project = _project(principal, session_id, body.project, state)
     if body.parent is not None:
         await gateway.session(body.parent, principal)
@@ -44,7 +47,7 @@ async def open_session(
         session_id,
         project=project,
         **await _rules(gateway, body, is_new=is_new),
-        timeouts=None if body.timeouts is None else _timeouts(body.timeouts),
+        timeouts=timeouts if is_new or timeouts != stands else None,
         cascade_reject=body.cascade_reject,
         cascade_always=body.cascade_always,
         answering=body.answering,
@@ -58,7 +61,7 @@ async def open_session(
     return session, is_new
 
 
-def _require_own_rules(principal: Principal, body: OpenSession, *, is_new: bool) -> None:
+def _require_own_rules(principal: Principal, body: OpenSession, *, may_set: bool) -> None:
     """An agent that could loosen the rules it is judged by would approve itself."""
     if principal.brings_rules:
         return
@@ -67,7 +70,7 @@ def _require_own_rules(principal: Principal, body: OpenSession, *, is_new: bool)
             "this token brings no rules: the gateway's own judge (`serve --rules`), "
             "or make a token with `token create --brings-rules`"
         )
-    if not is_new and (body.says_settings or body.dialect is not None):
+    if not may_set:
         raise RulesNotYoursError(
             "this token may say how long requests wait, and the dialect, only when it opens a session"
         )
@@ -110,16 +113,3 @@ def _policy(value: dict[str, Any]) -> PolicySource:
         return msgspec.convert(value, PolicySource)
     except msgspec.ValidationError as error:
         raise InputError(f"the policy is not of the form `{{dialect, layers, options}}`: {error}") from error
-
-
-def _timeouts(body: TimeoutsBody) -> Timeouts:
-    return Timeouts(
-        attended=_seconds(body.attended, "attended time"),
-        unattended=_seconds(body.unattended, "unattended time"),
-        cap=_seconds(body.cap, "longest time"),
-    )
-
-
-def _seconds(text: str, what: str) -> float | None:
-    ms = parse_duration(text, what)
-    return None if ms is None else ms / 1000

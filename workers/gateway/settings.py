@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from ledger.policy_files import PolicyFiles
+from ledger.timeouts import Timeouts
 
 PORT_DEFAULT: Final = 8420
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -30,11 +31,12 @@ SIGN_IN_LINK_MINUTES: Final = 15
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """`policies` are the rules by dialect for sessions whose agent brings none; `public_url` is how people reach us.
 
-    `open_to_all` serves without tokens: only ever on this machine's own addresses.
+    `timeouts` are the deadlines of new sessions that state none. `open_to_all` serves without tokens: only ever on this machine's own addresses.
     """
 
     public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
     policies: Mapping[str, PolicyFiles] = {}
+    timeouts: Timeouts = Timeouts()
     open_to_all: bool = False
     requests_per_second: float = REQUESTS_PER_SECOND
     requests_burst: float = REQUESTS_BURST

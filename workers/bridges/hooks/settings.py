@@ -1,4 +1,4 @@
-"""What an installed hook's line says: `--session`, `--project`, `--rules`, `--dialect`, `--on-unreachable`, `--grace`, `--limit`."""
+"""What an installed hook's line says: `--session`, `--project`, `--rules`, `--dialect`, `--attended`, `--unattended`, `--on-unreachable`, `--grace`, `--limit`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 LIMIT_SECONDS = 600.0
 """The client's own limit for a hook; the hook answers a little earlier."""
 
+_TEXTS = ("--session", "--project", "--rules", "--attended", "--unattended")
 MARGIN_SECONDS = 5.0
 GRACE_SECONDS = 5.0
 
@@ -28,6 +29,8 @@ class HookSettings:
         self.session: str | None = None
         self.project: str | None = None
         self.rules: str | None = None
+        self.attended: str | None = None
+        self.unattended: str | None = None
         self.on_unreachable = "deny"
         self.grace = GRACE_SECONDS
         self.limit = limit
@@ -52,7 +55,7 @@ class HookSettings:
         return settings
 
     def _set(self, name: str, value: str) -> None:
-        if name in ("--session", "--project", "--rules") or (name == "--dialect" and value in ("claude", "betcode")):
+        if name in _TEXTS or (name == "--dialect" and value in ("claude", "betcode")):
             setattr(self, name[2:], value)
         elif name in ("--grace", "--limit"):
             setattr(self, name[2:], _seconds(name, value))
@@ -64,6 +67,9 @@ class HookSettings:
     def opening(self, known: dict[str, Any]) -> dict[str, Any]:
         """The body that opens the session. Raises BridgeError when the rules cannot be read."""
         body = {"dialect": self.dialect, **known, "project": self.project or project_of(known.get("cwd"))}
+        deadlines = {"attended": self.attended, "unattended": self.unattended}
+        if any(deadlines.values()):
+            body["timeouts"] = {name: text for name, text in deadlines.items() if text is not None}
         if self.rules is not None:
             from workers.bridges.options import read_rules  # noqa: PLC0415 - once a session
 

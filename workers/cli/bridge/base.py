@@ -10,6 +10,7 @@ import click
 
 from workers.bridges.errors import BridgeError
 from workers.bridges.options import GRACE_SECONDS, ON_UNREACHABLE, Options
+from workers.cli.deadlines import deadline_options
 from workers.cli.documented import DocumentedCommand
 
 Run = Callable[..., int | None]
@@ -36,11 +37,14 @@ def bridge_command(
             rules: str | None,
             on_unreachable: str,
             grace: float,
+            attended: str | None,
+            unattended: str | None,
             **own: Any,
         ) -> int | None:
             asked = "agent" if on_unreachable == "agent" else "deny"
             spoken = own.pop("dialect", dialect)
-            options = Options(session, project, spoken, rules, asked, grace)  # type: ignore[arg-type]
+            options = Options(session, project, spoken, rules, asked, grace, attended, unattended)  # type: ignore[arg-type]
+            _check_deadlines(options)
             try:
                 return function(options=options, **own)
             except BridgeError as error:
@@ -51,6 +55,18 @@ def bridge_command(
         return made
 
     return decorate
+
+
+def _check_deadlines(options: Options) -> None:
+    """Raises BridgeFailedError for a duration that the gateway would refuse at the first request."""
+    if not options.deadlines:
+        return
+    from ledger import InputError, Timeouts  # noqa: PLC0415 - slow to import, and rarely needed
+
+    try:
+        Timeouts().stated(options.deadlines, "--{}")
+    except InputError as error:
+        raise BridgeFailedError(error.text) from error
 
 
 def _dialect_option(dialect: str, others: Sequence[str]) -> list[click.Parameter]:
@@ -86,4 +102,5 @@ def common_options() -> list[click.Parameter]:
             metavar="SECONDS",
             help="How long a gateway may be away before that counts.",
         ),
+        *deadline_options(),
     ]

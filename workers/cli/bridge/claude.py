@@ -123,4 +123,5 @@ def hook_words(options: Options) -> list[str]:
     for name, value in (("--session", options.session), ("--project", options.project), ("--dialect", dialect)):
         words += [] if value is None else [name, value]
     words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
+    words += [word for name, text in options.deadlines.items() for word in (f"--{name}", text)]
     return words if options.grace == GRACE_SECONDS else [*words, "--grace", f"{options.grace:g}"]

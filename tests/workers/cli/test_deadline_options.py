@@ -1,0 +1,57 @@
+"""`--attended` and `--unattended` of `serve`, `up`, bridges and hooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine
+from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.options import Options, opening
+from workers.cli.bridge.claude import hook_words
+from workers.cli.hook.running import hook_line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ask", "s", "bash", "x"],
+        ["serve"],
+        ["up"],
+        ["bridge", "acp", "--", "true"],
+        ["bridge", "claude", "--install"],
+        ["hook", "codex", "--settings"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_duration_is_refused_at_once_everywhere(ledger: CommandLine, words: list[str]) -> None:
+    command, rest = words[:2] if words[0] in {"bridge", "hook"} else words[:1], words
+    ran = ledger(*command, "--unattended", "soon", *rest[len(command) :], code=12)
+    assert ran.err.startswith("error: the --unattended `soon` is not a duration; write it like `60s`")
+    assert ran.out == ""
+
+
+def test_a_bridge_states_its_deadlines_when_it_opens_the_session() -> None:
+    body = opening(Options(unattended="8h"), agent="a", cwd="/srv/shop")
+    assert body["timeouts"] == {"unattended": "8h"}
+    assert "timeouts" not in opening(Options(), agent="a", cwd="/srv/shop")
+
+
+def test_an_installed_hook_states_them_too(tmp_path: Path) -> None:
+    options = Options(attended="2m", unattended="none")
+    words = hook_words(options)
+    assert words[-4:] == ["--attended", "2m", "--unattended", "none"]
+    assert "--attended 2m --unattended none" in hook_line("codex", options, 60)
+    settings = HookSettings.read(words, "claude")
+    stated = settings.opening({"cwd": str(tmp_path)})["timeouts"]
+    assert json.dumps(stated) == '{"attended": "2m", "unattended": "none"}'
+
+
+def test_up_refuses_rules_that_cannot_be_read_before_it_starts_anything(ledger: CommandLine, tmp_path: Path) -> None:
+    ran = ledger("up", "--rules", tmp_path / "nosuch.json", code=12)
+    assert "cannot be read: no such file" in ran.err
+    assert ran.out == ""
+    ran = ledger("up", "--listen", "none", "--unattended", "8h", code=12)
+    assert "take `--listen none` away" in ran.err

@@ -1,0 +1,32 @@
+"""`--rules [DIALECT=]FILE` of `serve` and `up`: the rules of the gateway itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ledger.errors import InputError
+from ledger.policy.dialects import DIALECTS
+from ledger.policy_files import PolicyFiles
+from workers.gateway.own_rules import rule_file
+
+
+async def read_rule_files(texts: Sequence[str]) -> dict[str, PolicyFiles]:
+    """Return the rules by dialect, each file read once. Raises InputError and PolicyError for what cannot be judged by."""
+    policies: dict[str, PolicyFiles] = {}
+    for text in texts:
+        dialect, file = _named(text)
+        if dialect in policies:
+            raise InputError(f"--rules names two files of dialect `{dialect}`; give one file a dialect")
+        policies[dialect] = rule_file(dialect, file)
+        await policies[dialect].current()
+    return policies
+
+
+def _named(text: str) -> tuple[str, Path]:
+    dialect, equals, file = text.partition("=")
+    if not equals:
+        return "opencode", Path(text)
+    if dialect not in DIALECTS:
+        raise InputError(f"`{dialect}` is no dialect; there are {', '.join(sorted(DIALECTS))}")
+    return dialect, Path(file)
