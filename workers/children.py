@@ -69,6 +69,7 @@ class Kept:
         self._environment = environment
         self._started = started
         self._handed_down = tuple(handed_down)
+        self._ended = False
 
     async def run(self) -> None:
         """Until cancelled; then the process is ended."""
@@ -79,6 +80,7 @@ class Kept:
             code = await self._run_once()
             if loop.time() - began > STEADY_SECONDS:
                 pause = BACK_OFF_SECONDS_FIRST
+            self._ended = True
             log.warning("%s ended (%s); starting again in %g s", self.name, _how(code), pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, BACK_OFF_SECONDS_MAX)
@@ -93,6 +95,8 @@ class Kept:
             pass_fds=self._handed_down,
         )
         self._started(self.name, process.pid)
+        if self._ended:
+            log.warning("%s was started again, process %d", self.name, process.pid)
         try:
             return await process.wait()
         finally:

@@ -33,6 +33,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()
     attended: str | None = None
     unattended: str | None = None
+    log_level: str = "warning"
+    log_format: str = "text"
 
     @property
     def timeouts(self) -> Timeouts:
@@ -115,16 +117,14 @@ async def _keep_running(
     all_run = asyncio.Event()
 
     def started(name: str, pid: int) -> None:
-        again = name in running
         running[name] = pid
-        if again:
-            say(f"  {name:<9}  started again, process {pid}")
         if len(running) == len(names):
             all_run.set()
 
     def kept(name: str) -> Kept:
         numbers = [one.fileno() for one in listeners] if name == GATEWAY else []
-        command = own_command(*_words(name, wanted, numbers), "--with-parent", str(os.getpid()))
+        logs = ("--log-level", wanted.log_level, "--log-format", wanted.log_format)
+        command = own_command(*_words(name, wanted, numbers), *logs, "--with-parent", str(os.getpid()))
         # Not on the command line, where everybody on the machine could read a password in it.
         environment = {**own_environment(), "PERMISSION_LEDGER_URL": place.url}
         return Kept(name, command, environment, started, handed_down=numbers)

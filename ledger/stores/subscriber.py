@@ -54,6 +54,8 @@ class Subscriber:
         self._connection: AbstractConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._heard = False
+        self._lost_at: float | None = None
+        """When the connection was lost (loop time), while it is."""
         self.channels: dict[str, None] = {}
 
     async def add(self, channel: str) -> None:
@@ -91,13 +93,14 @@ class Subscriber:
                 async with asyncio.timeout(GREETING_SECONDS):
                     await connection.connect()  # type: ignore[no-untyped-call]
                 self._connection = connection
+                self._tell_reached()
                 lost = self._take_over(connection)
                 for channel in list(self.channels):
                     await connection.send_command("SSUBSCRIBE", channel, check_health=False)
                 pause = RECONNECT_SECONDS_FIRST
                 await self._hear(connection, lost)
             except (RedisError, OSError) as error:
-                log.info("wake-ups are interrupted (%s); connecting again", error)
+                self._tell_lost(error)
             finally:
                 self._connection = None
                 with suppress(RedisError, OSError):
@@ -106,6 +109,18 @@ class Subscriber:
                 await self._broken()
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_SECONDS_MAX)
+
+    def _tell_lost(self, error: Exception) -> None:
+        """Once an outage, however often connecting fails."""
+        if self._lost_at is None:
+            self._lost_at = asyncio.get_running_loop().time()
+            log.warning("lost the connection to the server (%s); connecting again", str(error) or type(error).__name__)
+
+    def _tell_reached(self) -> None:
+        if self._lost_at is not None:
+            seconds = asyncio.get_running_loop().time() - self._lost_at
+            self._lost_at = None
+            log.warning("reached the server again after %.1f s", seconds)
 
     def _take_over(self, connection: AbstractConnection) -> asyncio.Future[None] | None:
         """Read the connection's messages from here on; what comes back fails when it breaks. None: the plain way."""

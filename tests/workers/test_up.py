@@ -53,8 +53,10 @@ def test_a_worker_that_dies_is_started_again(stage: Stage) -> None:
     up = stage.run("up")
     up.wait_for_word("Ctrl-C ends it")
     os.kill(pid_of(up, "expiry"), signal.SIGKILL)
-    up.wait_for_word("started again")
-    assert up.complained == ["warning: expiry ended (killed by signal 9); starting again in 0.5 s\n"]
+    up.wait_for_word("expiry was started again, process ")
+    ended, again = (line.split(" ", 3) for line in up.complained)
+    assert (ended[1:3], again[1:3]) == (["warning", "up"], ["warning", "up"])
+    assert ended[3] == "expiry ended (killed by signal 9); starting again in 0.5 s\n"
     observer = stage.player("observer")
     observer.do("open", on="ses_1", timeouts={"unattended": 0.3})
     observer.do("submit", "bash", ["git push"], on="ses_1")

@@ -19,6 +19,7 @@ from workers.cli.documented import DocumentedCommand
 from workers.cli.exits import Exit
 from workers.cli.failures import tell
 from workers.cli.output import Output, talk, talk_json
+from workers.logs import CONNECTION
 
 LOCAL = "local"
 """The kind of actor of whoever types a command on a machine that reaches the server itself."""
@@ -118,15 +119,17 @@ def run_async(main: Callable[[], Awaitable[int | None]], *, as_json: bool = Fals
     return asyncio.run(awaited())
 
 
-def tell_logs(level: int = logging.WARNING, *, as_json: bool = False) -> None:
-    """From now on, what is logged at this level or above is a line on stderr, in JSON as `{"warning": text}`."""
+def tell_logs(*, as_json: bool = False) -> None:
+    """From now on a warning or worse is a line on stderr, in JSON as `{"warning": text}`."""
     root = logging.getLogger()
     handler = next((one for one in root.handlers if isinstance(one, _Talking)), None)
     if handler is None:
         handler = _Talking()
         root.addHandler(handler)
     handler.as_json = as_json
-    root.setLevel(level)
+    root.setLevel(logging.WARNING)
+    # A command that waits for an answer asks again by itself; a worker's log tells of it.
+    logging.getLogger(CONNECTION).setLevel(logging.ERROR)
 
 
 class _Talking(logging.Handler):

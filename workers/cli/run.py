@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ledger import Ledger
-from workers.cli.base import command, run_async, tell_logs
+from workers.cli.base import command, run_async
 from workers.cli.deadlines import with_deadlines
+from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import Output
 from workers.serving import Work, serve
-
-LEVELS = ("debug", "info", "warning", "error")
 
 
 @click.group(short_help="Run one worker: expiry, projector or notifier.")
@@ -23,9 +21,6 @@ def worker() -> None:
     """Run one worker until Ctrl-C or SIGTERM. Any number of each may run, on any machine; any may be killed."""
 
 
-_log_level_option = click.option(
-    "--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="On stderr."
-)
 _parent_option = click.option(
     "--with-parent", type=int, hidden=True, help="End when this process is not the parent any more."
 )
@@ -41,31 +36,23 @@ rules_option = click.option(
 def _worker_command(name: str, work: Work, help_text: str) -> click.Command:
     @command(
         name,
-        examples=(f"permission-ledger worker {name}", f"permission-ledger worker {name} --log-level info"),
+        examples=(
+            f"permission-ledger worker {name}",
+            f"permission-ledger worker {name} --log-level info --log-format json",
+        ),
         with_json=False,
         help=help_text,
     )
-    @_log_level_option
+    @log_options
     @_parent_option
-    def run(*, url: str | None, log_level: str, with_parent: int | None) -> None:
-        _run_worker(work, url, log_level, with_parent)
+    def run(*, url: str | None, log_level: str, log_format: str, with_parent: int | None) -> int | None:
+        return _run_worker(name, work, url, Logs(log_level, log_format), with_parent)
 
     return run
 
 
-def _run_worker(work: Work, url: str | None, log_level: str, parent: int | None) -> None:
-    async def served() -> None:
-        set_log_level(log_level)
-        await serve(work, url, parent=parent)
-
-    run_async(served)
-
-
-def set_log_level(name: str) -> None:
-    level = getattr(logging, name.upper())
-    tell_logs(level)
-    # It tells of every run of every job.
-    logging.getLogger("apscheduler").setLevel(max(level, logging.WARNING))
+def _run_worker(name: str, work: Work, url: str | None, logs: Logs, parent: int | None) -> int | None:
+    return run_logged(name, lambda: serve(work, url, parent=parent), logs, parent=parent)
 
 
 async def _expiry(ledger: Ledger, stop: asyncio.Event) -> None:
@@ -100,13 +87,13 @@ worker.add_command(_worker_command("projector", _projector, "Keep the views up t
     required=True,
     help="Whom to tell, by which services, how often (default: PERMISSION_LEDGER_NOTIFY).",
 )
-@_log_level_option
+@log_options
 @_parent_option
-def notifier(*, url: str | None, config: Path, log_level: str, with_parent: int | None) -> None:
+def notifier(*, url: str | None, config: Path, log_level: str, log_format: str, with_parent: int | None) -> int | None:
     """Tell people what waits for them while nobody is there: by ntfy, Slack, e-mail, Telegram and many more."""
     from workers.notifier.notifier import work_of  # noqa: PLC0415 - an extra, and slow to import
 
-    _run_worker(work_of(config), url, log_level, with_parent)
+    return _run_worker("notifier", work_of(config), url, Logs(log_level, log_format), with_parent)
 
 
 worker.add_command(notifier)
@@ -138,7 +125,8 @@ worker.add_command(notifier)
 )
 @rules_option
 @with_deadlines
-def up(*, url: str | None, home: Path | None, **said: Any) -> None:
+@log_options
+def up(*, url: str | None, home: Path | None, **said: Any) -> int | None:
     """Run everything that a ledger needs until Ctrl-C: a server, an expiry worker, a projector and the gateway.
 
     The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
@@ -149,7 +137,7 @@ def up(*, url: str | None, home: Path | None, **said: Any) -> None:
     from workers.up import up as run_up  # noqa: PLC0415
 
     place, wanted = Place(url, home), Wanted(**said)
-    run_async(lambda: run_up(place, Output().line, wanted))
+    return run_logged("up", lambda: run_up(place, Output().line, wanted), Logs(wanted.log_level, wanted.log_format))
 
 
 @command(

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import click
 
 from ledger import Timeouts
-from workers.cli.base import command, run_async
+from workers.cli.base import command
 from workers.cli.deadlines import with_deadlines
+from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import Output
-from workers.cli.run import LEVELS, rules_option, set_log_level
+from workers.cli.run import rules_option
 
 
 @command(
@@ -33,7 +34,7 @@ from workers.cli.run import LEVELS, rules_option, set_log_level
 @rules_option
 @with_deadlines
 @click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="On stderr.")
+@log_options
 @click.option("--inherit", type=int, multiple=True, hidden=True, help="Listen on this open socket.")
 @click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")
 def serve(
@@ -46,9 +47,10 @@ def serve(
     unattended: str | None,
     no_tokens: bool,
     log_level: str,
+    log_format: str,
     with_parent: int | None,
     inherit: Sequence[int],
-) -> None:
+) -> int | None:
     """Serve the ledger over HTTP: an inbox for people, an API for agents. Any number may run on one ledger.
 
     Prints the address and a link that signs one browser in, once. The deadlines are those of sessions that state none.
@@ -66,9 +68,9 @@ def serve(
         inherited=tuple(inherit),
     )
     output = Output()
-
-    async def served() -> None:
-        set_log_level(log_level)
-        await serve_until_stopped(wanted, output.line)
-
-    run_async(served)
+    return run_logged(
+        "gateway",
+        lambda: serve_until_stopped(wanted, output.line),
+        Logs(log_level, log_format),
+        parent=with_parent,
+    )

@@ -144,6 +144,12 @@ class EmbeddedServer:
         with explained(self._path):
             self._join(self._folder)
             self._socket = self._wait_ready(self._folder)
+        self._tell_revived()
+
+    def _tell_revived(self) -> None:
+        """Of those that hold the folder, the one that started the server tells of it."""
+        if self._launched is not None:
+            _log.warning("the embedded server of `%s` had died; it was started again", self._path)
 
     def _open_unless_abandoned(self) -> None:
         try:
