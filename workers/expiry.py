@@ -173,4 +173,4 @@ class ExpiryWorker:
     def _tell_back(self) -> None:
         if self._away:
             self._away = False
-            log.warning("expiry: goes on")
+            log.warning("expiry: reconnected")

@@ -71,6 +71,7 @@ class Projector:
         self._rung: set[int] = set()
         self._ring = asyncio.Event()
         self._stopping = False
+        self._waits = False
 
     async def run(self, stop: asyncio.Event) -> None:
         log.info(
@@ -139,8 +140,11 @@ class Projector:
                     next_sweep = loop.time() + self._pace.feed_seconds
                 rung, self._rung = self._rung, set()
                 await self._read(sorted(rung))
+                self._waits = False
             except StoreError as error:
-                log.warning("the views wait: %s", error)
+                if not self._waits:  # once an outage
+                    log.warning("the views wait: %s", error)
+                self._waits = True
                 next_sweep = loop.time() + self._pace.feed_seconds
             await self._wait(min(next_scan, next_sweep) - loop.time())
 

@@ -60,7 +60,7 @@ def open_store(
     if scheme == "memory":
         return MemoryStore(_memory_server(url.partition("://")[2], clock, partition_count))
     if scheme not in _SERVERS + _CLUSTERS + _SENTINELS:
-        raise InputError(f"the URL `{redact(url)}` is none the ledger knows; use one of {_KNOWN}")
+        raise InputError(f"unsupported URL scheme in `{redact(url)}`; use one of {_KNOWN}")
     address, in_url = durability_in(url)
     return RedisStore(
         _servers(scheme, address),

@@ -1,16 +1,21 @@
-"""The README shows what really happens: its console session is run and its Python block is parsed."""
+"""The README shows what really happens: its console session and its Python file are run as they stand there."""
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from ledger.extras import PACKAGES
 from tests.support.command_line import ROOT, CommandLine
+from tests.support.processes import environment_without_settings
 from tests.support.waiting import wait_until
 
 README: Final = (ROOT / "README.md").read_text()
@@ -23,6 +28,24 @@ VARYING: Final = (
     (r"\S+@\S+", "USER"),
     (r"\d+s ago", "AGO"),
 )
+
+
+@contextmanager
+def python_file(file: Path, home: Path) -> Iterator[subprocess.Popen[str]]:
+    """The file as a program of its own, whose ledger is in the data folder."""
+    process = subprocess.Popen(
+        [sys.executable, file],
+        cwd=file.parent,
+        env={**environment_without_settings(), "PERMISSION_LEDGER_HOME": str(home), "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        with process:
+            yield process
+    finally:
+        process.kill()
 
 
 def masked(text: str) -> list[str]:
@@ -55,9 +78,29 @@ def test_the_session_that_the_readme_shows_is_what_happens(tmp_path: Path) -> No
     assert [masked(ran.out) for _, ran in printed] == [masked(output) for _, output in answering]
 
 
-@pytest.mark.parametrize("block", PYTHON)
-def test_every_python_block_is_python(block: str) -> None:
-    compile(block, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+def test_the_python_block_is_a_file_that_runs_until_it_is_answered(tmp_path: Path) -> None:
+    (program,) = PYTHON
+    (tmp_path / "agent.py").write_text(program)
+    answering = re.search(r"`permission-ledger (reply call_43 once)`", README)
+    assert answering is not None
+    home = tmp_path / "data"
+    command_line = CommandLine(f"embedded://{home}")
+    with python_file(tmp_path / "agent.py", home) as agent:
+        wait_until(lambda: command_line("pending", "--json").out != "", "the ask to be pending")
+        command_line(*answering[1].split(), code=0)
+        out, err = agent.communicate(timeout=20)
+    assert (agent.returncode, err) == (0, "")
+    first, denied, last = out.splitlines()
+    assert (first, last) == ("git status: allowed by a rule", "git push: allowed")
+    assert denied.startswith("The user has specified a rule which prevents you from using this specific tool call.")
+
+
+def test_the_install_commands_name_extras_that_exist() -> None:
+    groups = re.findall(r"(?:\.|permission-ledger)\[([a-z,-]+)\]", README)
+    named = {extra for group in groups for extra in group.split(",")}
+    assert named == {"embedded", "gateway"}
+    assert named <= set(PACKAGES)
+    assert re.findall(r"[a-z]*(?:pypi|github|gitlab)[a-z.]*", README) == []
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))), ids=str)

@@ -101,7 +101,7 @@ def test_another_server_is_used_as_its_url_says_and_its_password_is_told_to_nobo
     [
         (["--url", "unix:///nowhere.sock"], 8, "error: the ledger's server cannot be reached"),
         (["--url", "unix:///nowhere.sock", "--home", "data"], 12, "error: give either --url or --home"),
-        (["--url", "carrier://pigeon"], 12, "error: the URL `carrier://pigeon` is none the ledger knows"),
+        (["--url", "carrier://pigeon"], 12, "error: unsupported URL scheme in `carrier://pigeon`"),
     ],
 )
 def test_what_cannot_be_started_is_told_in_a_line(words: list[str], code: int, told: str) -> None:

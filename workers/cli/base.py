@@ -1,4 +1,4 @@
-"""What all commands share: options, help with examples, a ledger to work on, and errors told as they should be."""
+"""Shared options and error handling of commands."""
 
 from __future__ import annotations
 

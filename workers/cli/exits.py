@@ -37,7 +37,7 @@ MEANINGS: Final = {
     Exit.UNREACHABLE: "the ledger cannot be reached, or the outcome is in doubt",
     Exit.UNKNOWN: "no request, session or grant has this id",
     Exit.ANSWERED_OTHERWISE: "already answered otherwise",
-    Exit.FINDINGS: "a check found something (verify, rebuild --verify, doctor, policy lint and test); also a damaged stream",
+    Exit.FINDINGS: "problems found (verify, rebuild --verify, doctor, policy lint and test); also a damaged stream",
     Exit.BAD_INPUT: "bad input or configuration",
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
     Exit.CLOSED_PIPE: "the reader of the output went away",

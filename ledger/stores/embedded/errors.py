@@ -1,4 +1,4 @@
-"""What goes wrong with an embedded server, in words that say what to do."""
+"""Errors of the embedded server. Each text says what to do."""
 
 from __future__ import annotations
 

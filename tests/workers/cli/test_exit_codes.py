@@ -195,7 +195,7 @@ def test_11_is_a_stream_that_somebody_damaged(ledger: CommandLine, server: RealS
         (["ask", "a session", "bash", "x"], "the session id 'a session' holds white space"),
         (["ask", "s", "bash", "x", "--id", ""], "the request id is empty"),
         (["grant", "--project", "p", "bash", "*", "--expires", "0s"], "is out of range"),
-        (["pending", "--url", "gopher://u:hush@x"], "the URL `gopher://u:***@x` is none the ledger knows"),
+        (["pending", "--url", "gopher://u:hush@x"], "unsupported URL scheme in `gopher://u:***@x`"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
