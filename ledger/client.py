@@ -114,9 +114,8 @@ class Ledger:
         `clock` is for tests (`ledger.testing`). Entering the block raises StoreError, SetupError or InputError.
         """
         deciders = [*plugins, *(from_entry_points() if entry_points else ())]
-        named = url or os.environ.get("PERMISSION_LEDGER_URL") or "embedded://"
         return cls(
-            named,
+            named_url(url),
             plugins=check_deciders(deciders),
             clock=clock,
             actor=actor,
@@ -524,6 +523,11 @@ class Ledger:
         if isinstance(actor, Actor):
             return actor
         return Actor(kind, self._actor_name if actor is None else check_name(actor, "actor"))
+
+
+def named_url(url: str | None) -> str:
+    """The URL of the ledger: as given, else of PERMISSION_LEDGER_URL, else the embedded server of the data folder."""
+    return url or os.environ.get("PERMISSION_LEDGER_URL") or "embedded://"
 
 
 def default_actor_name() -> str:

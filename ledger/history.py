@@ -18,7 +18,7 @@ from ledger.reading import check_info, read_entry
 from ledger.stores.port import START, Foreign, Position, Store, StreamKey
 from ledger.stream import Stream
 from ledger.streams import Streams
-from ledger.times import format_time, parse_time
+from ledger.times import format_time, parse_moment
 
 S = TypeVar("S")
 
@@ -125,6 +125,8 @@ async def state_at(store: Store, key: StreamKey, fold: Fold[S], at: str | int | 
     moment = Moment(fold.initial(key), 0, 0)
     async for recorded in read_events(store, key):
         if (version is not None and recorded.version > version) or (ms is not None and recorded.ms > ms):
+            if moment.version == 0 and ms is not None:
+                raise before_the_first(key, at, recorded.ms)
             break
         moment = Moment(fold.evolve(moment.state, recorded), recorded.version, recorded.ms)
     if moment.version == 0:
@@ -136,5 +138,15 @@ async def state_at(store: Store, key: StreamKey, fold: Fold[S], at: str | int | 
     return moment
 
 
+def before_the_first(key: StreamKey, at: object, first_ms: int) -> UnknownSessionError:
+    """The error for a moment at which a stream had no event yet."""
+    return UnknownSessionError(
+        f"{key.kind} `{key.id}` began at {format_time(first_ms)}, after `{at}`",
+        began_at=format_time(first_ms),
+        hint=f"give a moment from {format_time(first_ms)} on",
+        **{key.kind: key.id},
+    )
+
+
 def _time(at: str | None) -> int | None:
-    return None if at is None else parse_time(at)
+    return None if at is None else parse_moment(at)

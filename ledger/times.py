@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from ledger.errors import InputError
 
@@ -13,6 +13,15 @@ def format_time(ms: int) -> str:
     """`2026-11-21T10:12:00.123Z`."""
     at = _EPOCH + timedelta(milliseconds=ms)
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+def parse_moment(text: str) -> int:
+    """As `parse_time`, for the end of what is looked at: a date alone is the last millisecond of that day in UTC."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return parse_time(text)
+    return parse_time(f"{day.isoformat()}T23:59:59.999Z")
 
 
 def parse_time(text: str) -> int:

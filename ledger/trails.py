@@ -14,10 +14,11 @@ import msgspec
 
 from ledger.errors import DamageError, InputError, UnknownSessionError
 from ledger.grants import Recorded
-from ledger.history import LoggedEvent, Moment, logged
+from ledger.history import LoggedEvent, Moment, before_the_first, logged
 from ledger.plans import Fold
 from ledger.reading import read_entry
 from ledger.stores.port import START, Foreign, Position, Store, StreamKey
+from ledger.times import format_time
 
 MARK_VERSIONS: Final = 250
 """How far marks are apart."""
@@ -57,6 +58,9 @@ class Trails:
                 raise
             moment = await self._state_at(key, version, ms)
         if moment.version == 0:
+            first = await self._store.read(key, START, 1)
+            if first and ms is not None:
+                raise before_the_first(key, format_time(ms), first[0].ms)
             raise UnknownSessionError(f"there is no {key.kind} `{key.id}` at that moment", **{key.kind: key.id})
         if version is not None and moment.version < version:
             raise InputError(f"{key.kind} `{key.id}` has {moment.version} versions, not {version}")

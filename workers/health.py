@@ -13,6 +13,7 @@ from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
 from projections.lag import checkpoints
 from workers.checking import check_stream
+from workers.disk import DiskSpace
 from workers.projector import GROUP
 
 SAMPLE_COUNT: Final = 100
@@ -48,17 +49,19 @@ class Finding(msgspec.Struct, frozen=True):
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
-def check_server_facts(facts: Mapping[str, str], skew_ms: int, durability: Durability) -> list[Finding]:
+def check_server_facts(
+    facts: Mapping[str, str], skew_ms: int, durability: Durability, space: DiskSpace | None = None
+) -> list[Finding]:
     """What the server says of itself, beside what is demanded of it. Pure.
 
-    `skew_ms` is how far its clock is ahead of this machine's.
+    `skew_ms` is how far its clock is ahead of this machine's; `space` that of its disk, where it can be seen.
     """
     if facts.get("server_name") == "memory":
         return [Finding("server", True, "this process's own memory: nothing outlives it"), _clock(skew_ms)]
     return [
         _server(facts),
         _durability(facts, durability),
-        _disk(facts),
+        _disk(facts, space),
         _eviction(facts),
         _replication(facts, durability),
         _clock(skew_ms),
@@ -98,15 +101,21 @@ def _durability(facts: Mapping[str, str], durability: Durability) -> Finding:
     )
 
 
-def _disk(facts: Mapping[str, str]) -> Finding:
+def _disk(facts: Mapping[str, str], space: DiskSpace | None) -> Finding:
     bad = [
         name
         for name in ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")
         if facts.get(name, "ok") != "ok"
     ]
     if bad:
-        return Finding("disk", False, f"the last write failed ({', '.join(bad)})", "free space on the server's disk")
-    return Finding("disk", True, "the last writes succeeded")
+        where = "" if space is None else f"; {space}"
+        text = f"the last write failed ({', '.join(bad)}){where}"
+        return Finding("disk", False, text, "free space on the server's disk")
+    if space is None:
+        return Finding("disk", True, "the last writes succeeded; how much space is free cannot be seen from here")
+    if space.is_low:
+        return Finding("disk", False, f"{space}: a full disk ends every append", "free space on the server's disk")
+    return Finding("disk", True, f"the last writes succeeded; {space}")
 
 
 def _eviction(facts: Mapping[str, str]) -> Finding:

@@ -19,7 +19,7 @@ from ledger.stores.servers import Commands
 if TYPE_CHECKING:
     from ledger.stores.redis import RedisStore
 
-_SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save")
+_SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save", "dir")
 
 
 class RedisAdmin:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from redis.exceptions import RedisError
 
 from ledger.errors import DamageError, LedgerError, SetupError, StoreError
 
+_LOG_IN_HINT: Final = "correct USER:PASSWORD in --url or PERMISSION_LEDGER_URL; it stands between `//` and `@`"
+
+_HINTS: Final = {
+    "NOAUTH": _LOG_IN_HINT,
+    "WRONGPASS": _LOG_IN_HINT,
+    "NOPERM": "give this user the rights that docs/guides/operating.md lists, or another user in the URL",
+    "OOM": "raise maxmemory on the server",
+    "MISCONF": "free space on the server's disk",
+    "READONLY": "give the URL of the primary",
+    "MOVED": "write `redis+cluster://` in the URL",
+    "NOREPLICAS": "start the server's replicas, or lower min-replicas-to-write",
+}
+
 _SETUP = {
-    "NOAUTH": "the server wants a password; put it into the URL (redis://:PASSWORD@host)",
+    "NOAUTH": "the server wants a password; put it into the URL",
     "WRONGPASS": "the server does not take this user name or password",
     "NOPERM": "the server does not let this user run what the ledger needs",
     "OOM": "the server has no memory left; raise maxmemory (nothing that was accepted is lost)",
@@ -41,7 +56,7 @@ def refusal_of(error: RedisError) -> LedgerError:
     if word == "WRONGTYPE":
         return DamageError(f"a key of the ledger holds something else: {text}; something else writes to this server")
     if word in _SETUP:
-        return SetupError(f"{_SETUP[word]} (it said: {text})")
+        return SetupError(f"{_SETUP[word]} (it said: {text})", hint=_HINTS[word])
     if word in _PASSING:
         return StoreError(f"{_PASSING[word]} (it said: {text})")
     return StoreError(f"the server refused: {text}")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import click
 
 from ledger import Ledger
+from ledger.client import named_url
 from ledger.errors import SetupError
 from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
 from workers.cli.output import Output, talk
+from workers.disk import DiskSpace, is_on_this_machine, space_of
 from workers.health import SAMPLE_COUNT, Finding, check_deployment, check_server_facts
 
 COLUMNS = ("check", "ok", "what was found", "what to do")
@@ -33,7 +37,8 @@ def doctor(*, url: str | None, as_json: bool, deep: bool) -> int | None:
         try:
             findings = await _examine(url, deep=deep)
         except SetupError as error:
-            findings = [Finding("server", False, error.text, "change the server's settings, or use another")]
+            hint = error.data.get("hint") or "change the server's settings, or use another"
+            findings = [Finding("server", False, error.text, hint)]
         return _tell(Output(as_json=as_json), findings)
 
     return run_async(examined)
@@ -49,8 +54,18 @@ async def _examine(url: str | None, *, deep: bool) -> list[Finding]:
         servers = await ledger.store.admin.facts_of_each_server()
         # The primaries of a cluster mostly say the same; each thing is told once.
         demanded = ledger.store.durability
-        findings = list(dict.fromkeys(one for facts in servers for one in check_server_facts(facts, skew_ms, demanded)))
+        space = _space(servers) if is_on_this_machine(named_url(url)) else None
+        findings = list(
+            dict.fromkeys(one for facts in servers for one in check_server_facts(facts, skew_ms, demanded, space))
+        )
         return findings + await check_deployment(ledger.store, deep=deep)
+
+
+def _space(servers: Sequence[Mapping[str, str]]) -> DiskSpace | None:
+    """Of the fullest disk on which a server keeps its files."""
+    folders = {Path(facts["config_dir"]) for facts in servers if "config_dir" in facts}
+    found = [space for folder in folders if (space := space_of(folder)) is not None]
+    return min(found, key=lambda space: space.free_bytes, default=None)
 
 
 def _tell(output: Output, findings: list[Finding]) -> int:

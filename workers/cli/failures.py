@@ -38,7 +38,7 @@ _HINTS: Final = {
     "UNKNOWN_REQUEST": "`permission-ledger pending` lists what waits",
     "UNKNOWN_SESSION": "`permission-ledger sessions` lists them",
     "UNKNOWN_TOKEN": "`permission-ledger token list` lists them",
-    "UNKNOWN_GRANT": "`permission-ledger approved` lists the grants of a session or a project",
+    "UNKNOWN_GRANT": "`permission-ledger approved` lists the grants in force",
     "DIFFERENT_REQUEST": "leave --id out, or give the same permission, patterns and metadata as before",
     "DIGEST_MISMATCH": "`permission-ledger pending --json` shows what is pending, and its digest",
     "SESSION_CLOSED": "go on in another session",

@@ -8,9 +8,11 @@ import click
 
 from ledger import Approved, Ledger
 from ledger.durations import parse_duration
+from ledger.surveys import Survey
 from ledger.times import format_time
 from workers.cli.base import Run, checked, command, local_actor, with_ledger
 from workers.cli.output import Output, talk
+from workers.cli.problems import tell_problems
 
 COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "from request")
 
@@ -27,25 +29,43 @@ def check_where(*, session: str | None, project: str | None, **_others: object) 
         raise click.UsageError("give either --session SESSION or --project PROJECT")
 
 
-@command(examples=("permission-ledger approved --session ses_1", "permission-ledger approved --project shop --json"))
+def check_at_most_one(*, session: str | None, project: str | None, **_others: object) -> None:
+    if session is not None and project is not None:
+        raise click.UsageError("give --session SESSION or --project PROJECT, not both")
+
+
+@command(
+    examples=(
+        "permission-ledger approved",
+        "permission-ledger approved --session ses_1",
+        "permission-ledger approved --project shop --json",
+    )
+)
 @where
-@checked(check_where)
+@checked(check_at_most_one)
 @with_ledger
-async def approved(ledger: Ledger, output: Output, *, session: str | None, project: str | None) -> None:
-    """List the grants in force in a session (its project's too) or in a project."""
-    grants = await _approved(ledger, session, project)
+async def approved(ledger: Ledger, output: Output, *, session: str | None, project: str | None) -> int:
+    """List the grants in force in a session (its project's too), in a project, or everywhere.
+
+    Streams that are damaged are named on stderr (exit code 11), beside the grants of all others.
+    """
+    found = await _approved(ledger, session, project)
+    grants = found.rows
     if output.as_json:
         output.rows(one.as_json() for one in grants)
     elif grants:
         output.table(COLUMNS, [approved_cells(one) for one in grants])
     else:
         talk("no grant is in force")
+    return tell_problems(output, found.problems)
 
 
-async def _approved(ledger: Ledger, session: str | None, project: str | None) -> list[Approved]:
+async def _approved(ledger: Ledger, session: str | None, project: str | None) -> Survey[Approved]:
     if session is not None:
-        return await (await ledger.attach(session)).approved()
-    return await ledger.approved_in_project(project or "")
+        return Survey(await (await ledger.attach(session)).approved(), [])
+    if project is not None:
+        return Survey(await ledger.approved_in_project(project), [])
+    return await ledger.grants_anywhere()
 
 
 def approved_cells(one: Approved) -> tuple[str | None, ...]:

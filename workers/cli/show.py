@@ -10,7 +10,7 @@ from ledger import Approved, Ledger
 from ledger.history import Moment
 from ledger.results import pending_of, result_of
 from ledger.session.state import SessionState
-from ledger.times import format_time, parse_time
+from ledger.times import format_time, parse_moment
 from workers.cli import grants, pending
 from workers.cli.base import command, with_ledger
 from workers.cli.inputs import version_or_time
@@ -26,7 +26,11 @@ from workers.moments import approved_at, moment_json, project_grants, settled_id
     )
 )
 @click.argument("session")
-@click.option("--at", metavar="VERSION|TIME", help="As of this version, or after the last event at or before a time.")
+@click.option(
+    "--at",
+    metavar="VERSION|TIME",
+    help="As of this version, or after the last event at or before a time (RFC 3339; a date is the end of that day, UTC).",
+)
 @with_ledger
 async def show(ledger: Ledger, output: Output, *, session: str, at: str | None) -> None:
     """Show what is pending, approved, connected and settled in a session: now, or as it was."""
@@ -43,7 +47,7 @@ async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None
     """The moment by which it is judged whether a grant is in force (server ms)."""
     if at is None:
         return ledger.store.clock.now_ms()
-    return moment.ms if isinstance(version_or_time(at), int) else parse_time(at)
+    return moment.ms if isinstance(version_or_time(at), int) else parse_moment(at)
 
 
 def _print(output: Output, moment: Moment[SessionState], standing: list[Approved], as_of_ms: int) -> None:

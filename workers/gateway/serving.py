@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from ledger import Ledger
 from ledger.errors import InputError, SetupError
 from workers.gateway.app import make_app
 from workers.gateway.gateway import Gateway
+from workers.gateway.listeners import listener_on
 from workers.gateway.protocol import Protocol
 from workers.gateway.settings import GatewaySettings
 from workers.gateway.slashes import with_slashes_in_ids
@@ -63,7 +65,21 @@ def listen(address: Address) -> socket.socket:
     try:
         return _unix(address.path) if address.path is not None else _tcp(str(address.host), address.port)
     except OSError as error:
-        raise SetupError(f"cannot listen on {_told(address)}: {error.strerror or error}") from error
+        text = f"cannot listen on {_told(address)}: {error.strerror or error}"
+        raise SetupError(f"{text}{_used_by(address, error)}", hint=_way_out(error)) from error
+
+
+def _used_by(address: Address, error: OSError) -> str:
+    if error.errno != errno.EADDRINUSE or address.path is not None:
+        return ""
+    process = listener_on(address.port)
+    return "" if process is None else f", by process {process.pid} (`{process.name}`)"
+
+
+def _way_out(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "end what listens there, or choose another address: `--listen HOST:PORT`, port 0 for any that is free"
+    return "choose another address: `--listen HOST:PORT` or `--listen unix:PATH`"
 
 
 def _tcp(host: str, port: int) -> socket.socket:

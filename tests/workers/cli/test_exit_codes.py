@@ -29,7 +29,7 @@ def test_1_is_our_fault_told_in_two_lines_with_a_traceback_for_developers_only(l
     program = (
         "import sys; from workers.cli import main; from ledger import Ledger\n"
         "def broken(*_): raise RuntimeError('the moon is in the wrong\\x1b[31m house')\n"
-        "Ledger.pending = broken\n"
+        "Ledger.pending_anywhere = broken\n"
         "sys.argv = ['permission-ledger', 'pending']; sys.exit(main())"
     )
     command = [sys.executable, "-c", program]
@@ -55,7 +55,7 @@ def test_1_is_our_fault_told_in_two_lines_with_a_traceback_for_developers_only(l
         (["ask", "s", "--tool", "Bash"], "say PERMISSION and PATTERN, or --tool NAME with --input JSON"),
         (["ask", "s", "--input", "{}"], "--input needs --tool NAME"),
         (["ask", "s", "bash", "x", "--no-wait", "--timeout", "1s"], "give --no-wait or --timeout, not both"),
-        (["approved"], "give either --session SESSION or --project PROJECT"),
+        (["approved", "--session", "s", "--project", "p"], "give --session SESSION or --project PROJECT, not both"),
         (
             ["grant", "--session", "s", "--project", "p", "bash", "*"],
             "give either --session SESSION or --project PROJECT",

@@ -9,7 +9,7 @@ from litestar.params import JSONBody, QueryParameter
 
 from ledger.errors import DamageError, InputError, UnknownSessionError
 from ledger.stores.port import StreamKey
-from ledger.times import parse_time
+from ledger.times import parse_moment, parse_time
 from projections import reading
 from workers.checking import Checked, check_stream
 from workers.gateway.bodies import OpenSession, ReasonBody
@@ -88,7 +88,9 @@ async def read_state(
     at: OptionalText = None,
     brief: Annotated[bool, QueryParameter(required=False, description="Only count what was settled")] = False,
 ) -> Row:
-    """What was pending, approved, connected and settled: now, as of a version, or at an RFC 3339 time."""
+    """What was pending, approved, connected and settled: now, as of a version, or at an RFC 3339 time
+    (a date is the end of that day in UTC).
+    """
     await gateway.session(session, principal)
     version, time_ms = _moment(at)
     moment = await gateway.trails.state_at(StreamKey("session", session), version=version, ms=time_ms)
@@ -172,7 +174,7 @@ async def _check_damaged(gateway: Gateway, principal: Principal, session: str) -
 def _moment(at: str | None) -> tuple[int | None, int | None]:
     """A version or a time; neither is now."""
     if at is None or not at.isdecimal():
-        return None, None if at is None else parse_time(at)
+        return None, None if at is None else parse_moment(at)
     if len(at) > VERSION_DIGITS_MAX:
         raise InputError(f"`{at[:20]}` is no version")
     return int(at), None
