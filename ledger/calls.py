@@ -20,7 +20,7 @@ from ledger.plans import SYSTEM
 from ledger.plugins import opinions_of
 from ledger.policy.model import Call, Policy
 from ledger.project import ProjectState
-from ledger.requests import Question
+from ledger.requests import Question, in_folder
 from ledger.results import Result, result_of
 from ledger.safe import AWAY_SECONDS, patiently, safe_result
 from ledger.session.commands import Ask, Recheck, Release
@@ -65,8 +65,9 @@ class Calls:
         return await self._safe(result)
 
     async def _ask(self, request_id: str, asking: _Asking) -> Result:
-        question, actor = asking
         state = await self._grounds.folded()
+        asking = asking._replace(question=in_folder(asking.question, state.cwd))
+        question, actor = asking
         policy = self._grounds.policy(state)
         project = await self._grounds.project(state)
         if project is not None and lifts_denies(policy):
@@ -236,7 +237,7 @@ class Calls:
                 session=key.id,
             )
         detail = event.detail or AskedDetail()
-        call = Call(event.permission, detail.patterns, event.tool_name, detail.input)
+        call = Call(event.permission, detail.patterns, event.tool_name, detail.input, request.cwd)
         return Question(call=call, always=detail.always, metadata=detail.metadata, digest=event.digest)
 
     def _now_ms(self) -> int:

@@ -127,12 +127,16 @@ class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
 
 
 class AskedDetail(Value, kw_only=True, frozen=True):
-    """`not_honoured` are suggestions of the dialect, or entries of `always`, that would lift nothing of this call."""
+    """`cwd` is the folder that the call would run in: its own, else the session's; None in older logs.
+
+    `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift nothing of this call.
+    """
 
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
     input: Any = None
+    cwd: str | None = None
     evaluation: Evaluation | None = None
     opinions: tuple[Opinion, ...] = ()
     not_honoured: tuple[str, ...] = ()

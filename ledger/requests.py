@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
 
-from ledger.codec import canonical_json
+from ledger.content import request_digest
 from ledger.errors import InputError
 from ledger.events import ToolRef
 from ledger.ids import check_id
@@ -36,7 +35,10 @@ REPEATED_CHARS: Final = 2000
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What an agent asks, checked. `digest` is the SHA-256 over all of it but the ids of agent and parent."""
+    """What an agent asks, checked. `digest` is the SHA-256 over all of it but the ids of agent and parent.
+
+    `call.cwd` is the folder that the call would run in; see `in_folder` for a call that names none.
+    """
 
     call: Call
     always: tuple[str, ...] = ()
@@ -84,7 +86,7 @@ def make_question(
         agent=None if agent is None else check_name(agent, "agent"),
         parent=None if parent is None else check_name(parent, "parent"),
     )
-    return msgspec.structs.replace(question, digest=request_digest(question))
+    return _digested(question)
 
 
 @lru_cache(REPEATED_COUNT)
@@ -102,25 +104,23 @@ def _bare_question(
         agent=None if agent is None else check_name(agent, "agent"),
         parent=None if parent is None else check_name(parent, "parent"),
     )
-    return msgspec.structs.replace(question, digest=request_digest(question))
+    return _digested(question)
 
 
-def request_digest(question: Question) -> str:
-    """Lower-case hex SHA-256 over canonical JSON (sorted keys, no white space) of what was asked."""
+def in_folder(question: Question, folder: str | None) -> Question:
+    """Return the question as asked in `folder`, the session's, unless its call names a folder of its own."""
     call = question.call
-    asked = {
-        "permission": call.permission,
-        "patterns": call.patterns,
-        "always": question.always,
-        "metadata": question.metadata,
-        "tool": question.tool,
-        "tool_name": call.tool_name,
-        "input": call.input,
-    }
-    if call.cwd is not None:
-        # Left out otherwise, so that requests without it keep the digest that they have in logs.
-        asked["cwd"] = call.cwd
-    return sha256(canonical_json(asked)).hexdigest()
+    if folder is None or call.cwd is not None:
+        return question
+    is_bare = call.tool_name is None and call.input is None and question.tool is None and not question.metadata
+    if is_bare and _are_few(call.patterns) and _are_few(question.always):
+        where = (question.agent, question.parent, folder)
+        return _bare_question(call.permission, call.patterns, question.always, where)
+    return _digested(msgspec.structs.replace(question, call=msgspec.structs.replace(call, cwd=folder)))
+
+
+def _digested(question: Question) -> Question:
+    return msgspec.structs.replace(question, digest=request_digest(question, question.call.cwd))
 
 
 def check_name(value: object, what: str) -> str:

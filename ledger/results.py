@@ -203,6 +203,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "parent": request.parent,
             "tool_name": request.tool_name,
             "input": request.input,
+            "cwd": request.cwd,
             "by": request.asker.name,
             "version": request.version,
             "evaluation": msgspec.to_builtins(request.evaluation),

@@ -74,9 +74,12 @@ class Session(ToolCalls, Notes):
         tool_input: Any = None,
         agent: str | None = None,
         parent: str | None = None,
+        cwd: str | None = None,
         actor: Actor | str | None = None,
     ) -> Result:
         """Ask, and wait as long as it takes; returns when the call may run.
+
+        `cwd` is the folder that the call would run in, an absolute path; without it that is the session's.
 
         Raises DeniedError, RejectedError, CorrectedError, ExpiredError or CancelledError when it may not; InputError
         for a malformed request; InDoubtError when no answer came from the server (never an allow: ask again with the
@@ -92,6 +95,7 @@ class Session(ToolCalls, Notes):
             tool_input=tool_input,
             agent=agent,
             parent=parent,
+            cwd=cwd,
         )
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
         who = self._ledger.actor(agent if actor is None else actor, "agent")

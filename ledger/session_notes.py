@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ledger.events import Actor
+from ledger.grounds import Grounds
 from ledger.ids import check_id
-from ledger.requests import Question, check_message, check_name, check_tool_input
+from ledger.requests import Question, check_message, check_name, check_tool_input, in_folder
 from ledger.session.commands import NoteNotification, NoteToolFinished
-from ledger.session.state import SessionState
+from ledger.session.state import Request, SessionState
 from ledger.stream import Stream
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Noted(Protocol):
 
     _ledger: Ledger
     _stream: Stream[SessionState]
+    _grounds: Grounds
 
 
 class Notes:
@@ -48,7 +50,7 @@ class Notes:
             request_id=request_id,
             call_id=None if call_id is None else check_id(call_id, "call id"),
             ok=ok,
-            digest=ran.digest if ran else None,
+            digest=None if ran is None else _digest_of(ran, (await self._grounds.folded()).find(request_id or "")),
             input=ran.call.input if ran else None if tool_input is None else check_tool_input(tool_input),
             title=check_message(title, "title"),
             output=check_message(output, "output"),
@@ -81,3 +83,10 @@ class Notes:
             target=check_message(target, "target"),
         )
         await self._stream.submit(command)
+
+
+def _digest_of(ran: Question, asked: Request | None) -> str:
+    """The digest of what ran; where it names no folder, that of the request counts."""
+    if asked is None or ran.digest == asked.digest:
+        return ran.digest
+    return in_folder(ran, asked.cwd).digest

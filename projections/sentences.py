@@ -82,6 +82,8 @@ def _policy_changed(event: PolicyChanged, who: str, before: SessionState) -> str
 
 def _asked(event: Asked, who: str, before: SessionState) -> str:
     call = _call(event.permission, describe_asked(event))
+    if event.detail and event.detail.cwd:
+        call += f" in {quoted([event.detail.cwd])}"
     if event.verdict is Verdict.ALLOW:
         return f"{who} asked for {call}: allowed" + (" by a grant" if event.grants else " by the rules")
     if event.verdict is Verdict.DENY:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ledger.content import request_digest
 from ledger.errors import (
     DifferentRequestError,
 )
@@ -104,6 +105,7 @@ def _detail(command: Ask, evaluation: Evaluation) -> AskedDetail:
         always=command.always,
         metadata=command.metadata or {},
         input=call.input,
+        cwd=call.cwd,
         evaluation=evaluation,
         opinions=command.opinions,
         not_honoured=not_honoured(command.policy, call, evaluation, offered) if offered else (),
@@ -111,13 +113,25 @@ def _detail(command: Ask, evaluation: Evaluation) -> AskedDetail:
 
 
 def _same_content(state: SessionState, known: Request, command: Ask) -> None:
-    if known.digest != command.digest:
-        raise DifferentRequestError(
-            f"request `{command.request_id}` of session `{state.session_id}` was asked with another content; "
-            "use another request id",
-            request_id=command.request_id,
-            session=state.session_id,
-        )
+    """A request logged before digests covered the session's folder is attached to by its words and that folder."""
+    if known.digest == command.digest:
+        return
+    asked_in, folder = known.cwd, command.call.cwd
+    bare = known.digest == request_digest(command, None)
+    if bare and asked_in in (None, folder):
+        return
+    what = "with another content"
+    if bare or known.digest == request_digest(command, asked_in):
+        what = f"{_place(asked_in)}, not {_place(folder)}"
+    raise DifferentRequestError(
+        f"request `{command.request_id}` of session `{state.session_id}` was asked {what}; use another request id",
+        request_id=command.request_id,
+        session=state.session_id,
+    )
+
+
+def _place(folder: str | None) -> str:
+    return "without a folder" if folder is None else f"in `{folder}`"
 
 
 def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decision:

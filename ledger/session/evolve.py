@@ -87,6 +87,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         always=detail.always,
         metadata=detail.metadata,
         input=detail.input,
+        cwd=state.cwd if detail.cwd is None else detail.cwd,
         tool=event.tool,
         tool_name=event.tool_name,
         agent=event.agent,

@@ -40,6 +40,8 @@ class Request(Value, kw_only=True, frozen=True):
     always: tuple[str, ...] = ()
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     input: Any = None
+    cwd: str | None = None
+    """The folder that the call would run in; the session's at that time where the log names none."""
     tool: ToolRef | None = None
     tool_name: str | None = None
     agent: str | None = None

@@ -208,6 +208,7 @@ async def test_all_fields_of_a_request_are_kept_and_shown(ledger: Ledger, open_l
         "parent": "ses_0",
         "tool_name": "Bash",
         "input": {"command": "git push && git push --tags"},
+        "cwd": None,
         "by": "worker-7",
         "version": 2,
         "evaluation": shown.as_json()["evaluation"],

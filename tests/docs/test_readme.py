@@ -27,6 +27,7 @@ VARYING: Final = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME"),
     (r"\S+@\S+", "USER"),
     (r"\d+s ago", "AGO"),
+    (rf"{re.escape(str(ROOT))}(?![\w/])|/home/dev/shop", "FOLDER"),
 )
 
 

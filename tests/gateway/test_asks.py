@@ -216,6 +216,15 @@ async def test_external_directories_are_asked_about_first(opened: Caller, ann: C
     assert (again["request_id"], again["outcome"], again["request"]["permission"]) == ("r1", None, "bash")
 
 
+async def test_the_folder_of_the_call_is_in_every_row_and_binds_the_request(opened: Caller, ann: Caller) -> None:
+    body = {"permission": "bash", "patterns": ["make deploy"], "request_id": "r1", "cwd": "/srv/scratch"}
+    asked = (await opened.post("/v1/sessions/ses_1/asks", body)).json()
+    [pending] = (await ann.get("/v1/pending")).json()["pending"]
+    assert (asked["request"]["cwd"], pending["cwd"]) == ("/srv/scratch", "/srv/scratch")
+    other = await opened.post("/v1/sessions/ses_1/asks", {**body, "cwd": "/srv/production"})
+    assert (other.status_code, other.json()["code"]) == (409, "DIFFERENT_REQUEST")
+
+
 def ask_body(request_id: str) -> dict[str, Any]:
     return {"permission": "bash", "patterns": ["git push"], "request_id": request_id}
 

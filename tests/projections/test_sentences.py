@@ -35,6 +35,13 @@ def test_a_long_command_is_cut() -> None:
     assert text == f"claude asked for bash `{'x' * (QUOTED_CHARS - 1)}… (69802 more characters): allowed by the rules"
 
 
+def test_a_request_is_told_with_its_folder() -> None:
+    detail = AskedDetail(patterns=("make",), cwd="/srv/production")
+    asked = Asked(request_id="r1", permission="bash", verdict=Verdict.DENY, digest="", policy_digest="", detail=detail)
+    text = sentence_of(Recorded(asked, AGENT, 0, 1, "evt_1"), NOTHING)
+    assert text == "claude asked for bash `make` in `/srv/production`: denied"
+
+
 def test_an_event_of_a_newer_version_is_named_as_such() -> None:
     newer = Recorded(NewerEvent(schema=9, event_type="what"), AGENT, 0, 1, "evt_1")
     assert sentence_of(newer, NOTHING) == "an event of a newer version of this software"

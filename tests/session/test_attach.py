@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from ledger.errors import DifferentRequestError
+from ledger.events import Asked
 from tests.support.commands import asks, cancels, closes, opens, replies
-from tests.support.scenario import given, later
+from tests.support.scenario import Scenario, given, later
 
 
 def test_asking_again_with_the_same_id_attaches_to_the_pending_request() -> None:
@@ -52,3 +56,51 @@ def test_the_order_of_keys_in_metadata_is_not() -> None:
     given(opens(), asks("per_1", "ls", metadata={"a": 1, "b": 2})).when(
         asks("per_1", "ls", metadata={"b": 2, "a": 1})
     ).then_nothing_happens()
+
+
+def test_the_same_id_in_another_folder_is_another_request() -> None:
+    given(opens(), asks("per_1", "ls", cwd="/srv/scratch")).when(
+        asks("per_1", "ls", cwd="/srv/production")
+    ).then_refused(
+        DifferentRequestError,
+        "DIFFERENT_REQUEST",
+        contains="request `per_1` of session `ses_1` was asked in `/srv/scratch`, not in `/srv/production`",
+    )
+
+
+def test_other_words_in_another_folder_are_told_as_other_words() -> None:
+    given(opens(), asks("per_1", "ls", cwd="/a")).when(asks("per_1", "rm x", cwd="/b")).then_refused(
+        DifferentRequestError, "DIFFERENT_REQUEST", contains="was asked with another content"
+    )
+
+
+def test_a_request_keeps_the_folder_it_was_asked_in() -> None:
+    asked = given(opens(), asks("per_1", "ls", cwd="/srv/scratch"))
+    assert asked.state.pending["per_1"].cwd == "/srv/scratch"
+
+
+def _logged_before(asked: Scenario) -> Asked:
+    """The last event as it was logged while digests did not cover the session's folder and no entry named one."""
+    event = asked.records[-1].event
+    assert isinstance(event, Asked)
+    assert event.detail is not None
+    return replace(event, detail=replace(event.detail, cwd=None))
+
+
+@pytest.mark.parametrize("session_folder", [None, "/srv/shop"])
+def test_a_request_from_before_folders_is_attached_to_and_keeps_its_digest(session_folder: str | None) -> None:
+    opening = replace(opens(), cwd=session_folder)
+    logged = _logged_before(given(opening, asks("per_1", "ls")))
+    old = given(opening, logged)
+    assert old.state.pending["per_1"].cwd == session_folder
+    asking = asks("per_1", "ls", cwd=session_folder or "/anywhere")
+    scenario = old.when(asking).then_nothing_happens()
+    assert scenario.state.pending["per_1"].digest == logged.digest != asking.digest
+
+
+def test_a_request_from_before_folders_is_not_attached_to_from_another_folder() -> None:
+    opening = replace(opens(), cwd="/srv/shop")
+    logged = _logged_before(given(opening, asks("per_1", "ls")))
+    given(opening, logged).when(asks("per_1", "ls", cwd="/srv/production")).then_refused(
+        DifferentRequestError, "DIFFERENT_REQUEST", contains="in `/srv/shop`, not in `/srv/production`"
+    )

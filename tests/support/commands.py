@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from ledger.events import Actor, CancelCause, Opinion, Presence, ReplyKind, Settings, ToolRef
 from ledger.policy import Layer, PolicySource, digest
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
-from ledger.requests import make_question
+from ledger.requests import in_folder, make_question
 from ledger.session.commands import (
     Ask,
     Cancel,
@@ -67,12 +67,14 @@ def asks(
     tool_input: Any = None,
     parent: str | None = None,
     opinions: tuple[Opinion, ...] = (),
+    cwd: str | None = None,
     by: Actor = AGENT,
 ) -> Ask:
     tool = ToolRef(message_id, f"call_{request_id}") if message_id else None
     question = make_question(
         permission, patterns, always=always, metadata=metadata, tool=tool, tool_name=tool_name, tool_input=tool_input
     )
+    question = in_folder(question, cwd)
     return Ask(
         actor=by,
         request_id=request_id,

@@ -39,6 +39,11 @@ class Asking(NamedTuple):
     tool: str | None
     tool_input: str | None
     agent: str | None
+    cwd: str | None
+
+    @property
+    def folder(self) -> str:
+        return str(Path(self.cwd or ".").absolute())
 
 
 class Opening(NamedTuple):
@@ -100,6 +105,7 @@ def _question(asking: Asking) -> dict[str, Any]:
         "tool_name": asking.tool,
         "tool_input": tool_input,
         "agent": asking.agent,
+        "cwd": asking.folder,
     }
 
 
@@ -125,6 +131,7 @@ def _question(asking: Asking) -> dict[str, Any]:
 @click.option("--dialect", metavar="DIALECT", help="The language of the rules (default: opencode).")
 @with_deadlines
 @click.option("--agent", metavar="NAME", help="The agent that asks; its section of the rules counts.")
+@click.option("--cwd", metavar="FOLDER", help="The folder that the call would run in (default: here).")
 @click.option("--no-wait", is_flag=True, help="Do not wait for an answer: exit code 7 when it is pending.")
 @click.option("--timeout", metavar="DURATION", help="Wait so long at most; the request stays pending.")
 @checked(_check)
@@ -152,7 +159,7 @@ async def ask(
 
     async with _watching(ledger, session, opening):
         result = await carry_through(submit, waited, request_id)
-    result = await session.remember(result, Path.cwd())
+    result = await session.remember(result, asking.folder)
     _print(output, result)
     return OF_OUTCOME[result.outcome]
 
@@ -163,12 +170,11 @@ def _submitting(
     """Asking, or going on with it: a tool alone is asked as its dialect does, what must be allowed first included."""
     if asking.permission is not None or asking.tool is None:
         return lambda: session.submit(**question, request_id=request_id, actor=local_actor())
-    shared = {name: question[name] for name in ("metadata", "agent")}
+    shared = {name: question[name] for name in ("metadata", "agent", "cwd")}
     return lambda: session.submit_tool(
         question["tool_name"],
         question["tool_input"],
         request_id=request_id,
-        cwd=str(Path.cwd()),
         actor=local_actor(),
         **shared,
     )
@@ -240,7 +246,7 @@ async def _wait(
 
 def _again(asking: Asking, request_id: str) -> str:
     """The command that attaches to a request: the same content, and its id."""
-    words = ["permission-ledger", "ask", asking.session, f"--id={request_id}"]
+    words = ["permission-ledger", "ask", asking.session, f"--id={request_id}", f"--cwd={asking.folder}"]
     options = {"metadata": asking.metadata, "tool": asking.tool, "input": asking.tool_input, "agent": asking.agent}
     words += [f"--{name}={value}" for name, value in options.items() if value is not None]
     words += [f"--always={pattern}" for pattern in asking.always]

@@ -13,7 +13,7 @@ from workers.cli.output import Output, talk
 from workers.cli.problems import tell_problems
 from workers.cli.wording import about, listed
 
-COLUMNS = ("request", "session", "permission", "what would run", "always grants", "asked", "expires in")
+COLUMNS = ("request", "session", "permission", "what would run", "folder", "always grants", "asked", "expires in")
 
 
 @command(examples=("permission-ledger pending", "permission-ledger pending --session ses_1 --json"))
@@ -44,6 +44,7 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
         one.session,
         request.permission,
         what_would_run(request),
+        request.cwd,
         listed(request.always) or None,
         f"{about(now_ms - request.asked_ms)} ago",
         "never" if deadline is None else f"{about(deadline - now_ms)} ({request.tier})",

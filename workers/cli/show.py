@@ -69,14 +69,15 @@ def _print(output: Output, moment: Moment[SessionState], standing: list[Approved
     )
 
 
-SETTLED_COLUMNS = ("request", "permission", "what was asked", "outcome", "reply", "by", "at")
+SETTLED_COLUMNS = ("request", "permission", "what was asked", "folder", "outcome", "reply", "by", "at")
 
 
 def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
     result = result_of(state, request_id)
-    asked = pending.what_would_run(result.request)
+    request = result.request
+    asked = pending.what_would_run(request)
     by = f"{result.by.name}{' (imported)' if result.settled and result.settled.imported else ''}"
-    return (request_id, result.request.permission, asked, result.outcome, result.reply, by, result.at)
+    return (request_id, request.permission, asked, request.cwd, result.outcome, result.reply, by, result.at)
 
 
 def _section(output: Output, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:

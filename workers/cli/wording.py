@@ -121,7 +121,8 @@ def _opened(event: SessionOpened) -> str:
 def _asked(event: Asked) -> str:
     what = describe_asked(event).in_line(None)
     deadline = f", {event.tier} {format_duration(event.duration_ms)}" if event.tier else ""
-    return f"{event.request_id} {event.permission} {what}: {event.verdict}{deadline}"
+    folder = f" in `{event.detail.cwd}`" if event.detail and event.detail.cwd else ""
+    return f"{event.request_id} {event.permission} {what}{folder}: {event.verdict}{deadline}"
 
 
 def _replied(event: Replied) -> str:

@@ -37,10 +37,9 @@ def session_row(state: SessionState) -> Row:
 
 
 def answering_facts(state: SessionState) -> Row:
-    """What a person needs beside a pending request, to see where it would run and what an answer would do."""
+    """What a person needs beside a pending request, to see what an answer would do."""
     dialect = state.policy.dialect if state.policy else None
     return {
-        "cwd": state.cwd,
         "dialect": dialect,
         "always_scope": "session" if state.project is None else ALWAYS_SCOPE.get(dialect or "", "project"),
         "cascade_reject": state.settings.cascade_reject,

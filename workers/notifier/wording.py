@@ -18,6 +18,7 @@ BODY_CHARS_MAX: Final = 3500
 """What the smallest of the usual services shows whole, with room for its own words."""
 
 WHAT_CHARS_MAX: Final = 1500
+FOLDER_CHARS_MAX: Final = 300
 
 LinkOf = Callable[[Reminder], str | None]
 
@@ -46,14 +47,22 @@ def _asked(reminder: Reminder, link: str | None, now_ms: int) -> str:
     agent = request.agent or state.agent
     who = visible(request.asker.name) + (f" ({visible(agent)})" if agent else "")
     where = " / ".join(visible(one) for one in (state.project, state.session_id) if one)
+    folder = f", folder {_cut(visible(request.cwd))}" if request.cwd else ""
     left = "no deadline" if request.deadline_ms is None else f"{about(max(request.deadline_ms - now_ms, 0))} left"
-    lines = [_what(request), f"in {where}, asked by {who} {about(max(now_ms - request.asked_ms, 0))} ago, {left}"]
+    lines = [
+        _what(request),
+        f"in {where}{folder}, asked by {who} {about(max(now_ms - request.asked_ms, 0))} ago, {left}",
+    ]
     return "\n".join([*lines, *([link] if link else [])])
 
 
 def _ended(correction: Correction, person: str) -> str:
     state, request = correction.state, correction.settled.request
     return f"{headline(result_of(state, request.request_id), person)}\n{_what(request)}"
+
+
+def _cut(folder: str) -> str:
+    return folder if len(folder) <= FOLDER_CHARS_MAX else f"{folder[:FOLDER_CHARS_MAX]}…"
 
 
 def _what(request: Request) -> str:

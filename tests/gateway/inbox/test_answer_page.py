@@ -53,6 +53,15 @@ async def test_a_link_answers_with_one_tap_and_afterwards_says_what_became_of_it
     await expect(page.get_by_role("button")).to_have_count(0)
 
 
+async def test_the_page_says_in_which_folder_the_call_would_run(inbox: Inbox) -> None:
+    session = await inbox.session(cwd="/srv/scratch")
+    await session.submit("bash", ["make deploy"], request_id="r1", cwd="/srv/production")
+    page = await phone(inbox)
+    await page.goto(await link_to(inbox, "r1"))
+    await expect(page.locator("body")).to_contain_text("/srv/production")
+    await expect(page.locator("body")).not_to_contain_text("/srv/scratch")
+
+
 async def test_a_rejection_with_words_reaches_the_agent(inbox: Inbox) -> None:
     session = await asked(inbox)
     page = await phone(inbox)

@@ -8,7 +8,13 @@ from tests.workers.notifier.listening import TIMING
 from workers.notifier.books import Books
 from workers.notifier.planning import Channel, Plan, plan
 from workers.notifier.settings import Person
-from workers.notifier.wording import BODY_CHARS_MAX, WHAT_CHARS_MAX, correction_message, reminder_message
+from workers.notifier.wording import (
+    BODY_CHARS_MAX,
+    FOLDER_CHARS_MAX,
+    WHAT_CHARS_MAX,
+    correction_message,
+    reminder_message,
+)
 
 
 async def planned(ledger: Ledger, clock: TestClock) -> Plan:
@@ -43,6 +49,15 @@ async def test_no_line_of_a_message_is_the_agents_own(ledger: Ledger, clock: Tes
     message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
     assert message.body.splitlines()[0] == r"bash: ls\nin shop / ses_1, asked by ann\nhttps://evil.example/answer"
     assert len(message.body.splitlines()) == 2
+
+
+async def test_a_message_says_in_which_folder_it_would_run(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1", cwd="/srv/scratch")
+    await session.submit("bash", ["rm -rf build"], request_id="r1", cwd="/srv/production\nin shop")
+    await session.submit("bash", ["ls"], request_id="r2", cwd="/" + "x" * 4000)
+    message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
+    assert r"in ses_1, folder /srv/production\nin shop, asked by" in message.body
+    assert f"folder /{'x' * (FOLDER_CHARS_MAX - 1)}…, asked by" in message.body
 
 
 async def test_how_several_ended_is_one_message(ledger: Ledger, clock: TestClock) -> None:

@@ -63,6 +63,8 @@ class CodexWire:
         if not isinstance(thread, str) or not isinstance(item_id, str) or not thread or not item_id:
             return "it has no `threadId` or no `itemId`"
         cwd = params.get("cwd") if isinstance(params.get("cwd"), str) else self._cwd.get(thread)
+        # The model chooses where a command runs; the project is where its thread was started.
+        project = self._cwd.get(thread, cwd)
         item = self._items.get((thread, item_id), {})
         key = key_of(message["id"])
         approval = params.get("approvalId")
@@ -71,7 +73,7 @@ class CodexWire:
         call_of = command_call if method == COMMAND else file_change_call
         call = call_of(params, item, request_id, cwd)
         lineage = tuple(id_of(one) for one in self._lineage(thread))
-        return Question(key, message["id"], id_of(thread), cwd, call, message, lineage)
+        return Question(key, message["id"], id_of(thread), project, call, message, lineage)
 
     def refuse(self, message: Message) -> bytes:
         return _decision(message.get("id"), "decline")

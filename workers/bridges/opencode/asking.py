@@ -82,6 +82,8 @@ def ask_body(asked: Asked, agent: str | None, url: str) -> Row:
         body["tool"] = {"message_id": asked.message_id, "call_id": asked.call_id}
     if agent is not None:
         body["agent"] = agent
+    if asked.directory is not None and asked.directory.startswith("/"):
+        body["cwd"] = asked.directory
     return body
 
 

@@ -74,7 +74,7 @@ def question_page(state: SessionState, request: Request, name: str, now_ms: int)
     """What waits, and how it may be answered."""
     left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
     agent = request.agent or state.agent or request.asker.name
-    facts = [("why", _because(request)), ("folder", state.cwd), ("project", state.project)]
+    facts = [("why", _because(request)), ("folder", request.cwd), ("project", state.project)]
     facts += [("session", state.session_id), ("asked by", request.asker.name), ("time left", left), ("you are", name)]
     return _page(
         f"May {agent} run {request.tool_name or request.permission}?",
