@@ -105,6 +105,19 @@ def test_a_deny_of_betcode_keeps_its_reach(target: str) -> None:
     assert (found.looser, found.different, found.changes) == ([], [], ())
 
 
+@pytest.mark.parametrize(
+    ("origin", "config"),
+    [
+        ("betcode", {"permissions": {"deny": ["Bash"], "ask": ["Bash(make a?c)"]}}),
+        ("betcode", {"permissions": {"deny": ["*"], "ask": ["Task(general)"]}}),
+        ("brutus", {"permission": {"web*": "deny", "webfetch": {"https://example.com/*": "ask"}}}),
+    ],
+)
+def test_an_ask_that_grows_lifts_no_deny(origin: str, config: Any) -> None:
+    for target in ("opencode", "brutus"):
+        assert target == origin or Compared(origin, target, config, "hardened").looser == []
+
+
 def test_a_permission_with_a_wildcard_is_about_the_tools_that_it_matches() -> None:
     found = Compared("opencode", "claude", {"permission": {"bas?": "deny"}}, "hardened")
     assert "Bash" in found.config["permissions"]["deny"]

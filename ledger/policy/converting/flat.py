@@ -38,14 +38,28 @@ class Flat(NamedTuple):
 
 def same_rules(policy: Policy, dialect: str, changes: list[Change]) -> list[Flat]:
     """The rules of the sister dialect, whose patterns mean the same but for a few."""
-    found = []
+    found: list[Flat] = []
     for rule in listed_rules(policy):
         pattern, text = _kept(rule, dialect)
         if text is not None:
             changes.append(Change(rule, text))
         if pattern is not None:
-            found.append(Flat(rule.permission, pattern, rule.action, rule))
+            one = Flat(rule.permission, pattern, rule.action, rule)
+            found.append(one if text is None else _not_lifting(one, found, changes))
     return found
+
+
+def _not_lifting(rule: Flat, before: Sequence[Flat], changes: list[Change]) -> Flat:
+    """A rule that is about more than before, which must not be an ask that lifts a deny before it."""
+    if rule.action is not Verdict.ASK:
+        return rule
+    denied = next(
+        (one for one in before if one.action is Verdict.DENY and _meet(rule.permission, one.permission)), None
+    )
+    if denied is None:
+        return rule
+    changes.append(Change(rule.source, f"it is a deny now, so as not to lift `{denied.source.ref.text}`"))
+    return rule._replace(action=Verdict.DENY)
 
 
 def _kept(rule: Listed, dialect: str) -> tuple[str | None, str | None]:
@@ -69,13 +83,13 @@ def _kept(rule: Listed, dialect: str) -> tuple[str | None, str | None]:
 
 def flat_rules(rules: Iterable[Neutral], dialect: str, changes: list[Change]) -> list[Flat]:
     """The rules with their permissions and patterns, maybe several for one."""
-    found = []
+    found: list[Flat] = []
     for rule in rules:
-
-        def told(text: str, rule: Neutral = rule) -> None:
-            changes.append(Change(rule.source, text))
-
-        found += [Flat(*pair, rule.action, rule.source) for pair in _spelt(rule, dialect, told)]
+        told: list[str] = []
+        pairs = _spelt(rule, dialect, told.append)
+        changes += [Change(rule.source, text) for text in told]
+        written = [Flat(*pair, rule.action, rule.source) for pair in pairs]
+        found += [_not_lifting(one, found, changes) for one in written] if told else written
     return found
 
 
@@ -169,6 +183,8 @@ def flat_config(rules: Sequence[Flat], dialect: str, changes: list[Change]) -> d
                 changes.append(Change(rule.source, (_LEFT_OUT if allows else _WHOLE).format(dialect)))
                 if allows:
                     continue
+                if Verdict.DENY.value in patterns.values():
+                    rule = rule._replace(action=Verdict.DENY)  # noqa: PLW2901 - a wider ask must not lift a deny
             patterns.pop(pattern, None)
             patterns[pattern] = rule.action.value
     return {"permission": {name: _short(patterns) for name, patterns in section.items() if patterns}}
