@@ -33,10 +33,11 @@ from ledger.plugins import Decider, check_deciders, from_entry_points
 from ledger.policy.dialects import compile_policy, digest
 from ledger.policy.disk import DiskFacts
 from ledger.policy.model import Layer, Policy, PolicySource, Rule
+from ledger.policy.placing import placed
 from ledger.policy.remembering import RememberingPolicy
 from ledger.policy.rules import merge
 from ledger.project import GrantInProject, RevokeInProject
-from ledger.requests import check_message, check_name, make_question
+from ledger.requests import check_folder, check_message, check_name, make_question
 from ledger.results import Approved, Pending, Result, pending_of
 from ledger.session.commands import Open
 from ledger.session.state import SessionState
@@ -89,7 +90,7 @@ class Ledger:
         self._server: EmbeddedServer | None = None
         self._store: Store | None = None
         self._streams: Streams | None = None
-        self._policies: OrderedDict[str, Policy] = OrderedDict()
+        self._policies: OrderedDict[tuple[str, str | None, str | None], Policy] = OrderedDict()
         self._tokens: Tokens | None = None
         self._inboxes: tuple[float, tuple[Inbox, ...]] = (float("-inf"), ())
         self._told: set[StreamProblem] = set()
@@ -194,13 +195,18 @@ class Ledger:
         agent: str | None = None,
         parent: str | None = None,
         cwd: str | None = None,
+        home: str | None = None,
         actor: Actor | str | None = None,
     ) -> Session:
         """Open a session, or attach to it; what is not given stays as it is.
 
         `rules` are rules (`{permission, pattern, action}`) or a configuration in the dialect's own form; `policy` is
         the same with layers. A new session with a `parent` and without rules or options of its own has its parent's
-        rules; with its own, it still has what its dialect hands on (`ledger.child_policy`). Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
+        rules; with its own, it still has what its dialect hands on (`ledger.child_policy`).
+
+        `cwd` and `home` are the folder that the agent works in and its user's home, absolute paths on the machine where
+        its calls run: rules are judged by them unless `options` name others, and what is not known counts as outside
+        the project. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
         """
         check_id(session_id, "session id")
         source = policy or _policy_source(rules, dialect, options)
@@ -222,7 +228,8 @@ class Ledger:
             project=None if project is None else check_id(project, "project id"),
             agent=None if agent is None else check_name(agent, "agent"),
             parent=parent,
-            cwd=cwd,
+            cwd=check_folder(cwd, "working directory"),
+            home=check_folder(home, "home directory"),
             policy=source,
             policy_digest=policy_digest,
             policy_source=policy_source,
@@ -272,15 +279,22 @@ class Ledger:
         self.compiled(source, policy_digest)
         return policy_digest
 
-    def compiled(self, source: PolicySource, policy_digest: str) -> Policy:
-        """The compiled form of a policy, with this machine's files as its facts; kept while its digest is in use."""
-        policy = self._policies.get(policy_digest)
+    def compiled(
+        self, source: PolicySource, policy_digest: str, *, cwd: str | None = None, home: str | None = None
+    ) -> Policy:
+        """The compiled form of a policy for a folder and a home, with this machine's files as its facts.
+
+        It is kept while it is in use.
+        """
+        key = (policy_digest, cwd, home)
+        policy = self._policies.get(key)
         if policy is None:
-            policy = self._policies[policy_digest] = RememberingPolicy(compile_policy(source), DiskFacts())
+            compiled = compile_policy(placed(source, cwd=cwd, home=home))
+            policy = self._policies[key] = RememberingPolicy(compiled, DiskFacts())
             if len(self._policies) > POLICIES_KEPT_COUNT:
                 self._policies.popitem(last=False)
         else:
-            self._policies.move_to_end(policy_digest)
+            self._policies.move_to_end(key)
         return policy
 
     @property

@@ -99,8 +99,11 @@ class Cause(Value, frozen=True):
 
 
 class PolicyDetail(Value, frozen=True):
+    """`cwd` and `home` are of the machine where the agent's calls run; None means not known."""
+
     policy: PolicySource
     cwd: str | None = None
+    home: str | None = None
 
 
 class SessionOpened(Value, tag="session_opened", kw_only=True, frozen=True):

@@ -41,7 +41,8 @@ class Grounds:
 
     def policy(self, state: SessionState) -> Policy:
         """Return the compiled rules of a state."""
-        return self._ledger.compiled(state.policy or PolicySource(), state.policy_digest)
+        source = state.policy or PolicySource()
+        return self._ledger.compiled(source, state.policy_digest, cwd=state.cwd, home=state.home)
 
     async def project(self, state: SessionState) -> Stream[ProjectState] | None:
         """Return the folded stream of the session's project; None for a session without one."""

@@ -76,7 +76,7 @@ def make_question(
         patterns=given,
         tool_name=None if tool_name is None else check_name(tool_name, "tool name"),
         input=_check_json(tool_input, "tool input"),
-        cwd=_check_cwd(cwd),
+        cwd=check_folder(cwd, "working directory"),
     )
     question = Question(
         call=call,
@@ -99,7 +99,11 @@ def _bare_question(
     """A question without metadata or tool, which agents ask again and again: it is checked and hashed once."""
     agent, parent, cwd = where
     question = Question(
-        call=Call(permission=check_name(permission, "permission"), patterns=patterns, cwd=_check_cwd(cwd)),
+        call=Call(
+            permission=check_name(permission, "permission"),
+            patterns=patterns,
+            cwd=check_folder(cwd, "working directory"),
+        ),
         always=always,
         agent=None if agent is None else check_name(agent, "agent"),
         parent=None if parent is None else check_name(parent, "parent"),
@@ -134,13 +138,16 @@ def check_name(value: object, what: str) -> str:
     return value
 
 
-def _check_cwd(value: str | None) -> str | None:
+def check_folder(value: object, what: str) -> str | None:
+    """An absolute path, bounded; None stays None. Raises InputError."""
     if value is None:
         return None
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be a string, not {type(value).__name__}")
     if not value.startswith("/") or "\0" in value:
-        raise InputError(f"the working directory {value!a} must be an absolute path")
-    if len(_utf8(value, "working directory")) > PATTERN_LENGTH_BYTES:
-        raise InputError(f"the working directory takes more than {PATTERN_LENGTH_BYTES} bytes")
+        raise InputError(f"the {what} {value!a} must be an absolute path")
+    if len(_utf8(value, what)) > PATTERN_LENGTH_BYTES:
+        raise InputError(f"the {what} takes more than {PATTERN_LENGTH_BYTES} bytes")
     return value
 
 

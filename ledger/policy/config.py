@@ -82,13 +82,19 @@ def merge_sections(low: Section, high: Section) -> Section:
 
 
 def section_rules(section: Section, *, home: str | None) -> tuple[Rule, ...]:
-    """One rule for each pattern, in order (opencode-zh.md 9.2). Raises PolicyError when `~` needs a home."""
+    """One rule for each pattern, in order (opencode-zh.md 9.2).
+
+    While the home is not known, `~/x` matches what is spelt so. Where it restricts, it also matches every path that it
+    would match for some home.
+    """
     rules: list[Rule] = []
     for permission, value in _as_listed(section):
         patterns = value if isinstance(value, dict) else {"*": value}
         for pattern, (action, origin, keys) in _as_listed(patterns):
-            expanded = _expand(pattern, home, origin, keys)
-            rules.append(Rule(permission, expanded, action, origin.layer, origin.file, origin.line(keys)))
+            rules += [
+                Rule(permission, text, action, origin.layer, origin.file, origin.line(keys))
+                for text in _expanded(pattern, home, action)
+            ]
     return tuple(rules)
 
 
@@ -105,18 +111,17 @@ def _is_array_index(key: str) -> bool:
     return key == str(int(key)) and int(key) < _INDEX_MAX
 
 
-def _expand(pattern: str, home: str | None, origin: Origin, keys: Keys) -> str:
+def _expanded(pattern: str, home: str | None, action: Verdict) -> tuple[str, ...]:
     """Put the home directory for `~`, `~/…` and `$HOME…`; nowhere else in a pattern do they mean anything."""
     if pattern == "~" or pattern.startswith("~/"):
         rest = pattern[1:]
     elif pattern.startswith("$HOME"):
         rest = pattern[len("$HOME") :]
     else:
-        return pattern
+        return (pattern,)
     if home is None:
-        # Left as it is, the rule would match nothing: a deny would be lost without a word.
-        raise origin.problem(f"the pattern {shown(pattern)} needs the home directory; pass `home`", keys)
-    return (home.rstrip("/") if rest.startswith("/") else home) + rest
+        return (f"~{rest}",) if action is Verdict.ALLOW else (f"~{rest}", f"*{rest}")
+    return ((home.rstrip("/") if rest.startswith("/") else home) + rest,)
 
 
 def drop_allows(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:

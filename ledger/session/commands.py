@@ -45,6 +45,7 @@ class Open(Command, frozen=True, kw_only=True):
     agent: str | None = None
     parent: str | None = None
     cwd: str | None = None
+    home: str | None = None
     policy: PolicySource | None = None
     policy_digest: str = ""
     policy_source: str | None = None

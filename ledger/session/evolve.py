@@ -61,6 +61,7 @@ def _with_policy(state: SessionState, event: SessionOpened | PolicyChanged) -> S
         state,
         policy=event.detail.policy if event.detail else None,
         cwd=event.detail.cwd if event.detail else None,
+        home=event.detail.home if event.detail else None,
         policy_digest=event.policy_digest,
         policy_source=event.policy_source,
         settings=event.settings,

@@ -33,7 +33,7 @@ def decide_open_session(state: SessionState, command: Open, now_ms: int) -> Deci
             policy_digest=command.policy_digest,
             policy_source=command.policy_source,
             settings=command.settings or Settings(),
-            detail=PolicyDetail(command.policy or PolicySource(), command.cwd),
+            detail=PolicyDetail(command.policy or PolicySource(), command.cwd, command.home),
         )
         return Decision((opened,))
     _same(state, "project", state.project, command.project)
@@ -48,7 +48,9 @@ def decide_open_session(state: SessionState, command: Open, now_ms: int) -> Deci
         policy_digest=command.policy_digest if policy_changes else state.policy_digest,
         policy_source=command.policy_source if policy_changes else state.policy_source,
         settings=settings,
-        detail=PolicyDetail(command.policy or state.policy or PolicySource(), command.cwd or state.cwd),
+        detail=PolicyDetail(
+            command.policy or state.policy or PolicySource(), command.cwd or state.cwd, command.home or state.home
+        ),
     )
     return Decision((changed,))
 

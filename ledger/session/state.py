@@ -119,6 +119,7 @@ class SessionState(Value, kw_only=True, frozen=True):
     agent: str | None = None
     parent: str | None = None
     cwd: str | None = None
+    home: str | None = None
     policy: PolicySource | None = None
     policy_digest: str = ""
     policy_source: str | None = None

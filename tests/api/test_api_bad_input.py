@@ -153,7 +153,12 @@ CALLS: list[tuple[str, Call, str]] = [
     (
         "folder",
         lambda ledger, _: ledger.session("s", cwd=7),  # type: ignore[arg-type]
-        "the event cannot be written: Expected `str | null`, got `int` - at `$.event.detail.cwd`",
+        "the working directory must be a string, not int",
+    ),
+    (
+        "home",
+        lambda ledger, _: ledger.session("s", home="ann"),
+        "the home directory 'ann' must be an absolute path",
     ),
     (
         "answering",

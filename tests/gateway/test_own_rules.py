@@ -14,7 +14,7 @@ from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
 
 
-def write(file: Path, bash: str) -> None:
+def write(file: Path, bash: str | dict[str, str]) -> None:
     file.write_text(json.dumps({"permission": {"bash": bash}}))
 
 
@@ -85,3 +85,29 @@ async def test_a_sub_agent_is_judged_by_the_file_and_keeps_what_its_parent_denie
     assert denied.json()["outcome"] == "denied"
     write(file, "deny")
     assert (await worker.ask("child")).json()["outcome"] == "denied"
+
+
+async def test_an_agent_that_brings_no_rules_gains_nothing_by_a_home_or_a_folder(
+    ruled: Served, worker: Caller, file: Path
+) -> None:
+    write(file, {"cat *": "allow"})
+    key = {"tool_name": "bash", "input": {"command": "cat ~/.ssh/id_rsa"}}
+    for number, place in enumerate(({"home": "/srv/shop"}, {"home": "/"}, {"home": "/srv", "cwd": "/"})):
+        session = f"s{number}"
+        await worker.put(f"/v1/sessions/{session}", {"cwd": "/srv/shop", **place})
+        for folder in ("/srv/shop", "/", "/root"):
+            asked = (await worker.post(f"/v1/sessions/{session}/asks", {**key, "cwd": folder})).json()
+            assert (asked["outcome"], asked["request"]["patterns"][0]) == (None, "~/.ssh/*")
+
+
+async def test_the_home_of_an_agent_that_brings_its_rules_counts(ruled: Served) -> None:
+    agent = await ruled.caller("agent", "mine", brings_rules=True)
+    place = {
+        "cwd": "/srv/shop",
+        "home": "/home/ann",
+        "rules": [{"permission": "bash", "pattern": "*", "action": "allow"}],
+    }
+    await agent.put("/v1/sessions/mine", place)
+    key = {"tool_name": "bash", "input": {"command": "cat ~/.ssh/id_rsa"}}
+    asked = (await agent.post("/v1/sessions/mine/asks", key)).json()
+    assert asked["request"]["patterns"] == ["/home/ann/.ssh/*"]

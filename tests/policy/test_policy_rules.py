@@ -67,10 +67,13 @@ def test_a_home_pattern_without_a_home_stands_for_the_home_of_this_process(monke
     assert from_config({"read": {"~/.ssh/*": "deny"}}) == (Rule("read", "/home/bob/.ssh/*", DENY),)
 
 
-def test_a_home_pattern_where_there_is_no_home_is_refused_and_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_pattern_where_there_is_no_home_restricts_more_and_allows_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ledger.policy.rules.own_home", lambda: None)
-    with pytest.raises(PolicyError, match=r"the pattern `~/\.ssh/\*` needs the home directory; pass `home`"):
-        from_config({"read": {"~/.ssh/*": "deny"}})
+    assert from_config({"read": {"~/.ssh/*": "deny", "$HOME/notes/*": "allow"}}) == (
+        Rule("read", "~/.ssh/*", DENY),
+        Rule("read", "*/.ssh/*", DENY),
+        Rule("read", "~/notes/*", ALLOW),
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Ids of the ledger made of what agents have: at most 200 characters that can be seen."""
+"""What a session is opened with: ids made of what agents have, at most 200 characters that can be seen, and the home."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ def id_of(text: str) -> str:
 def project_of(folder: str | None) -> str | None:
     """The project of an agent that works in a folder: that folder."""
     return None if not folder else id_of(folder)
+
+
+def home_of_agent() -> str | None:
+    """The home directory of the user whose agent this is, which runs on this machine; None where it has none."""
+    found = os.path.expanduser("~")  # noqa: PTH111 - pathlib is slow to import
+    return found if found.startswith("/") else None
 
 
 def new_id(prefix: str) -> str:

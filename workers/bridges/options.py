@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from workers.bridges.errors import BridgeError
-from workers.bridges.naming import project_of
+from workers.bridges.naming import home_of_agent, project_of
 
 OnUnreachable = Literal["deny", "agent"]
 """No answer to be had: deny, or leave the question to the agent's own prompt. Never allow."""
@@ -51,8 +51,7 @@ class Options(NamedTuple):
 def opening(options: Options, *, agent: str, cwd: str | None) -> dict[str, Any]:
     """The body that opens the session. The project is the working directory unless named. Raises BridgeError."""
     body: dict[str, Any] = {"dialect": options.dialect, "agent": agent, "project": options.project or project_of(cwd)}
-    if cwd is not None:
-        body["cwd"] = cwd
+    body |= {name: value for name, value in (("cwd", cwd), ("home", home_of_agent())) if value is not None}
     if options.deadlines:
         body["timeouts"] = options.deadlines
     if options.rules is not None:

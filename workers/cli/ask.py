@@ -18,6 +18,8 @@ from ledger.ids import check_id, new_request_id
 from ledger.policy import PolicySource
 from ledger.policy.asked import OPTIONS
 from ledger.policy.files import load_layer
+from ledger.policy.loader import own_home
+from ledger.policy.placing import placed
 from ledger.policy_files import watch_policy
 from ledger.session.state import SessionState
 from workers.cli.base import checked, command, local_actor, with_ledger
@@ -194,6 +196,8 @@ async def _open(ledger: Ledger, session_id: str, opening: Opening) -> Session:
         dialect=opening.dialect or "opencode",
         timeouts=_timeouts(state, opening),
         agent=opening.agent if state.opened_ms is None else None,
+        cwd=str(Path.cwd()),
+        home=own_home(),
         actor=local_actor(),
     )
 
@@ -215,10 +219,9 @@ def _policy(opening: Opening) -> PolicySource | None:
     if opening.rules is None:
         return None
     dialect = opening.dialect or "opencode"
-    known = OPTIONS.get(dialect, ())
-    said = {"home": str(Path.home()), "cwd": str(Path.cwd()), "agent": opening.agent}
-    options = {name: value for name, value in said.items() if name in known and value is not None}
-    return PolicySource(dialect=dialect, layers=(load_layer(dialect, opening.rules),), options=options)
+    options = {} if opening.agent is None or "agent" not in OPTIONS.get(dialect, ()) else {"agent": opening.agent}
+    source = PolicySource(dialect=dialect, layers=(load_layer(dialect, opening.rules),), options=options)
+    return placed(source, cwd=str(Path.cwd()), home=own_home())
 
 
 def _timeouts(state: SessionState, opening: Opening) -> Timeouts | None:

@@ -29,7 +29,9 @@ class TimeoutsBody(Body, kw_only=True, frozen=True):
 class OpenSession(Body, kw_only=True, frozen=True):
     """Open a session, or attach to it; what is left out stays as it is.
 
-    `rules`, `policy` and `options` are taken from tokens that may bring rules; otherwise the gateway's own judge.
+    `rules`, `policy` and `options` are taken from tokens that may bring rules; otherwise the gateway's own judge. `cwd`
+    and `home` are of the machine where the agent's calls run; of other tokens `home` is passed over, so that `~` counts
+    as outside the project.
     """
 
     project: str | None = None
@@ -47,6 +49,7 @@ class OpenSession(Body, kw_only=True, frozen=True):
     agent: str | None = None
     parent: str | None = None
     cwd: str | None = None
+    home: str | None = None
 
     @property
     def says_rules(self) -> bool:

@@ -56,6 +56,8 @@ async def open_session(
         agent=body.agent,
         parent=body.parent,
         cwd=body.cwd,
+        # Whoever names the home says what rules about `~` mean.
+        home=body.home if principal.brings_rules else None,
         actor=principal.actor,
     )
     return session, is_new

@@ -70,7 +70,7 @@ class Judge:
 
         def matches(rule: ToolRule) -> bool:
             return rule.action is not Verdict.ALLOW and self.matching.restricts_redirect(
-                rule, unit.accesses, unit.path, self.matching.cwd
+                rule, unit.accesses, unit.path, self.matching.base
             )
 
         decision = decide(self.rules, matches)

@@ -17,6 +17,7 @@ from ledger.policy.toolrules.options import Options
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, split_root
 from ledger.policy.toolrules.paths import EDITORS, absolute, both_forms, relative
 from ledger.policy.toolrules.rule import ToolRule
+from ledger.policy.unknown import UNKNOWN_HOME, possible_roots
 
 _SUBAGENTS = frozenset({"Agent", "Task"})
 
@@ -25,7 +26,8 @@ class Matching:
     """Rules against units, for one working directory and home."""
 
     def __init__(self, options: Options) -> None:
-        self.cwd, self.home, self.facts = options.cwd, options.home, options.facts
+        self.cwd, self.base, self.home, self.facts = options.cwd, options.base, options.home, options.facts
+        self._is_placed = options.is_placed
 
     # --- files
 
@@ -35,8 +37,9 @@ class Matching:
         forms = both_forms(path, self.facts)
         return any(
             inner is not None and ignore_glob(pattern)(inner)
-            for root, pattern in self._readings(rule.specifier)
+            for reading, pattern in self._readings(rule.specifier)
             for form in forms
+            for root in possible_roots(reading, form)
             for inner in (relative(form, root),)
         )
 
@@ -44,8 +47,8 @@ class Matching:
         """Narrow: both forms of the path, with case, from the pattern's root."""
         assert rule.specifier is not None
         spelt, rest = split_root(rule.specifier)
-        root = {"": self.cwd, "//": "/", "~/": self.home}.get(spelt)
-        if root is None:  # `/x` may mean two places, and nothing can be in both; `~` needs a home
+        root = {"": self.cwd if self._is_placed else None, "//": "/", "~/": self.home}.get(spelt)
+        if root is None:  # `/x` may mean two places, and nothing can be in both; or the place is not known
             return False
         resolved = self.facts.resolve(root)
         lexical, real = relative(path, root), relative(self.facts.resolve(path), resolved)
@@ -56,7 +59,7 @@ class Matching:
         """Every root that a pattern may have, with the pattern from there."""
         spelt, rest = split_root(specifier)
         if spelt == "~/":
-            return [(self.home, rest)] if self.home is not None else []
+            return [(self.home or UNKNOWN_HOME, rest)]
         if spelt == "//":
             return [("/", rest)]
         readings = [(self.cwd, rest), (self.facts.resolve(self.cwd), rest)]
@@ -83,7 +86,7 @@ class Matching:
         if rule.tool == BASH:
             return reaches(rule.specifier, words)
         return any(
-            rule.tool == ACCESS_RULE[access] and self.denies_path(rule, self.place(word, self.cwd))
+            rule.tool == ACCESS_RULE[access] and self.denies_path(rule, self.place(word, self.base))
             for access, word in touched(words)
         )
 

@@ -25,6 +25,7 @@ from ledger.policy.toolrules.options import read_options
 from ledger.policy.toolrules.pathrules import exact_path, is_path_tool
 from ledger.policy.toolrules.paths import absolute, path_of
 from ledger.policy.toolrules.rule import ToolRule, read_rules
+from ledger.policy.unknown import readable_evaluation
 
 _OPTIONS = ("profile", "cwd", "home", "fs")
 _NO_RULE = "no rule matches, and the default is ask"
@@ -35,7 +36,7 @@ class BetCodePolicy:
     """Rules of BetCode, compiled.
 
     Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the session's working directory, where relative
-    patterns begin; a call's own `cwd` comes first), `home`, and `fs` (facts about files, see `MappedFacts`). Raises
+    patterns begin; a call's own `cwd` says where its paths begin), `home`, and `fs` (facts about files, see `MappedFacts`). Raises
     PolicyError for any other option and for anything misshapen.
     """
 
@@ -62,19 +63,16 @@ class BetCodePolicy:
         tool, inputs = inputs_of(call)
         if not inputs:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
-        judge = Judge(self._rules, Matching(self._at(call)), as_rules(grants))
+        judge = Judge(self._rules, Matching(self._options.at(call.cwd)), as_rules(grants))
         found = [self._evaluate(judge, tool, value) for value in inputs]
-        return joined_calls(found)
-
-    def _at(self, call: Call) -> Any:
-        return replace(self._options, cwd=call.cwd.rstrip("/") or "/") if call.cwd else self._options
+        return readable_evaluation(joined_calls(found))
 
     def _evaluate(self, judge: Judge, tool: str, value: Any) -> Evaluation:
         command = command_of(value) if tool == BASH else None
         if command is not None:
             return self._line(judge, command)
-        written = path_of(tool, value, judge.matching.cwd) if is_path_tool(tool) else None
-        path = None if written is None else absolute(written, judge.matching.cwd, judge.matching.home)
+        written = path_of(tool, value, judge.matching.base) if is_path_tool(tool) else None
+        path = None if written is None else absolute(written, judge.matching.base, judge.matching.home)
         part, decision = judge.tool(tool, value, path)
         always = (tool,) if not self._options.hardened or path is None else (exact_path(tool, path),)
         return _evaluation([(part, decision)], always)
@@ -95,7 +93,7 @@ class BetCodePolicy:
         faithful = _evaluation(found, always, None if analysis.plain else analysis.reason)
         if not self._options.hardened:
             return faithful
-        return hardened(command, faithful, BetCodeCommands(judge), judge.matching.cwd, analysis)
+        return hardened(command, faithful, BetCodeCommands(judge), judge.matching.base, analysis)
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Whether a grant turns a part that was recorded as ask into an allow."""

@@ -14,6 +14,7 @@ from ledger.policy.shell.parse import parse
 from ledger.policy.shell.text import join_lines
 from ledger.policy.shell.words import loosen
 from ledger.policy.toolrules.paths import within
+from ledger.policy.unknown import UNKNOWN_FOLDER
 
 PATH_COMMANDS: Final = frozenset({"cd", "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown"})
 """Commands whose arguments are looked at; the page leaves the list to OpenCode's (opencode.md, "Bash Tool")."""
@@ -23,12 +24,15 @@ MORE_PATH_COMMANDS: Final = frozenset({"rmdir", "ln", "cat"})
 
 
 class Place(NamedTuple):
-    """The project, where a command starts, and what is known about files."""
+    """The project, where a command starts, and what is known about files. Nothing is inside an unknown project."""
 
     project: str
     directory: str
     home: str | None
     facts: FileFacts
+
+    def holds(self, path: str) -> bool:
+        return self.project != UNKNOWN_FOLDER and within(path, self.project)
 
 
 def commands_of(line: str) -> tuple[Command, ...] | None:
@@ -58,7 +62,7 @@ def outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]:
         if command.words and loosen(command.words[0]) in PATH_COMMANDS:
             for word in command.words[1:]:
                 path = _resolved(word, place)
-                if not word.raw.startswith("-") and not within(path, place.project):
+                if not word.raw.startswith("-") and not place.holds(path):
                     found[path] = None
     return tuple(found)
 
@@ -70,7 +74,7 @@ def really_outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]
     """
     found = dict.fromkeys(outside(commands, place))
     root = place.facts.resolve(place.project)
-    if commands and not within(place.facts.resolve(place.directory), root):
+    if commands and place.project != UNKNOWN_FOLDER and not within(place.facts.resolve(place.directory), root):
         found[place.directory] = None
     for command in commands:
         if not command.words or basename(loosen(command.words[0])) not in PATH_COMMANDS | MORE_PATH_COMMANDS:
@@ -79,7 +83,7 @@ def really_outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]
             path = _resolved(word, place)
             if loosen(word).startswith("-"):
                 continue
-            if not within(path, place.project) or not within(place.facts.resolve(path), root):
+            if not place.holds(path) or not within(place.facts.resolve(path), root):
                 found[path] = None
     return tuple(found)
 

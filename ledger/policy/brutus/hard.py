@@ -56,7 +56,7 @@ class BrutusCommands(CommandRules):
         """By the rules for `read` and `edit`: the path as written, whole, and from the project's root."""
         whole = posixpath.normpath(posixpath.join(directory, path))
         forms = [path, whole]
-        if within(whole, self.place.project):
+        if self.place.holds(whole):
             forms.append(posixpath.relpath(whole, self.place.project))
         found = [rule for form in forms if (rule := self.files[access].find(form).rule)]
         for action in (Verdict.DENY, Verdict.ASK):

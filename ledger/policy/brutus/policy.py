@@ -22,6 +22,7 @@ from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened, peeled
 from ledger.policy.shell.lexer import lex
 from ledger.policy.toolrules.options import read_options
+from ledger.policy.unknown import UNKNOWN_FOLDER, readable_evaluation
 
 BASH: Final = "bash"
 EXTERNAL: Final = "external_directory"
@@ -61,6 +62,9 @@ class BrutusPolicy:
         return BrutusPolicy(self._source, facts)
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        return readable_evaluation(self._evaluate(call, grants))
+
+    def _evaluate(self, call: Call, grants: Sequence[Grant]) -> Evaluation:
         """Judge each pattern; the first one that is not allowed decides (brutus.md, `Ask`), hardened the strictest.
 
         For a bash line `ask_first` holds the call about folders outside the project; while that is refused, nothing
@@ -178,8 +182,11 @@ class BrutusPolicy:
         return Judge(self._last_first, permission, grants, final_denies=self._options.hardened)
 
     def _place(self, directory: str) -> Place:
+        options = self._options
+        # Without a project the page's program is in no other place than the root: nothing is outside.
+        project = options.cwd if options.hardened or options.cwd != UNKNOWN_FOLDER else "/"
         whole = "/" + posixpath.normpath(posixpath.join("/", directory)).lstrip("/")
-        return Place(self._options.cwd, whole, self._options.home, self._options.facts)
+        return Place(project, whole, options.home, options.facts)
 
 
 def _unjudged(part: Part) -> Part:

@@ -28,6 +28,7 @@ from ledger.policy.model import RuleRef, Verdict
 from ledger.policy.shell.model import Access, Word
 from ledger.policy.toolrules.calls import BASH
 from ledger.policy.toolrules.rule import ToolRule
+from ledger.policy.unknown import UNKNOWN_HOME
 
 _EVALUATES: Final = frozenset(
     {"eval", "source", ".", "trap", "exec", "alias", "hash", "let", "coproc", "shopt", "enable"}
@@ -217,8 +218,8 @@ class BashRules:
         return Why(Verdict.ASK, "path", reason="a pattern in the name of a file to be changed")
 
     def _place(self, text: str) -> str:
-        if self.places.home is not None and text.startswith("$HOME"):
-            text = self.places.home + text.removeprefix("$HOME")
+        if text.startswith("$HOME"):
+            text = (self.places.home or UNKNOWN_HOME) + text.removeprefix("$HOME")
         return self.places.absolute(text)
 
     def _removes_too_much(self, text: str, word: Word | None, path: str) -> bool:

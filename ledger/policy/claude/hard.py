@@ -49,7 +49,7 @@ class ClaudeCommands(CommandRules):
             refs += tuple(
                 rule.ref
                 for access, word in touched(spelling.words)
-                for rule, _ in self._restricting(action, access, word, self.places.cwd)
+                for rule, _ in self._restricting(action, access, word, self.places.base)
             )
             if refs:
                 return Ruling(action, tuple(dict.fromkeys(refs)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +12,7 @@ from ledger.policy.toolrules.options import Options
 from ledger.policy.toolrules.pathrules import is_access_rule, split_root
 from ledger.policy.toolrules.paths import absolute, relative, within
 from ledger.policy.toolrules.rule import ToolRule
+from ledger.policy.unknown import UNKNOWN_FOLDER, UNKNOWN_HOME, is_unknown, possible_roots
 
 USER, FLAG, MANAGED = "user", "flag", "managed"
 _MANAGED_FOLDER: Final = "/etc/claude-code"
@@ -34,13 +34,14 @@ class Places:
     """Rules with a path, for one working directory."""
 
     def __init__(self, options: Options, rules: Sequence[ToolRule]) -> None:
-        self.cwd, self.home, self.facts = options.cwd, options.home, options.facts
+        self.cwd, self.base, self.home, self.facts = options.cwd, options.base, options.home, options.facts
+        self._is_placed = options.is_placed
         self.rules = [rule for rule in rules if rule.specifier is not None]
         self._real_cwd = options.facts.resolve(options.cwd)
         self._resolved: dict[str, str] = {}  # one call may name the same file many thousand times
 
     def absolute(self, path: str) -> str:
-        return absolute(path, self.cwd, self.home)
+        return absolute(path, self.base, self.home)
 
     def forms(self, path: str) -> tuple[str, ...]:
         """An absolute path as written and as its links lead."""
@@ -55,7 +56,7 @@ class Places:
 
     def inside(self, path: str) -> bool:
         """Whether a path stays in the working directory in both forms."""
-        return within(path, self.cwd) and within(self._resolve(path), self._real_cwd)
+        return self._is_placed and within(path, self.cwd) and within(self._resolve(path), self._real_cwd)
 
     def protected(self, path: str) -> bool:
         for form in self.forms(path):
@@ -70,7 +71,7 @@ class Places:
     def critical(self, path: str) -> bool:
         """What is never removed without asking: `/`, what lies directly in it, the home, the project and what holds it."""
         bare = path.rstrip("/") or "/"
-        return bare.count("/") <= 1 or bare == self.home or within(self.cwd, bare)
+        return bare.count("/") <= 1 or bare == (self.home or UNKNOWN_HOME) or within(self.cwd, bare)
 
     def reaching(self, action: Verdict, access: Access, path: str) -> list[tuple[ToolRule, bool]]:
         """The rules of one action that reach a path in any form, each with whether it reaches it as written."""
@@ -109,11 +110,22 @@ class Places:
 
     def _reaches(self, rule: ToolRule, form: str) -> bool:
         root, pattern = self._root(rule)
-        for base in {root, self._real_cwd} if root == self.cwd else {root}:
-            inner = relative(form, base) if base is not None else None
+        if root is None:
+            return False
+        bases = {root, self._real_cwd} if root == self.cwd else {root}
+        if is_unknown(root):
+            bases = self._of_unknown(rule, root, form)
+        for base in bases:
+            inner = relative(form, base)
             if inner is not None and ignore_glob(pattern)(inner):
                 return True
         return False
+
+    def _of_unknown(self, rule: ToolRule, root: str, form: str) -> set[str]:
+        """What a root may be that is not known; of a rule that allows that is nothing."""
+        if rule.action is Verdict.ALLOW:
+            return {root} if root == UNKNOWN_FOLDER and self._is_placed else set()
+        return {*possible_roots(root, form)}
 
     def _root(self, rule: ToolRule) -> tuple[str | None, str]:
         """Where a pattern begins: `/x` at the place that its settings file belongs to, nowhere for --settings."""
@@ -121,8 +133,10 @@ class Places:
         if spelt == "//":
             return "/", rest
         if spelt == "~/":
-            return self.home, rest
+            return self.home or UNKNOWN_HOME, rest
+        if spelt == "/" and rule.layer == USER:
+            folder = "/.claude"
+            return (self.home + folder, rest) if self.home else (UNKNOWN_HOME, folder + rest)
         if spelt == "/":
-            user = posixpath.join(self.home, ".claude") if self.home else None
-            return {USER: user, FLAG: None, MANAGED: _MANAGED_FOLDER}.get(rule.layer, self.cwd), rest
+            return {FLAG: None, MANAGED: _MANAGED_FOLDER}.get(rule.layer, self.cwd), rest
         return self.cwd, rest

@@ -24,6 +24,7 @@ from ledger.policy.toolrules.options import Options, read_options
 from ledger.policy.toolrules.pathrules import governs, is_path_tool
 from ledger.policy.toolrules.paths import path_of
 from ledger.policy.toolrules.rule import ToolRule, parse_rule, read_rules
+from ledger.policy.unknown import readable_evaluation
 
 _OPTIONS: Final = ("profile", "cwd", "home", "mode", "fs")
 _BASH_DENIED: Final = "Permission to use Bash with command {} has been denied."
@@ -33,8 +34,8 @@ _DONT_ASK: Final = "Permission to use {} has been denied because Claude Code is 
 class ClaudePolicy:
     """Settings of Claude Code, compiled.
 
-    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the project; a call's own `cwd` comes first),
-    `home`, `mode` (`default`, `acceptEdits`, `plan`, `dontAsk`, `bypassPermissions`) and `fs` (facts about files, see
+    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the project; a call's own `cwd` says where its
+    paths begin), `home`, `mode` (`default`, `acceptEdits`, `plan`, `dontAsk`, `bypassPermissions`) and `fs` (facts about files, see
     `MappedFacts`). Layers are called `user`, `project`, `local`, `flag` and `managed`; the name says where `/path`
     begins. Raises PolicyError for any other option and for anything misshapen.
     """
@@ -62,10 +63,9 @@ class ClaudePolicy:
         tool, inputs = inputs_of(call)
         if not inputs:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
-        options = replace(self._options, cwd=call.cwd.rstrip("/") or "/") if call.cwd else self._options
-        judge = _Judge(self._rules, as_rules(grants), options)
+        judge = _Judge(self._rules, as_rules(grants), self._options.at(call.cwd))
         found = [judge.call(tool, value) for value in inputs]
-        return joined_calls(found)
+        return readable_evaluation(joined_calls(found))
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Whether a grant turns a part that was recorded as ask into an allow."""
@@ -79,12 +79,16 @@ class ClaudePolicy:
             rules = BashRules((rule,), (), Places(self._options, ()), "default")
             return len(stages) == 1 and rules.allowing(tuple(narrow_texts(stages[0]))) is not None
         if is_path_tool(permission):
-            return governs(rule.tool, permission) and Places(self._options, ()).covers(rule, part.text)
+            return governs(rule.tool, permission) and _covers(Places(self._options, ()), rule, part.text)
         return False
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         """The tools that a deny rule without a specifier takes away."""
         return frozenset(tool for tool in tools if whole_tool(self._rules, Verdict.DENY, tool))
+
+
+def _covers(places: Places, rule: ToolRule, text: str) -> bool:
+    return places.covers(rule, places.absolute(text))
 
 
 class _Judge:
@@ -113,7 +117,7 @@ class _Judge:
         if not self.options.hardened:
             return faithful
         faithful = replace(faithful, always=hardened_proposals(faithful.always))
-        return hardened(command, faithful, ClaudeCommands(rules), self.places.cwd)
+        return hardened(command, faithful, ClaudeCommands(rules), self.places.base)
 
     def _members(self, action: Verdict, value: Mapping[str, Any]) -> tuple[RuleRef, ...]:
         """`Bash(run_in_background:true)`: a rule about another member of the input than the command."""
@@ -124,7 +128,7 @@ class _Judge:
         )
 
     def _other(self, tool: str, value: Any) -> Evaluation:
-        written = path_of(tool, value, self.places.cwd) if is_path_tool(tool) else None
+        written = path_of(tool, value, self.places.base) if is_path_tool(tool) else None
         path = None if written is None else self.places.absolute(written)
         return _single(path or tool, _in_mode(self.tools.judge(tool, value, path), self.options.mode, tool))
 

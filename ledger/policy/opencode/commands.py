@@ -36,7 +36,7 @@ def shell_request(command: str, workdir: str | None, places: Places, *, tail: st
     base = places.absolute(workdir) if workdir else places.directory
     named = [one for one in found if one.words and one.words[0].raw not in ENTERING]
     folders = list(_outside_folders(found, base, places))
-    if places.outside(base):
+    if (workdir or places.roots) and places.outside(base):
         folders.append(base)
     patterns = tuple(dict.fromkeys(map(below, folders)))
     return Request(

@@ -9,18 +9,18 @@ from typing import Final
 import msgspec
 
 from ledger.policy.facts import FileFacts, Kind
+from ledger.policy.unknown import UNKNOWN_FOLDER, UNKNOWN_HOME, readable
 
 _ROOT: Final = "/"
 _REPOSITORY: Final = ".git"
-_NOWHERE: Final = "/\0"
-"""Stands for a working directory that nobody told: relative paths are inside, everything else is outside."""
 
 
 class Places(msgspec.Struct, frozen=True):
     """`directory` is where a call runs, `worktree` the root of the repository; `roots` are what counts as inside.
 
-    All are absolute; `home` may be unknown. `deep` also follows links: a path that leads outside counts as outside.
-    `sandbox` is where `cd` may lead besides the roots.
+    All are absolute; `home` may be unknown. `deep` is the hardened profile's: it also follows links, and a path that
+    leads outside counts as outside; while the project is not known, everything does. `sandbox` is where `cd` may lead
+    besides the roots.
     """
 
     directory: str
@@ -43,15 +43,18 @@ class Places(msgspec.Struct, frozen=True):
         deep: bool,
         sandbox: str | None = None,
     ) -> Places:
-        """`project` is where the agent was started, `cwd` where the call runs; either stands for the other.
+        """`project` is where the agent was started, `cwd` where the call runs; without one the project stands for it.
 
-        Without a `worktree` it is the repository that `facts` know around the project. One that is `/` would hold
+        Without a project the `cwd` stands for that, but in the hardened profile, where a call does not say what is
+        inside. Without a `worktree` it is the repository that `facts` know around the project. One that is `/` would hold
         everything, so it is no root.
         """
-        directory = posixpath.normpath(cwd or project or _NOWHERE)
+        directory = posixpath.normpath(cwd or project or UNKNOWN_FOLDER)
         start = posixpath.normpath(project) if project else directory
         tree = posixpath.normpath(worktree) if worktree else worktree_of(start, facts)
-        roots = (start,) if tree in (start, _ROOT) else (start, tree)
+        roots: tuple[str, ...] = (start,) if tree in (start, _ROOT) else (start, tree)
+        if deep and project is None:
+            roots = ()
         return cls(directory, tree, roots, home, facts, deep, sandbox)
 
     def absolute(self, path: str, base: str | None = None) -> str:
@@ -60,6 +63,8 @@ class Places(msgspec.Struct, frozen=True):
 
     def from_worktree(self, path: str) -> str:
         """The path that a rule sees: relative to the worktree, the worktree itself is the empty string."""
+        if within(path, UNKNOWN_HOME):
+            return readable(path)
         found = posixpath.relpath(path, self.worktree)
         return "" if found == "." else found
 
@@ -76,9 +81,9 @@ class Places(msgspec.Struct, frozen=True):
         return self.facts.kind(path) is Kind.DIRECTORY
 
     def expand(self, path: str) -> str:
-        """`~` and `~/…` with the home directory; unchanged while that is unknown."""
-        if self.home is not None and (path == "~" or path.startswith("~/")):
-            return self.home.rstrip("/") + path[1:]
+        """`~` and `~/…` with the home directory; while that is unknown it is in no root."""
+        if path == "~" or path.startswith("~/"):
+            return (UNKNOWN_HOME if self.home is None else self.home.rstrip("/")) + path[1:]
         return path
 
     def enter(self, directory: str, target: str) -> str | None:
@@ -91,7 +96,7 @@ class Places(msgspec.Struct, frozen=True):
 def worktree_of(directory: str, facts: FileFacts) -> str:
     """The root of the repository that holds a directory; the directory itself where none is known."""
     folder = posixpath.normpath(directory)
-    while folder not in (_ROOT, _NOWHERE):
+    while folder not in (_ROOT, UNKNOWN_FOLDER):
         if facts.kind(posixpath.join(folder, _REPOSITORY)) is not None:
             return folder
         folder = posixpath.dirname(folder)
@@ -105,4 +110,4 @@ def within(path: str, folder: str) -> bool:
 
 def below(folder: str) -> str:
     """The pattern for everything in a directory."""
-    return posixpath.join(folder, "*")
+    return posixpath.join(readable(folder), "*")

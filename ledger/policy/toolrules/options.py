@@ -10,19 +10,37 @@ import msgspec
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.facts import FileFacts, MappedFacts, NoFacts
+from ledger.policy.unknown import UNKNOWN_FOLDER
 
 PROFILES: Final = ("hardened", "faithful")
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`cwd` is the agent's working directory and `home` its user's; both absolute, `home` may be unknown."""
+    """`cwd` is the project, `UNKNOWN_FOLDER` while nobody told it, and `base` where a call runs.
+
+    `home` is that of the agent's user. All are absolute; `home` may be unknown.
+    """
 
     hardened: bool
     cwd: str
     home: str | None
     facts: FileFacts
     mode: str = "default"
+    base: str = UNKNOWN_FOLDER
+
+    def at(self, cwd: str | None) -> Options:
+        """The same for a call that runs in `cwd`; it stands for an unknown project in the faithful profile alone."""
+        if cwd is None:
+            return self
+        base = cwd.rstrip("/") or "/"
+        project = base if self.cwd == UNKNOWN_FOLDER and not self.hardened else self.cwd
+        return msgspec.structs.replace(self, cwd=project, base=base)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the project is known, or may be taken for known, so that something can be inside it."""
+        return self.cwd != UNKNOWN_FOLDER or not self.hardened
 
 
 def read_options(dialect: str, options: Mapping[str, Any], facts: FileFacts | None, names: Sequence[str]) -> Options:
@@ -32,14 +50,14 @@ def read_options(dialect: str, options: Mapping[str, Any], facts: FileFacts | No
             known = ", ".join(names)
             raise PolicyError(f"the {dialect} dialect has no option {shown(name)}; it has {known}", key=name)
     profile = _choice(options, "profile", PROFILES)
-    cwd = _folder(options, "cwd") or "/"
+    cwd = _folder(options, "cwd") or UNKNOWN_FOLDER
     entries = options.get("fs")
     if entries is not None:
         if not isinstance(entries, Mapping):
             raise PolicyError(f"the option `fs` must be an object from path to fact, not {shown(entries)}", key="fs")
-        facts = MappedFacts(entries, cwd)
+        facts = MappedFacts(entries, "/" if cwd == UNKNOWN_FOLDER else cwd)
     mode = _choice(options, "mode", MODES)
-    return Options(profile == "hardened", cwd, _folder(options, "home"), facts or NoFacts(), mode)
+    return Options(profile == "hardened", cwd, _folder(options, "home"), facts or NoFacts(), mode, cwd)
 
 
 def _choice(options: Mapping[str, Any], name: str, known: Sequence[str]) -> str:

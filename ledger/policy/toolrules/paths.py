@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ledger.policy.facts import FileFacts
+from ledger.policy.unknown import UNKNOWN_HOME
 
 PATH_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "Read": ("file_path", "path"),
@@ -27,9 +28,9 @@ SEARCHERS: Final = frozenset({"Grep", "Glob", "LS"})
 
 
 def absolute(path: str, cwd: str, home: str | None) -> str:
-    """An absolute path without `.`, `..` and double slashes; nothing is looked up. `~` needs a home."""
-    if home is not None and (path == "~" or path.startswith("~/")):
-        path = home + path[1:]
+    """An absolute path without `.`, `..` and double slashes; nothing is looked up. `~` may be an unknown home."""
+    if path == "~" or path.startswith("~/"):
+        path = (UNKNOWN_HOME if home is None else home) + path[1:]
     joined = posixpath.normpath(posixpath.join(cwd, path))
     return "/" + joined.lstrip("/")
 

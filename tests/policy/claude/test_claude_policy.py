@@ -168,9 +168,10 @@ def test_facts_may_be_handed_in_and_those_of_the_source_come_first() -> None:
 
 
 def test_a_call_may_name_its_own_working_directory() -> None:
-    rules = policy({"allow": ["Edit(src/**)"]})
-    call = Call("Edit", (), "Edit", {"file_path": "src/a"}, cwd="/elsewhere/")
-    assert told(rules.evaluate(call)) == [("/elsewhere/src/a", "allow")]
+    rules = policy({"allow": ["Edit(src/**)"]}, cwd="/repo")
+    calls = [Call("Edit", (), "Edit", {"file_path": "src/a"}, cwd=cwd) for cwd in ("/repo/", "/elsewhere/")]
+    found = [told(rules.evaluate(call)) for call in calls]
+    assert found == [[("/repo/src/a", "allow")], [("/elsewhere/src/a", "ask")]]
 
 
 def test_cd_is_judged_by_where_it_leads() -> None:

@@ -124,11 +124,11 @@ def test_hardened_sees_a_path_outside_behind_a_quoted_name_and_a_wrapper() -> No
     assert judged == [(), (Call("external_directory", ("/etc/*", "/opt/y/*")),)]
 
 
-def test_without_a_working_directory_a_relative_path_is_inside_and_an_absolute_one_is_not() -> None:
-    judge = OpenCodePolicy(PolicySource())
+@pytest.mark.parametrize(("profile", "relative"), [("faithful", ()), ("hardened", (("src/*",),))])
+def test_without_a_working_directory_nothing_is_known_to_be_inside(profile: str, relative: Any) -> None:
+    judge = OpenCodePolicy(PolicySource(options={"profile": profile}))
     asked = [judge.request(Call("x", (), "read", {"filePath": path})) for path in ("src/a.ts", "/repo/a.ts")]
-    assert [one.directories if one else None for one in asked] == [(), (("/repo/*",),)]
-    assert asked[0] == Request("read", ("src/a.ts",))
+    assert [one.directories if one else None for one in asked] == [relative, (("/repo/*",),)]
 
 
 def test_outside_of_a_repository_the_worktree_holds_nothing_but_the_directory() -> None:

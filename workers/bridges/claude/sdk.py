@@ -7,6 +7,7 @@ The SDK passes its own request on, so the same rules, people and records hold as
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -46,6 +47,7 @@ def ledger_can_use_tool(
     require_extra("claude-sdk")
     from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny  # noqa: PLC0415 - an extra
 
+    cwd = os.getcwd() if cwd is None else cwd  # noqa: PTH109 - as the client that the SDK starts does
     options = Options(session=session, project=project, rules=rules, on_unreachable=on_unreachable, grace=grace)
     judge = Judge(GatewayClient(grace=grace), options, session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
 

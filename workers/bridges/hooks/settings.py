@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from workers.bridges.errors import BridgeError
-from workers.bridges.naming import folder_name, project_of
+from workers.bridges.naming import folder_name, home_of_agent, project_of
 from workers.bridges.place import data_folder
 
 TYPE_CHECKING = False
@@ -66,7 +66,8 @@ class HookSettings:
 
     def opening(self, known: dict[str, Any]) -> dict[str, Any]:
         """The body that opens the session. Raises BridgeError when the rules cannot be read."""
-        body = {"dialect": self.dialect, **known, "project": self.project or project_of(known.get("cwd"))}
+        place = {"project": self.project or project_of(known.get("cwd")), "home": home_of_agent()}
+        body: dict[str, Any] = {"dialect": self.dialect, **known, **place}
         deadlines = {"attended": self.attended, "unattended": self.unattended}
         if any(deadlines.values()):
             body["timeouts"] = {name: text for name, text in deadlines.items() if text is not None}

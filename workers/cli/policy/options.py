@@ -16,7 +16,8 @@ from ledger.policy.checking import with_facts
 from ledger.policy.dialects import DIALECTS, compile_policy
 from ledger.policy.disk import DiskFacts
 from ledger.policy.files import find_layers, load_layer, searched_files
-from ledger.policy.model import Layer, Policy
+from ledger.policy.model import Layer, Policy, PolicySource
+from ledger.policy.placing import placed
 from workers.cli.base import LedgerCommand, Run, json_option
 from workers.cli.output import talk
 
@@ -74,7 +75,8 @@ class Choices(NamedTuple):
     def named(self) -> dict[str, Any]:
         """What was typed, by the names that a line of `check` has; files are read. Raises PolicyError, InputError."""
         named = {name: self.typed[name] for name in _PLAIN if self.typed[name] is not None}
-        named |= {"cwd": self.cwd, "home": self.home}
+        # As a session that is opened there: explained is what the ledger would say.
+        named |= placed(PolicySource(self.dialect), cwd=self.cwd, home=self.home).options
         if self.typed["sandbox_root"] is not None:
             named["sandbox_root"] = str(Path(self.typed["sandbox_root"]).absolute())
         for name, kind in (("fs", dict), ("grants", list)):

@@ -1,0 +1,32 @@
+"""The machine of an agent among the options of its rules: the folder that it works in, and its home. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from ledger.policy.model import PolicySource
+
+_ROOT: Final = "/"
+
+
+def placed(source: PolicySource, *, cwd: str | None, home: str | None) -> PolicySource:
+    """Return the source with the session's folder and home as options, unless its own options name others.
+
+    A session that works in `/` has no project: everything would be inside it. A home in the project is left out, since
+    `~` would then lead inside it whatever the file is.
+    """
+    known = source.options
+    if cwd is not None and cwd.rstrip("/") == "":
+        cwd = None
+    folder = known.get("cwd", cwd)
+    if isinstance(folder, str) and home is not None and _is_in(home, folder):
+        home = None
+    found = {name: value for name, value in (("cwd", cwd), ("home", home)) if value is not None and name not in known}
+    return replace(source, options={**known, **found}) if found else source
+
+
+def _is_in(path: str, folder: str) -> bool:
+    base = folder.rstrip("/")
+    return path.rstrip("/") == base or path.startswith(f"{base}/")

@@ -1,0 +1,52 @@
+"""Paths below a folder or a home that nobody told. They are in no project, and no rule that allows covers them. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Final
+
+from msgspec.structs import replace
+
+from ledger.policy.model import Evaluation
+
+UNKNOWN_FOLDER: Final = "/\0"
+"""Stands for a working directory that is not known; no path of a file holds a NUL."""
+
+UNKNOWN_HOME: Final = "/\0~"
+"""Stands for a home directory that is not known."""
+
+
+def is_unknown(root: str) -> bool:
+    return root in (UNKNOWN_FOLDER, UNKNOWN_HOME)
+
+
+def possible_roots(root: str, path: str) -> tuple[str, ...]:
+    """The folders that a root may be, for a rule that restricts: of an unknown one also all that hold the path."""
+    if not is_unknown(root):
+        return (root,)
+    held = [root]
+    while path != "/" and "\0" not in path:
+        path = posixpath.dirname(path)
+        held.append(path)
+    return tuple(held)
+
+
+def readable(text: str) -> str:
+    """The text with `~/x` and `x` for paths below what is not known."""
+    if "\0" not in text:
+        return text
+    text = text.replace("/" + UNKNOWN_HOME, "~").replace(UNKNOWN_HOME, "~")
+    text = text.replace("/" + UNKNOWN_FOLDER + "/", "").replace(UNKNOWN_FOLDER + "/", "")
+    return text.replace(UNKNOWN_FOLDER, ".")
+
+
+def readable_evaluation(found: Evaluation) -> Evaluation:
+    """The evaluation with all its texts `readable`."""
+    return replace(
+        found,
+        parts=tuple(replace(part, text=readable(part.text)) for part in found.parts),
+        message=None if found.message is None else readable(found.message),
+        reason=None if found.reason is None else readable(found.reason),
+        always=tuple(map(readable, found.always)),
+        ask_first=tuple(replace(one, patterns=tuple(map(readable, one.patterns))) for one in found.ask_first),
+    )
