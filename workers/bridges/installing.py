@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -77,12 +77,12 @@ def read_settings(path: Path) -> Settings:
     return _settings(path, read_text(path), comments=True)
 
 
-def status(path: Path, agent: str, wanted: Sequence[str] = ()) -> str:
-    """One line on whether our hooks stand in a file; `wanted` are the events that should have one."""
+def status(path: Path, agent: str, wanted: Callable[[Sequence[str]], Sequence[str]] = tuple) -> str:
+    """One line on whether our hooks stand in a file; `wanted` says which events should have one, beside those found."""
     found = installed_in(path, agent)
     if not found:
         return f"{path}: not installed"
-    missing = [event for event in wanted if event not in found]
+    missing = [event for event in wanted(found) if event not in found]
     return f"{path}: installed for {', '.join(found)}" + (f"; missing: {', '.join(missing)}" if missing else "")
 
 

@@ -51,13 +51,14 @@ def result_row(result: Result) -> Row:
     """Where a request stands: CONTRACT's row of ask and reply, the request itself, and what bridges need beside it.
 
     `feedback` is a person's own words, without the dialect's around them; `cause` what it followed from, if it did;
-    `cancel_cause` why it was withdrawn.
+    `cancel_cause` why it was withdrawn; `via` where it was answered, in a word.
     """
     settled = result.settled
     return {
         **result.as_json(),
         "updated_input": result.updated_input,
         "feedback": settled.message if settled is not None and result.outcome == "corrected" else None,
+        "via": None if settled is None else settled.by.via,
         "cause": None if settled is None else msgspec.to_builtins(settled.cause),
         "cancel_cause": None if settled is None else settled.cancel_cause,
         "request": Pending(session=result.session, request=result.request).as_json(),

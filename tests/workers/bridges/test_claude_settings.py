@@ -146,3 +146,31 @@ def test_the_line_for_the_end_of_a_turn_never_keeps_the_agent_from_ending_it() -
     hooks = hook_settings([])
     ends = {event: entry["hooks"][0]["command"].partition(" || ")[2] for event, [entry] in hooks.items()}
     assert ends == {event: "exit 0" if event in ("Stop", "SessionEnd") else "exit 2" for event in EVENTS}
+
+
+@pytest.mark.parametrize(
+    ("way", "other", "said"),
+    [
+        ("PermissionRequest", "PreToolUse", "In mode `auto`"),
+        ("PreToolUse", "PermissionRequest", "nobody at the terminal"),
+    ],
+)
+def test_one_event_alone_is_installed_without_the_other_and_what_it_leaves_out_is_said(
+    settings: Settings, way: str, other: str, said: str
+) -> None:
+    settings("--install", "--yes")
+    ran = settings("--install", "--yes", "--event", way)
+    found = settings.read()["hooks"]
+    assert (way in found, other in found) == (True, False)
+    assert said in ran.err
+    assert "--event both" not in settings.path.read_text()
+    assert "missing" not in settings("--status").out
+
+
+def test_by_default_the_terminal_is_asked_beside_the_inbox_for_as_long_as_it_shows_its_prompt(
+    settings: Settings,
+) -> None:
+    settings("--install", "--yes")
+    [before], [beside] = (settings.read()["hooks"][event][0]["hooks"] for event in ("PreToolUse", "PermissionRequest"))
+    assert "--event both" in before["command"]
+    assert (before["timeout"], beside["timeout"], "--limit 86400" in beside["command"]) == (600, 86400, True)

@@ -27,9 +27,10 @@ class Hook:
     def __init__(self, gateway: RunningGateway, rules: Path) -> None:
         self.gateway = gateway
         self.rules = rules
+        self.more: dict[str, str] = {}
 
     def start(self, event: dict[str, Any], *words: str) -> subprocess.Popen[str]:
-        environment = {**self.gateway.environment}
+        environment = {**self.gateway.environment, **self.more}
         environment.pop("PYTHONPATH")
         process = subprocess.Popen(
             hook_line(["--rules", str(self.rules), *words]),
@@ -205,7 +206,7 @@ async def test_an_end_without_a_gateway_ends_all_the_same_and_the_next_one_withd
     await ann.close()
 
 
-async def test_a_prompt_that_the_clients_own_user_answered_first_is_withdrawn(
+async def test_a_prompt_that_the_clients_own_user_answered_first_is_answered_by_them(
     hook: Hook, gateway: RunningGateway
 ) -> None:
     ann = gateway.person()
@@ -213,9 +214,11 @@ async def test_a_prompt_that_the_clients_own_user_answered_first_is_withdrawn(
     [shown] = await ann.waiting(SESSION)
     await wait_until_async(gateway.is_waited_for, "the hook to wait")
     hook(event("git push", name="PostToolUse"))
-    code, said = ended(asking)
-    assert (code, said["decision"]["behavior"]) == (0, "deny")
-    assert await _cancelled(ann) == [(shown["request_id"], "withdrawn")]
+    ended(asking)
+    rows = [row for row in await ann.events(SESSION) if row["type"] == "replied"]
+    assert [(row["event"]["request_id"], row["event"]["reply"], row["actor"]["via"]) for row in rows] == [
+        (shown["request_id"], "once", "claude-code")
+    ]
     await ann.close()
 
 

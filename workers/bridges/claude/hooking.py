@@ -11,9 +11,18 @@ from typing import Final
 from workers.bridges.hook_entries import Settings
 from workers.bridges.hooks.settings import LIMIT_SECONDS
 
-CALLS: Final = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
+QUESTIONS: Final = ("PreToolUse", "PermissionRequest")
+BOTH: Final = "both"
+WAYS: Final = (BOTH, *QUESTIONS)
+"""What is asked about: every call, in the inbox and at the terminal at once; every call, in the inbox; or what Claude
+Code would ask its user."""
+
+NOTES: Final = ("PostToolUse", "PostToolUseFailure")
 ENDINGS: Final = ("Stop", "SessionEnd")
-EVENTS: Final = (*CALLS, *ENDINGS)
+EVENTS: Final = (*QUESTIONS, *NOTES, *ENDINGS)
+
+PROMPT_SECONDS: Final = 86400
+"""How long a hook waits beside a prompt that is shown: as long as a hook may, since the prompt has no limit either."""
 
 ENDING_SECONDS: Final = 5
 """How long the client waits at the end of a turn, and at its own, where a gateway does not answer."""
@@ -33,9 +42,26 @@ def hook_line(words: Sequence[str], *, blocks: bool = True) -> str:
     return f"{shlex.join([sys.executable, '-I', str(script), AGENT, *words])} || exit {2 if blocks else 0}"
 
 
-def hook_settings(words: Sequence[str], limit: float = LIMIT_SECONDS) -> Settings:
-    """The member `hooks` of a settings file with all of ours."""
-    hook = {"type": "command", "command": hook_line(words), "timeout": int(limit)}
-    ending = {"type": "command", "command": hook_line(words, blocks=False), "timeout": ENDING_SECONDS}
-    calls: Settings = {event: [{"matcher": "*", "hooks": [hook]}] for event in CALLS}
-    return {**calls, **{event: [{"hooks": [ending]}] for event in ENDINGS}}
+def hook_settings(words: Sequence[str], limit: float = LIMIT_SECONDS, way: str = BOTH) -> Settings:
+    """The member `hooks` of a settings file with all of ours for one of WAYS."""
+    said = ["--event", BOTH, *words] if way == BOTH else words
+    hook = {"type": "command", "command": hook_line(said), "timeout": int(limit)}
+    patient = {
+        "type": "command",
+        "command": hook_line(["--limit", str(PROMPT_SECONDS), *said]),
+        "timeout": PROMPT_SECONDS,
+    }
+    ending = {"type": "command", "command": hook_line(said, blocks=False), "timeout": ENDING_SECONDS}
+    hooks = {"PermissionRequest": patient, **dict.fromkeys(ENDINGS, ending)}
+    events = [event for event in EVENTS if way in (BOTH, event) or event not in QUESTIONS]
+    return {event: [_entry(event, hooks.get(event, hook))] for event in events}
+
+
+def _entry(event: str, hook: Settings) -> Settings:
+    return {"hooks": [hook]} if event in ENDINGS else {"matcher": "*", "hooks": [hook]}
+
+
+def wanted_events(installed: Sequence[str]) -> list[str]:
+    """The events that should have a hook of ours, by the questions that have one."""
+    questions = [event for event in QUESTIONS if event in installed]
+    return [event for event in EVENTS if event not in QUESTIONS or event in (questions or QUESTIONS)]

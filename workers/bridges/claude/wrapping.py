@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from workers.bridges.claude.hooking import hook_settings
+from workers.bridges.claude.hooking import BOTH, hook_settings
 from workers.bridges.errors import BridgeError
 
 PROMPT_TOOL: Final = "--permission-prompt-tool"
@@ -21,10 +21,10 @@ class Wrapped(NamedTuple):
     on_stdio: bool
 
 
-def wrap(command: Sequence[str], hook_words: Sequence[str]) -> Wrapped:
+def wrap(command: Sequence[str], hook_words: Sequence[str], way: str = BOTH) -> Wrapped:
     """A client with `--input-format stream-json` is asked on stdio; any other gets hooks of ours for this run.
 
-    `hook_words` are the options of those hooks. Raises BridgeError where the command's own settings are in the way.
+    `hook_words` are the options of those hooks, `way` what they ask about. Raises BridgeError where the command's own settings are in the way.
     """
     if _QUESTIONS & set(command[1:]):
         return Wrapped(tuple(command), on_stdio=False)
@@ -37,7 +37,7 @@ def wrap(command: Sequence[str], hook_words: Sequence[str]) -> Wrapped:
         return Wrapped(tuple(command), on_stdio=True)
     if _value(command, SETTINGS) is not None:
         raise BridgeError(f"the command has `{SETTINGS}` of its own; use `permission-ledger bridge claude --install`")
-    settings = json.dumps({"hooks": hook_settings(hook_words)}, separators=(",", ":"))
+    settings = json.dumps({"hooks": hook_settings(hook_words, way=way)}, separators=(",", ":"))
     return Wrapped((command[0], SETTINGS, settings, *command[1:]), on_stdio=False)
 
 

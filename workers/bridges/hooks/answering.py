@@ -54,10 +54,13 @@ def input_of(event: dict[str, Any]) -> dict[str, Any]:
     return tool_input
 
 
-def answer_of(hooked: HookedCall, settings: HookSettings, until: float) -> Answer | None:
-    """Ask and wait; None when nobody wants the answer any more. Nothing but the outcome `allowed` allows."""
+def answer_of(hooked: HookedCall, settings: HookSettings, until: float | None) -> Answer | None:
+    """Ask and wait; None when nobody wants the answer any more. Nothing but the outcome `allowed` allows.
+
+    Without `until` it does not wait: what a person has to answer is asked at the client's own prompt as well.
+    """
     try:
-        row = hooked.answer(until)
+        row = hooked.leave() if until is None else hooked.answer(until)
     except ReaderGoneError:
         return None
     except UnreachableError as error:
@@ -69,6 +72,8 @@ def answer_of(hooked: HookedCall, settings: HookSettings, until: float) -> Answe
     if row["outcome"] == "allowed":
         who = row["by"] if row.get("reply") else "the rules, or by a grant"
         return Answer("allow", row.get("message") or f"allowed by {who}", row.get("updated_input"))
+    if row["outcome"] is None and until is None:
+        return Answer("agent", "asked in the permission ledger's inbox as well; the first answer counts")
     if row["outcome"] is None:
         return Answer("deny", f"still pending, ask again: a person has not answered yet (request {row['request_id']})")
     return Answer("deny", row.get("message") or f"the request was {row['outcome']}")

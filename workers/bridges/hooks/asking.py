@@ -7,6 +7,7 @@ from time import monotonic
 
 from workers.bridges.errors import RefusedError
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
+from workers.bridges.hooks.terminal import VIA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,9 +15,14 @@ if TYPE_CHECKING:
 
     from workers.bridges.askers import Asker
     from workers.bridges.hooks.settings import HookSettings
+    from workers.bridges.hooks.terminal import Transcript
 
 WAIT_SECONDS = 55.0
 """How long one exchange waits; what is still pending then is asked for again."""
+
+
+class SettledHereError(Exception):
+    """The user said no at the agent's own prompt; the text is what they said with it."""
 
 
 class HookedCall:
@@ -42,45 +48,79 @@ class HookedCall:
         self._asker: Asker | None = None
         self._attached = False
         self._waits_for: str | None = None
+        self.transcript: Transcript | None = None
+        """Of an agent that asks its user at the same time."""
 
     def answer(self, until: float) -> dict[str, Any]:
         """The row of the request, settled, or still pending (`outcome` None) when the time is up.
 
         Raises RefusedError, UnreachableError, and ReaderGoneError when nobody wants the answer any more.
         """
-        row = self._ask()
-        if row["outcome"] is None:
-            try:
+        try:
+            row = self._ask()
+            if row["outcome"] is None:
                 row = self._waited(row, until)
-            finally:
-                if self._asker is not None:
-                    self._asker.leave()
+            elif self._asker is not None:
+                self._asker.done()
+        except SettledHereError as error:
+            self._record_rejection(str(error))
+            raise ReaderGoneError("the user said no at the agent's own prompt") from error
+        finally:
+            if self._asker is not None:
+                self._asker.leave()
         return row
 
+    def leave(self) -> dict[str, Any]:
+        """The row of the request as it stands. One that is pending waits for whoever takes it up."""
+        row = self._ask()
+        if row["outcome"] is None:
+            self._begin_to_wait()
+            if self._asker is not None:
+                self._asker.leave()
+        return row
+
+    def take_up(self) -> str | None:
+        """Go on with the request that another hook made of this very call, and left; its id."""
+        if not self._settings.left_behind(self.session):
+            return None
+        from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
+
+        for left in waiting_for(self.session, call_digest(self.body["tool_name"], self.body["input"])):
+            self._asker = Asker.take_over(self.session, left)
+            if self._asker is not None:
+                self.body["request_id"] = left
+                self._listen()
+                return left
+        return None
+
     def _ask(self, wait: float = 0) -> dict[str, Any]:
-        orphan = self._orphan()
+        orphan = None if self._asker is not None else self._orphan()
         if orphan is not None:
             return orphan
         path = f"{self._path}/asks"
         return self._exchange("POST", f"{path}?wait={wait:g}" if wait else path, self.body, wait)
 
     def _exchange(self, method: str, path: str, body: dict[str, Any] | None, wait: float = 0) -> dict[str, Any]:
+        look = None if self.transcript is None else self._look
         try:
-            return call(method, path, body, self._settings.grace, wait)
+            return call(method, path, body, self._settings.grace, wait, look=look)
         except RefusedError as error:
             if error.code != "UNKNOWN_SESSION":
                 raise
         call("PUT", self._path, self._settings.opening(self._opening), self._settings.grace)
-        return call(method, path, body, self._settings.grace, wait)
+        return call(method, path, body, self._settings.grace, wait, look=look)
 
-    def _waited(self, row: dict[str, Any], until: float) -> dict[str, Any]:
+    def _begin_to_wait(self) -> None:
         from workers.bridges.askers import Asker, call_digest  # noqa: PLC0415 - only when somebody must be waited for
 
-        self._waits_for = row["request_id"]
-        self._listen()
         if self._asker is None:
             digest = call_digest(self.body["tool_name"], self.body["input"])
             self._asker = Asker.wait_for(self.session, self.body["request_id"], digest, self._owner)
+
+    def _waited(self, row: dict[str, Any], until: float) -> dict[str, Any]:
+        self._waits_for = row["request_id"]
+        self._listen()
+        self._begin_to_wait()
         try:
             while row["outcome"] is None and monotonic() < until:
                 self._waits_for = row["request_id"]
@@ -91,7 +131,22 @@ class HookedCall:
             raise
         if row["outcome"] is not None and self._asker is not None:
             self._asker.done()
+        if row["outcome"] == "allowed" and self.transcript is not None and row.get("via") == VIA:
+            # A yes to the prompt of one call must not answer the prompt of another one that is like it.
+            raise ReaderGoneError("the user said yes at the agent's own prompt")
         return row
+
+    def _look(self) -> None:
+        """Raises SettledHereError."""
+        said = None if self.transcript is None else self.transcript.rejection(self.body["request_id"])
+        if said is not None:
+            raise SettledHereError(said)
+
+    def _record_rejection(self, words: str) -> None:
+        from workers.bridges.hooks.recording import record  # noqa: PLC0415 - rarely needed
+
+        if record(self._path, self._waits_for or self.body["request_id"], "reject", words) and self._asker is not None:
+            self._asker.done()
 
     def _more(self, row: dict[str, Any], wait: float) -> dict[str, Any]:
         if self._attached and self._asker is not None:
@@ -133,7 +188,14 @@ class HookedCall:
         import signal  # noqa: PLC0415 - only when somebody must be waited for
 
         def ended(_number: int, _frame: object) -> None:
-            self.withdraw("asker_gave_up")
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            words = None
+            if self.transcript is not None:
+                words = self.transcript.rejection_at_the_end(self.body["request_id"])
+            if words is None:
+                self.withdraw("asker_gave_up")
+            else:
+                self._record_rejection(words)
             os._exit(2)
 
         signal.signal(signal.SIGTERM, ended)

@@ -1,7 +1,9 @@
 """Claude Code's hooks: its JSON in, the ledger's answer out.
 
-PreToolUse is asked before every call, PermissionRequest where the client would ask its user; PostToolUse and
-PostToolUseFailure tell what was really run, Stop and SessionEnd that the turn or the client has ended. The client takes
+PreToolUse is asked before every call, PermissionRequest where the client asks its user; PostToolUse and
+PostToolUseFailure tell what was really run, Stop and SessionEnd that the turn or the client has ended. With `--event
+both` and a person at a terminal PreToolUse leaves what no rule decides to the client's prompt, beside which
+PermissionRequest then waits: whoever answers first, there or in the inbox, has answered. The client takes
 exit code 1, bad JSON and silence for "no opinion"; so whatever goes wrong with a question is a deny, or exit code 2, and
 never silence.
 """
@@ -18,6 +20,7 @@ from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_ev
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
 from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.hooks.terminal import Transcript, shows_prompts
 from workers.bridges.naming import id_of, new_id
 
 TYPE_CHECKING = False
@@ -55,12 +58,27 @@ def run(settings: HookSettings) -> int:
         raise BridgeError(f"`{name}` is no event of this hook; it answers {known}")
     if event.get("tool_name") in DIALOGS:
         return 0
-    answer = answer_of(_hooked(event, settings), settings, until)
+    answer = _answer(event, settings, until)
     if answer is not None:
         said = _permission_answer(answer) if name == "PermissionRequest" else _tool_answer(answer)
         if said is not None:
             say(json.dumps({"hookSpecificOutput": {"hookEventName": name, **said}}))
     return 0
+
+
+def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> Answer | None:
+    hooked = _hooked(event, settings)
+    at_prompt = shows_prompts(event)
+    if event["hook_event_name"] == "PreToolUse":
+        return answer_of(hooked, settings, None if settings.hands_on and at_prompt else until)
+    call_id = hooked.take_up() if settings.hands_on else None
+    if call_id is not None:
+        # The same question as the first hook's, to the letter.
+        hooked.body |= {"tool": _tool(event, call_id)}
+        hooked.body["metadata"]["hook_event_name"] = "PreToolUse"
+    if at_prompt:
+        hooked.transcript = Transcript(event.get("transcript_path"), text_of(event, "tool_name"), input_of(event))
+    return answer_of(hooked, settings, until)
 
 
 def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
@@ -75,12 +93,16 @@ def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
         "cwd": event.get("cwd"),
     }
     if isinstance(call_id, str) and call_id:
-        body["tool"] = {"call_id": id_of(call_id), "message_id": id_of(str(event.get("prompt_id") or call_id))}
+        body["tool"] = _tool(event, id_of(call_id))
     if body["agent"] != AGENT:
         body["parent"] = AGENT
     opening = {"agent": AGENT, "cwd": os.environ.get("CLAUDE_PROJECT_DIR") or event.get("cwd")}
     said = {key: value for key, value in body.items() if value is not None}
     return HookedCall(session, said, opening, settings, text_of(event, "session_id"))
+
+
+def _tool(event: dict[str, Any], call_id: str) -> dict[str, str]:
+    return {"call_id": call_id, "message_id": id_of(str(event.get("prompt_id") or call_id))}
 
 
 def _tool_answer(answer: Answer) -> dict[str, Any]:
@@ -102,26 +124,33 @@ def _permission_answer(answer: Answer) -> dict[str, Any] | None:
 
 
 def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
-    """Record what really ran, and withdraw a request for it that the client's own user was quicker to answer."""
+    """Record what really ran, and before that the yes of the client's own user, where a request for it still waits."""
     session = settings.session or id_of(text_of(event, "session_id"))
     path = f"/v1/sessions/{quoted(session)}"
     call_id = id_of(text_of(event, "tool_use_id"))
     try:
-        if settings.left_behind(session):
-            _withdraw_answered(event, session, path)
-        body = {"request_id": call_id, "call_id": call_id, "ok": ok, "input": event.get("tool_input")}
+        asked = _record_yes(event, session, path, call_id) if settings.left_behind(session) else call_id
+        body = {"request_id": asked, "call_id": call_id, "ok": ok, "input": event.get("tool_input")}
         call("POST", f"{path}/tools-finished", body, 0)
     except (BridgeError, ReaderGoneError) as error:
         # It is a note; the tool has run already, and the next call will say loudly that nobody can be asked.
         sys.stderr.write(f"permission-ledger: what ran was not recorded: {error}\n")
 
 
-def _withdraw_answered(event: dict[str, Any], session: str, path: str) -> None:
-    from workers.bridges.askers import call_digest, waiting_for  # noqa: PLC0415 - rarely needed
+def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) -> str:
+    """The request that the call was asked under: nothing but a yes at the prompt lets run what still waits."""
+    from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
+    from workers.bridges.hooks.recording import record  # noqa: PLC0415 - rarely needed
 
-    for request_id in waiting_for(session, call_digest(text_of(event, "tool_name"), event.get("tool_input"))):
-        reason = "answered at the agent's own prompt"
-        call("POST", f"{path}/asks/{quoted(request_id)}/cancel", {"cause": "withdrawn", "reason": reason}, 0)
+    found = waiting_for(session, call_digest(text_of(event, "tool_name"), event.get("tool_input")))
+    if not found:
+        return call_id
+    asked = call_id if call_id in found else found[0]
+    if record(path, asked, "once"):
+        left = Asker.take_over(session, asked)
+        if left is not None:
+            left.done()
+    return asked
 
 
 def _withdraw_left(event: dict[str, Any], settings: HookSettings, why: str) -> None:

@@ -17,6 +17,7 @@ from workers.bridges.place import find_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from workers.bridges.place import Place
@@ -25,6 +26,7 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
 BODY_BYTES_MAX = 64 * 1024 * 1024
 PAUSE_SECONDS = 0.1
+LOOK_SECONDS = 0.5
 _TRY_AGAIN = (429, 502, 503, 504)
 _READ_BYTES = 65536
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
@@ -35,18 +37,26 @@ class ReaderGoneError(Exception):
 
 
 def call(
-    method: str, path: str, body: dict[str, Any] | None, grace: float, patience: float = 0, *, watched: bool = True
+    method: str,
+    path: str,
+    body: dict[str, Any] | None,
+    grace: float,
+    patience: float = 0,
+    *,
+    watched: bool = True,
+    look: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """One exchange, tried again for `grace` seconds. Raises RefusedError, UnreachableError.
 
-    `watched`: raises ReaderGoneError when nobody reads our answer any more.
+    `watched`: raises ReaderGoneError when nobody reads our answer any more. `look` is called again and again meanwhile,
+    and may raise what ends the waiting.
     """
     payload = b"" if body is None else json.dumps(body).encode()
     lost_at = None
     while True:
         cause: Exception
         try:
-            return _exchange(method, path, payload, ANSWER_SECONDS + patience, watched=watched)
+            return _exchange(method, path, payload, ANSWER_SECONDS + patience, look, watched=watched)
         except RefusedError as error:
             if error.status not in _TRY_AGAIN:
                 raise
@@ -60,7 +70,9 @@ def call(
         _wait_for_reader(PAUSE_SECONDS)
 
 
-def _exchange(method: str, path: str, payload: bytes, limit: float, *, watched: bool) -> dict[str, Any]:
+def _exchange(
+    method: str, path: str, payload: bytes, limit: float, look: Callable[[], None] | None, *, watched: bool
+) -> dict[str, Any]:
     place = find_place()
     connection = _connect(place)
     try:
@@ -70,7 +82,7 @@ def _exchange(method: str, path: str, payload: bytes, limit: float, *, watched: 
             f"content-length: {len(payload)}\r\nconnection: close\r\n\r\n"
         )
         connection.sendall(head.encode() + payload)
-        status, answer = _parsed(_read_all(connection, monotonic() + limit, watched=watched))
+        status, answer = _parsed(_read_all(connection, monotonic() + limit, look, watched=watched))
     finally:
         connection.close()
     if status >= 400:
@@ -104,13 +116,13 @@ def _connect(place: Place) -> Any:
     raise problem
 
 
-def _read_all(connection: Any, until: float, *, watched: bool) -> bytes:
+def _read_all(connection: Any, until: float, look: Callable[[], None] | None, *, watched: bool) -> bytes:
     """Up to the end: the gateway closes. Raises EOFError when that takes too long, ReaderGoneError."""
     pieces: list[bytes] = []
     size = 0
     while True:
         if not getattr(connection, "pending", int)():  # TLS may have read more than it gave us
-            _wait_for(connection.fileno(), until, watched=watched)
+            _wait_for(connection.fileno(), until, look, watched=watched)
         piece = connection.recv(_READ_BYTES)
         if not piece:
             return b"".join(pieces)
@@ -120,16 +132,20 @@ def _read_all(connection: Any, until: float, *, watched: bool) -> bytes:
         pieces.append(piece)
 
 
-def _wait_for(descriptor: int, until: float, *, watched: bool) -> None:
+def _wait_for(descriptor: int, until: float, look: Callable[[], None] | None, *, watched: bool) -> None:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     if watched:
         poll.register(1, 0)
-    for ready, what in poll.poll(max(0.0, until - monotonic()) * 1000):
-        if ready == descriptor:
-            return
-        if what & _GONE:
-            raise ReaderGoneError("whoever started the hook has ended")
+    while (left := until - monotonic()) > 0:
+        if look is not None:
+            look()
+            left = min(left, LOOK_SECONDS)
+        for ready, what in poll.poll(left * 1000):
+            if ready == descriptor:
+                return
+            if what & _GONE:
+                raise ReaderGoneError("whoever started the hook has ended")
     raise EOFError("it did not answer in time")
 
 

@@ -1,4 +1,4 @@
-"""What an installed hook's line says: `--session`, `--project`, `--rules`, `--dialect`, `--attended`, `--unattended`, `--on-unreachable`, `--grace`, `--limit`."""
+"""What an installed hook's line says: `--session`, `--rules`, `--grace`, `--limit`, `--event` and the others of HookSettings."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class HookSettings:
         self.on_unreachable = "deny"
         self.grace = GRACE_SECONDS
         self.limit = limit
+        self.hands_on = False
+        """What no rule decides is asked at the agent's own terminal too."""
 
     @property
     def patience(self) -> float:
@@ -59,6 +61,8 @@ class HookSettings:
             setattr(self, name[2:], value)
         elif name in ("--grace", "--limit"):
             setattr(self, name[2:], _seconds(name, value))
+        elif name == "--event" and value == "both":
+            self.hands_on = True
         elif name == "--on-unreachable" and value in ("deny", "agent"):
             self.on_unreachable = value
         else:

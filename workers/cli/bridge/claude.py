@@ -21,6 +21,13 @@ from workers.cli.hook.installing import write
 
 SCOPES = ("user", "project", "local")
 
+NOT_ASKED = {
+    "PreToolUse": "PreToolUse alone: what no rule decides waits in the inbox; nobody at the terminal is asked",
+    "PermissionRequest": "PermissionRequest alone: what Claude Code's own rules or its mode allow is not asked about. "
+    "In mode `auto`, in which 2.1.330 starts at a terminal, that is every call; and `claude -p` asks nobody",
+}
+"""What a way of asking leaves out, for whoever installs it."""
+
 
 @bridge_command(
     "claude",
@@ -31,6 +38,7 @@ SCOPES = ("user", "project", "local")
         "permission-ledger bridge claude --rules .claude/settings.json -- claude",
         "permission-ledger bridge claude --dialect betcode --rules permissions.json -- claude",
         "permission-ledger bridge claude --install --scope project",
+        "permission-ledger bridge claude --install --event PreToolUse",
         "permission-ledger bridge claude --status",
     ),
     context_settings={"ignore_unknown_options": False},
@@ -48,6 +56,14 @@ SCOPES = ("user", "project", "local")
     "--scope", type=click.Choice(SCOPES), default="user", show_default=True, help="Whose settings, for --install."
 )
 @click.option("--yes", is_flag=True, help="Write without asking.")
+@click.option(
+    "--event",
+    type=click.Choice(hooking.WAYS),
+    default=hooking.BOTH,
+    show_default=True,
+    help="What the hooks ask about: every call, at the terminal and in the inbox at once; every call, in the inbox alone "
+    "(PreToolUse); or only what Claude Code would ask its user (PermissionRequest).",
+)
 def claude(
     *,
     options: Options,
@@ -60,6 +76,7 @@ def claude(
     status: bool,
     scope: str,
     yes: bool,
+    event: str,
 ) -> int | None:
     """Put the ledger between Claude Code and whoever started it.
 
@@ -74,17 +91,20 @@ def claude(
         return None
     if status:
         for one in SCOPES:
-            click.echo(installing.status(settings_path(one, Path.cwd()), hooking.AGENT, hooking.EVENTS))
+            click.echo(installing.status(settings_path(one, Path.cwd()), hooking.AGENT, hooking.wanted_events))
         return None
     if command:
-        return _run(command, options, interrupt=interrupt, share_grants=share_grants)
+        return _run(command, options, event, interrupt=interrupt, share_grants=share_grants)
     path = settings_path(scope, Path.cwd())
-    entries = hooking.hook_settings(hook_words(options)) if install else None
-    return write(installing.planned(path, hooking.AGENT, entries), yes=yes)
+    entries = hooking.hook_settings(hook_words(options), way=event) if install else None
+    code = write(installing.planned(path, hooking.AGENT, entries), yes=yes)
+    if install and not code and event in NOT_ASKED:
+        click.echo(NOT_ASKED[event], err=True)
+    return code
 
 
-def _run(command: Sequence[str], options: Options, *, interrupt: bool, share_grants: bool) -> int:
-    wrapped = wrap(command, hook_words(options))
+def _run(command: Sequence[str], options: Options, event: str, *, interrupt: bool, share_grants: bool) -> int:
+    wrapped = wrap(command, hook_words(options), event)
     try:
         if not wrapped.on_stdio:
             os.execvp(wrapped.command[0], wrapped.command)  # noqa: S606 - the command is the user's own

@@ -1,0 +1,60 @@
+"""A program on a terminal of its own, as a person sits at it: what it shows is read, and keys are pressed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import termios
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tests.support.waiting import wait_until
+
+ROWS_COLUMNS: Final = (45, 160)
+LONG_S: Final = 45.0
+_CONTROL: Final = re.compile(rb"\x1b\[[0-9;?<>=]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b.")
+
+
+class Terminal:
+    """Started at once; `close` ends it. White space is left out of what was shown: programs move the cursor instead."""
+
+    def __init__(self, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        self._shown = b""
+        self._pid, self._descriptor = pty.fork()
+        if self._pid == 0:
+            os.chdir(folder)
+            os.execve(command[0], list(command), {**environment, "TERM": "xterm-256color"})
+        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", *ROWS_COLUMNS, 0, 0))
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def press(self, keys: str) -> None:
+        os.write(self._descriptor, keys.encode())
+
+    def wait_for(self, text: str, what: str) -> None:
+        """Until it has shown a text."""
+        wanted = "".join(text.split())
+        wait_until(lambda: wanted in self.shown(), what, LONG_S)
+
+    def shown(self) -> str:
+        """All that it has shown until now."""
+        return "".join(_CONTROL.sub(b"", self._shown).decode(errors="replace").split())
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        self._reader.join(LONG_S)
+        os.close(self._descriptor)
+
+    def _read(self) -> None:
+        with suppress(OSError):  # a terminal whose program has ended
+            while piece := os.read(self._descriptor, 65536):
+                self._shown += piece

@@ -1,0 +1,31 @@
+"""An answer that was given at Claude Code's own prompt, told to the ledger as what it is."""
+
+from __future__ import annotations
+
+from workers.bridges.errors import BridgeError, RefusedError
+from workers.bridges.hooks.exchange import call, quoted
+from workers.bridges.hooks.terminal import VIA
+
+FORBIDDEN = (401, 403)
+
+
+def record(path: str, request_id: str, reply: str, words: str = "") -> bool:
+    """Whether the ledger has heard it: `once` or `reject`. `path` is the session's.
+
+    A token that may not record answers withdraws the request instead, with the answer as the reason.
+    """
+    about = f"{path}/asks/{quoted(request_id)}"
+    said = {"reply": reply, "via": VIA, **({"message": words} if words else {})}
+    try:
+        try:
+            call("POST", f"{about}/answered", said, 0, watched=False)
+        except RefusedError as error:
+            if error.status not in FORBIDDEN:
+                raise
+            reason = f"answered at the agent's own prompt: {reply}"
+            call("POST", f"{about}/cancel", {"cause": "withdrawn", "reason": reason}, 0, watched=False)
+    except RefusedError:
+        return True  # somebody was quicker, and the log says who
+    except BridgeError:
+        return False
+    return True

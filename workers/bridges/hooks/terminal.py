@@ -1,0 +1,117 @@
+"""What was answered at Claude Code's own prompt: a no, as its transcript tells, and a yes, as what then ran tells.
+
+The client asks its user and a PermissionRequest hook at once, and takes the first answer. It tells the hook nothing of
+the other one. A no stands in the transcript at once; the hook that lost may be ended with SIGTERM just before. Of a yes
+the first sign is PostToolUse.
+
+The transcript is the client's own, and no promise of its. So it is read for what denies, and never for what allows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from time import monotonic, sleep
+
+from workers.bridges.naming import id_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VIA = "claude-code"
+"""How the log names the place of such an answer."""
+
+ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
+"""The variable in which the client tells its hooks how it was started."""
+
+PROMPTING_MODES = ("default", "plan", "acceptEdits", "auto")
+"""The modes in which the answer `ask` of PreToolUse shows a prompt, measured with 2.1.197 and 2.1.330."""
+
+MADE = "hook_"
+"""How the ids begin that a hook makes where the client names no call."""
+
+NO = "The user doesn't want to proceed with this tool use."
+WORDS = "the user said:\n"
+TAIL_BYTES = 1024 * 1024
+WRITTEN_SECONDS = 0.6
+"""How long after the end of a prompt the answer may take to stand in the transcript. The client kills a second after."""
+
+PAUSE_SECONDS = 0.05
+
+
+def shows_prompts(event: dict[str, Any]) -> bool:
+    """Whether somebody sits at a terminal whom the client asks, where a hook says `ask`."""
+    return os.environ.get(ENTRYPOINT) == "cli" and event.get("permission_mode") in PROMPTING_MODES
+
+
+class Transcript:
+    """The end of the client's record of a session, as far as it is about one call."""
+
+    def __init__(self, path: object, tool_name: str, tool_input: dict[str, Any]) -> None:
+        self._path = path if isinstance(path, str) else ""
+        self._call = (tool_name, tool_input)
+        self._offset: int | None = None
+        self._rest = b""
+        self._same: list[str] = []
+        self._results: dict[str, str] = {}
+        self._read_on()
+        self._earlier = frozenset(self._results)
+
+    def rejection(self, request_id: str) -> str | None:
+        """The words with which the user said no, empty where there are none; None as long as there was no such answer.
+
+        `request_id` is the call's id, or one that a hook made, which is told of no other: then only one call with this
+        input may be open.
+        """
+        self._read_on()
+        if request_id.startswith(MADE):
+            meant = [one for one in self._same if one not in self._earlier]
+        else:
+            meant = [one for one in self._same if id_of(one) == request_id]
+        said = self._results.get(meant[0]) if len(meant) == 1 else None
+        if said is None or not said.startswith(NO):
+            return None
+        return said.partition(WORDS)[2].strip()
+
+    def rejection_at_the_end(self, request_id: str) -> str | None:
+        """As `rejection`, where the prompt is gone and the answer may not be written yet."""
+        until = monotonic() + WRITTEN_SECONDS
+        while (said := self.rejection(request_id)) is None and monotonic() < until:
+            sleep(PAUSE_SECONDS)
+        return said
+
+    def _read_on(self) -> None:
+        try:
+            with open(self._path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
+                if self._offset is None:
+                    self._offset = max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES)
+                file.seek(self._offset)
+                added = file.read(TAIL_BYTES)
+        except OSError:
+            return
+        self._offset += len(added)
+        *lines, self._rest = (self._rest + added).split(b"\n")
+        for line in lines:
+            self._hear(line)
+
+    def _hear(self, line: bytes) -> None:
+        if b'"tool_use"' not in line and b'"tool_result"' not in line:
+            return
+        try:
+            message = json.loads(line).get("message")
+        except (ValueError, AttributeError):
+            return
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict):
+                self._hear_block(block)
+
+    def _hear_block(self, block: dict[str, Any]) -> None:
+        if block.get("type") == "tool_use" and (block.get("name"), block.get("input")) == self._call:
+            self._same.append(str(block.get("id")))
+        elif block.get("type") == "tool_result" and block.get("is_error"):
+            said = block.get("content")
+            self._results[str(block.get("tool_use_id"))] = said if isinstance(said, str) else ""
+        elif block.get("type") == "tool_result":
+            self._results[str(block.get("tool_use_id"))] = ""
