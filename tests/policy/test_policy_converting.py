@@ -130,6 +130,16 @@ def test_a_deny_of_everything_names_every_tool_of_codelia() -> None:
     assert {"bash", "read", "edit", "write", "apply_patch", "skill_load"} <= denied
 
 
+@pytest.mark.parametrize(
+    "found", [[("*", "*", "deny"), ("bas?", "*", "allow")], [("read", "*", "ask"), ("*", "*", "deny")]]
+)
+@pytest.mark.parametrize("direction", [one for one in DIRECTIONS if one[0] in ("brutus", "opencode")])
+def test_a_deny_of_everything_is_kept_beside_what_is_taken_out_of_it(direction: tuple[str, str], found: Any) -> None:
+    compared = Compared(*direction, config_of(direction[0], found), "hardened")
+    assert compared.looser == []
+    assert compared.changes or compared.different == []
+
+
 def test_an_allow_that_the_source_guards_by_folders_is_left_out_with_the_reason() -> None:
     config = {"permission": {"bash": {"rm *": "allow", "npm *": "allow"}}}
     found = Compared("opencode", "claude", config, "hardened")

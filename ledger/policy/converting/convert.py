@@ -8,7 +8,7 @@ from ledger.policy.converting.codelia import codelia_config, codelia_rules
 from ledger.policy.converting.flat import flat_config, flat_rules, same_rules
 from ledger.policy.converting.model import Change, Converted
 from ledger.policy.converting.order import by_strictness, reachable
-from ledger.policy.converting.outside import inside_the_project
+from ledger.policy.converting.outside import inside_the_project, without_guarded
 from ledger.policy.converting.paths import named_in_commands
 from ledger.policy.converting.tools import tool_config, tool_rules
 from ledger.policy.converting.verbatim import between_tool_rules
@@ -28,9 +28,11 @@ def convert(policy: Policy, dialect: str) -> Converted:
     elif origin in LAST_MATCH and dialect in LAST_MATCH:
         config = flat_config(same_rules(policy, dialect, changes), dialect, changes)
     else:
-        rules = reachable(named_in_commands(neutral_rules(policy)))
         if origin in LAST_MATCH:
-            rules = inside_the_project(rules, policy, changes)
+            rules = reachable(without_guarded(neutral_rules(policy), policy, changes))
+            rules = inside_the_project(rules, policy)
+        else:
+            rules = reachable(named_in_commands(neutral_rules(policy)))
         if dialect in LAST_MATCH:
             config = flat_config(flat_rules(rules, dialect, changes), dialect, changes)
         elif dialect == "codelia":

@@ -7,7 +7,7 @@ from typing import Final
 
 from ledger.policy.converting.model import Change
 from ledger.policy.model import Verdict
-from ledger.policy.neutral import ANY, Form, Neutral
+from ledger.policy.neutral import ANY, NAMES, Form, Neutral
 from ledger.policy.wildcard import compile_normalised
 
 _WILD: Final = frozenset("*?")
@@ -112,8 +112,5 @@ def _in_the_way(rules: Sequence[Neutral], place: int, dialect: str) -> Neutral |
 
 def everything(rules: Sequence[Neutral], action: Verdict) -> bool:
     """Whether the rules say one thing about every tool, and nothing else."""
-    return (
-        bool(rules)
-        and all(rule.form is Form.ALL and rule.action is action for rule in rules)
-        and any(rule.subject == ANY for rule in rules)
-    )
+    same = all(rule.form is Form.ALL and rule.action is action for rule in rules)
+    return same and {rule.subject for rule in rules} >= {ANY, *NAMES}

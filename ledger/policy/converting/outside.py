@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,27 +20,41 @@ _ELSEWHERE: Final = "/nowhere/*"
 """A folder that no rule names."""
 
 
-def inside_the_project(rules: Iterable[Neutral], policy: Policy, changes: list[Change]) -> list[Neutral]:
-    """The rules for a dialect that does not ask about folders outside the project by itself.
-
-    An allow of reading or editing is for the project's own files, and one of commands that name files is left out.
-    """
-    if policy.evaluate(Call(EXTERNAL, (_ELSEWHERE,))).verdict is Verdict.ALLOW:
+def without_guarded(rules: Iterable[Neutral], policy: Policy, changes: list[Change]) -> list[Neutral]:
+    """The rules without the allows that would also let out what the program asks about first, or denies."""
+    verdict = _outside(policy)
+    if verdict is Verdict.ALLOW:
         return list(rules)
-    return list(_inside(rules, policy.source.dialect, changes))
-
-
-def _inside(rules: Iterable[Neutral], dialect: str, changes: list[Change]) -> Iterator[Neutral]:
+    guarded = (Verdict.ALLOW, Verdict.ASK) if verdict is Verdict.DENY else (Verdict.ALLOW,)
+    kept = []
     for rule in rules:
-        if rule.action is not Verdict.ALLOW:
-            yield rule
-        elif rule.subject in ("read", "edit") and rule.form is Form.ALL and dialect == "opencode":
-            yield replace(rule, form=Form.FLAT_PATH, text="*")
-        elif rule.subject == "shell" and rule.form is not Form.EXACT and _may_name_files(rule):
-            text = f"the allow is left out: {dialect} asks about folders outside the project first, and this would not"
-            changes.append(Change(rule.source, text))
+        files = rule.subject in ("read", "edit") and verdict is Verdict.DENY
+        commands = rule.subject == "shell" and rule.form is not Form.EXACT and _may_name_files(rule)
+        if rule.action in guarded and (files or commands):
+            does = "denies" if verdict is Verdict.DENY else "asks about"
+            text = (
+                f"the {rule.action.value} is left out: {policy.source.dialect} {does} folders outside the project first"
+            )
+            changes.append(Change(rule.source, f"{text}, and this would not"))
         else:
-            yield rule
+            kept.append(rule)
+    return kept
+
+
+def inside_the_project(rules: Iterable[Neutral], policy: Policy) -> list[Neutral]:
+    """The rules, of which an allow of all reading or editing is for the project's own files."""
+    if policy.source.dialect != "opencode" or _outside(policy) is Verdict.ALLOW:
+        return list(rules)
+    return [
+        replace(rule, form=Form.FLAT_PATH, text="*")
+        if rule.action is Verdict.ALLOW and rule.subject in ("read", "edit") and rule.form is Form.ALL
+        else rule
+        for rule in rules
+    ]
+
+
+def _outside(policy: Policy) -> Verdict:
+    return policy.evaluate(Call(EXTERNAL, (_ELSEWHERE,))).verdict
 
 
 def _may_name_files(rule: Neutral) -> bool:
