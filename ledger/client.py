@@ -23,7 +23,17 @@ from ledger.errors import (
     UnknownRequestError,
     UnknownSessionError,
 )
-from ledger.events import Actor, AgentAction, Answering, CascadeAlways, CascadeReject, Presence, Settings, WhenAbandoned
+from ledger.events import (
+    Actor,
+    AgentAction,
+    Answering,
+    CascadeAlways,
+    CascadeReject,
+    LateDenies,
+    Presence,
+    Settings,
+    WhenAbandoned,
+)
 from ledger.grants import in_force
 from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
@@ -192,6 +202,7 @@ class Ledger:
         answering: Answering | None = None,
         on_denied: AgentAction | None = None,
         when_abandoned: WhenAbandoned | None = None,
+        late_denies: LateDenies | None = None,
         agent: str | None = None,
         parent: str | None = None,
         cwd: str | None = None,
@@ -242,6 +253,7 @@ class Ledger:
                 answering=answering,
                 on_denied=on_denied,
                 when_abandoned=when_abandoned,
+                late_denies=late_denies,
             ),
         )
         await handle.stream.submit(command)

@@ -15,7 +15,8 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 │   ├── AlreadyAnsweredError     somebody else was first: who, when, what                      ALREADY_ANSWERED
 │   ├── StaleReplyError          the deadline has passed                                       PERMISSION_STALE
 │   ├── NoInputLockError         another client holds the input lock                           NO_INPUT_LOCK
-│   └── DigestMismatchError      what was shown is not what is pending                         DIGEST_MISMATCH
+│   ├── DigestMismatchError      what was shown is not what is pending                         DIGEST_MISMATCH
+│   └── EditDeniedError          a rule denies what the person made of the input               EDIT_DENIED
 ├── UnknownGrantError            no such grant                                                 UNKNOWN_GRANT
 ├── SessionClosedError           the session takes no more commands                            SESSION_CLOSED
 ├── UnknownSessionError          no such session                                               UNKNOWN_SESSION
@@ -172,6 +173,12 @@ class DigestMismatchError(ReplyError):
     """The answer was given to something else than what is pending."""
 
     code = "DIGEST_MISMATCH"
+
+
+class EditDeniedError(ReplyError):
+    """A rule denies the input that the person put in place of the tool's; the request stays pending."""
+
+    code = "EDIT_DENIED"
 
 
 class UnknownGrantError(LedgerError):

@@ -33,6 +33,7 @@ CascadeAlways = Literal["session", "project"]
 Answering = Literal["anyone", "lock-holder"]
 AgentAction = Literal["stop", "continue"]
 WhenAbandoned = Literal["move", "expire"]
+LateDenies = Literal["obey", "ignore"]
 
 
 class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -69,6 +70,7 @@ class Settings(Value, kw_only=True, frozen=True):
     """What a session decided about time and cascades. Durations in ms; None means never.
 
     `when_abandoned`: what becomes of an attended request at its deadline when nobody is connected any more.
+    `late_denies`: what a deny does that is newer than the request, when somebody answers yes.
     """
 
     attended_ms: DurationMs | None = 60_000
@@ -79,6 +81,7 @@ class Settings(Value, kw_only=True, frozen=True):
     answering: Answering = "anyone"
     on_denied: AgentAction = "continue"
     when_abandoned: WhenAbandoned = "move"
+    late_denies: LateDenies = "obey"
 
 
 class Opinion(Value, frozen=True):
@@ -195,23 +198,28 @@ class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
 
 
 class RepliedDetail(Value, frozen=True):
-    """`input` is what a person made of the tool's input: the call may run with that, and not as it was asked."""
+    """`input` is what a person made of the tool's input: the call may run with that, and not as it was asked.
+
+    `evaluation` is what the rules of that moment said: of the changed input, or with outcome `denied` of the request.
+    """
 
     message: str | None = None
     patterns: tuple[str, ...] = ()
     input: Any = None
+    evaluation: Evaluation | None = None
 
 
 class Replied(Value, tag="replied", kw_only=True, frozen=True):
     """The one answer that counts. `grants` are the ids of the grants it makes, in the order of `detail.patterns`.
 
+    Outcome `denied`: somebody said yes, and the rules of that moment deny the call; the grants stand all the same.
     `override` marks an administrator's local reply where only the holder of the input lock may answer. A released
     request `rests_on_project` when a grant of the project as of `project_version` lifted it.
     """
 
     request_id: str
     reply: ReplyKind
-    outcome: Literal["allowed", "rejected", "corrected"]
+    outcome: Literal["allowed", "denied", "rejected", "corrected"]
     cause: Cause | None = None
     scope: Scope | None = None
     grants: tuple[str, ...] = ()

@@ -194,8 +194,10 @@ class Session(ToolCalls, Notes):
 
         `reply` is `once`, `session`, `always` or `reject`, a name that BetCode has for one of them, or Codelia's
         `{ok, remember, reason}`. `updated_input` (with `once`) is what the call may run with instead.
-        Raises InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
-        StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown).
+        A yes to what the rules of now deny ends the request as denied, and the result says so; what the answer grants
+        stands. Raises InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
+        StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown), EditDeniedError (the rules
+        of now deny the updated input).
         """
         kind, message = parse_answer(reply, message)
         state = await self._grounds.folded()
@@ -216,7 +218,7 @@ class Session(ToolCalls, Notes):
         result = result_of(done.state, request_id)
         settled = result.settled
         assert settled is not None, "answered, or refused"
-        if settled.outcome == "allowed":
+        if settled.outcome == "allowed" or settled.grants:
             await self._stream.make_safe()
         if done.state.project is not None and settled.granted_to_project:
             await self.write_project_grants(settled)

@@ -99,12 +99,15 @@ def _reopened(event: Reopened, who: str, before: SessionState) -> str:
 def _replied(event: Replied, who: str, before: SessionState) -> str:
     what = _what(before, event.request_id)
     if event.cause is not None and event.cause.kind == "grant":
-        return f"a grant now allows {what}"
+        stopped = ", but the rules of that moment deny it" if event.outcome == "denied" else ""
+        return f"a grant now allows {what}{stopped}"
     follows = f", following {event.cause.request_id}" if event.cause else ""
     if event.outcome == "allowed":
         detail = event.detail.patterns if event.detail else ()
         remembered = f", remembered for the {event.scope}: {quoted(detail)}" if event.scope and detail else ""
         return f"{who} allowed {what} ({event.reply}{follows}){remembered}"
+    if event.outcome == "denied":
+        return f"{who} allowed {what} ({event.reply}{follows}), but the rules of that moment deny it"
     said = _said(event.detail.message if event.detail else None)
     return f"{who} rejected {what}{follows}{said}"
 

@@ -150,6 +150,8 @@ def _replied(state: SessionState, recorded: Recorded, event: Replied) -> Session
     if request is None:
         return state
     detail = event.detail
+    if event.outcome == "denied" and detail is not None:
+        request = replace(request, evaluation=detail.evaluation)
     if event.rests_on_project:
         request = replace(request, rests_on_project=True, project_version=event.project_version)
     return _settle(

@@ -23,15 +23,17 @@ from ledger.events import (
     Settings,
 )
 from ledger.grants import StandingGrant, derived_grant_id
+from ledger.policy.model import Evaluation
 from ledger.project import ProjectState
 from ledger.session.commands import (
     Release,
     Reply,
 )
 from ledger.session.decision import Decision, standing_grants, until_expiry
+from ledger.session.late_rules import denied_now, judge_edit
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import describe_settled
-from ledger.session.verdicts import grants_that_release
+from ledger.session.verdicts import grants_that_release, lifts_denies
 
 ALWAYS_SCOPE: dict[str, Scope] = {"brutus": "session", "betcode": "session"}
 """What `always` reaches: the project, but where the source keeps approvals per session (`brutus.md`, Manager)."""
@@ -84,7 +86,7 @@ def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -
 
 
 def _check_edit(request: Request, command: Reply) -> None:
-    """A corrected input is allowed by whoever corrected it, this once: no pattern was judged for it."""
+    """A changed input is allowed by whoever changed it, this once: no `always` entry was offered for it."""
     if command.reply != "once":
         raise InputError(f"a changed input goes with `once` only, not with `{command.reply}`")
     if not isinstance(request.input, dict):
@@ -147,15 +149,19 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
     scope = _scope_of(state, command.reply) if patterns else None
     in_project = scope == "project" and state.project is not None
     ids = tuple(derived_grant_id(state.session_id, request.request_id, index) for index in range(len(patterns)))
+    # The project is read for an answer that grants; an answer for one call needs it only where a grant lifts a deny.
+    needs_project = scope is not None or lifts_denies(command.policy)
+    standing = standing_grants(state, command.project if needs_project else None, now_ms)
+    denied, evaluation = _by_rules_of_now(state, request, command, standing)
     replied = Replied(
         request_id=request.request_id,
         reply=command.reply,
-        outcome="allowed",
+        outcome="denied" if denied else "allowed",
         scope="project" if in_project else ("session" if scope else None),
         grants=ids,
         client_id=command.client_id,
         override=override,
-        detail=_detail(command, patterns),
+        detail=_detail(command, patterns, evaluation),
     )
     if scope is None:
         return Decision((replied,))
@@ -165,15 +171,24 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
     ]
     granted = [] if in_project else [_granted(state, grant) for grant in made]
     # The new grants come first: what they lift does not depend on grants that somebody may just be revoking.
-    standing = made + standing_grants(state, command.project, now_ms)
-    released, not_after_ms = _released_by(state, command, request, standing)
+    released, not_after_ms = _released_by(state, command, request, made + standing)
     return Decision((replied, *granted, *released), not_after_ms)
 
 
-def _detail(command: Reply, patterns: tuple[str, ...]) -> RepliedDetail | None:
-    if not patterns and not command.message and command.updated_input is None:
+def _by_rules_of_now(
+    state: SessionState, request: Request, command: Reply, standing: Sequence[StandingGrant]
+) -> tuple[bool, Evaluation | None]:
+    """Whether the rules of now deny what this answer allows, and what they say where that is recorded."""
+    if command.updated_input is not None:
+        return False, judge_edit(state, command.policy, request, command.updated_input, standing)
+    denial = denied_now(state, command.policy, request, standing)
+    return denial is not None, denial
+
+
+def _detail(command: Reply, patterns: tuple[str, ...], evaluation: Evaluation | None) -> RepliedDetail | None:
+    if not patterns and not command.message and command.updated_input is None and evaluation is None:
         return None
-    return RepliedDetail(command.message or None, patterns, command.updated_input)
+    return RepliedDetail(command.message or None, patterns, command.updated_input, evaluation)
 
 
 def _scope_of(state: SessionState, reply: str) -> Scope:
@@ -219,10 +234,21 @@ def _released_by(
         if other.request_id == request.request_id:
             continue
         lifting = grants_that_release(command.policy, other, standing)
-        if lifting is not None:
-            used += lifting
-            released.append(_release(other, command.reply, _cascaded(request), lifting, command.project))
+        if lifting is None:
+            continue
+        denial = denied_now(state, command.policy, other, standing)
+        if denial is not None:
+            released.append(_stop(other, command.reply, _cascaded(request), denial))
+            continue
+        used += lifting
+        released.append(_release(other, command.reply, _cascaded(request), lifting, command.project))
     return released, until_expiry(used)
+
+
+def _stop(request: Request, reply: ReplyKind, cause: Cause, denial: Evaluation) -> Replied:
+    """A request that grants would release, and the rules of now deny."""
+    detail = RepliedDetail(evaluation=denial)
+    return Replied(request_id=request.request_id, reply=reply, outcome="denied", cause=cause, detail=detail)
 
 
 def _release(
@@ -244,7 +270,7 @@ def _release(
 
 
 def decide_release(state: SessionState, command: Release, now_ms: int) -> Decision:
-    """Release what the project's grants allow by now."""
+    """Release what the project's grants allow by now, unless the rules of now deny it."""
     standing = standing_grants(state, command.project, now_ms)
     released: list[Replied] = []
     used: list[StandingGrant] = []
@@ -252,8 +278,13 @@ def decide_release(state: SessionState, command: Release, now_ms: int) -> Decisi
         if command.request_id not in (None, request.request_id):
             continue
         lifting = grants_that_release(command.policy, request, standing)
-        if lifting:
-            used += lifting
-            cause = Cause(kind="grant", grant_id=lifting[0].grant_id)
-            released.append(_release(request, "always", cause, lifting, command.project))
+        if not lifting:
+            continue
+        cause = Cause(kind="grant", grant_id=lifting[0].grant_id)
+        denial = denied_now(state, command.policy, request, standing)
+        if denial is not None:
+            released.append(_stop(request, "always", cause, denial))
+            continue
+        used += lifting
+        released.append(_release(request, "always", cause, lifting, command.project))
     return Decision(tuple(released), until_expiry(used))

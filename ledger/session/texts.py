@@ -80,5 +80,7 @@ def agent_action(settled: Settled, settings: Settings) -> AgentAction:
 
 def describe_settled(settled: Settled) -> str:
     """For the person who came too late: `allowed by ann (always)`."""
+    if settled.outcome == "denied" and settled.reply is not None:
+        return f"denied by the rules, when {settled.by.name} answered {settled.reply}"
     how = f" ({settled.reply})" if settled.reply else ""
     return f"{settled.outcome} by {settled.by.name}{how}"

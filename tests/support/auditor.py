@@ -91,7 +91,12 @@ class Auditor:
     def _replied(self, event: Replied, ms: int) -> None:
         self._ends(event.request_id)
         assert event.outcome != "allowed" or self._in_time(event.request_id, ms), "no allow after the deadline"
-        assert (event.outcome == "allowed") == (event.reply != "reject")
+        assert (event.outcome in ("allowed", "denied")) == (event.reply != "reject")
+        if event.outcome == "denied":
+            assert event.detail is not None
+            assert event.detail.evaluation is not None
+            assert event.detail.evaluation.verdict is Verdict.DENY, "what no rule denies is not denied"
+            assert not event.rests_on_project
         if event.rests_on_project:
             assert event.cause is not None, "what a person answered rests on no grant"
             self.status[event.request_id] = "allowed by rules"

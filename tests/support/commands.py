@@ -106,6 +106,7 @@ def replies(
     shown: str | None = None,
     client: str | None = None,
     administrator: bool = False,
+    edited: Any = None,
 ) -> Reply:
     return Reply(
         actor=by,
@@ -116,6 +117,7 @@ def replies(
         digest=shown,
         client_id=client,
         administrator=administrator,
+        updated_input=edited,
         project=AS_IT_STANDS,
     )
 

@@ -255,7 +255,7 @@ class RacingBridge:
         call = question.call
         while True:
             try:
-                await judge.record(call.request_id, found.reply, found.via or self._wire.host)
+                recorded = await judge.record(call.request_id, found.reply, found.via or self._wire.host)
             except RefusedError as error:
                 if error.code not in _LATE:
                     raise
@@ -265,6 +265,8 @@ class RacingBridge:
             else:
                 if found.reply == "reject":
                     return found.line
+                if recorded["outcome"] != "allowed":
+                    return self._wire.answer(question, verdict_of(call, recorded))
                 row = None if judging.done() else await judge.rest_of(call)
                 if row is None:
                     allowed = not judging.done() or judging.result().behaviour == "allow"

@@ -23,6 +23,7 @@ _EXITS: Final[dict[type[errors.LedgerError], Exit]] = {
     errors.StaleReplyError: Exit.EXPIRED,
     errors.NoInputLockError: Exit.BAD_INPUT,
     errors.DigestMismatchError: Exit.BAD_INPUT,
+    errors.EditDeniedError: Exit.DENIED,
     errors.SessionClosedError: Exit.CANCELLED,
     errors.SetupError: Exit.BAD_INPUT,
     errors.StoreError: Exit.UNREACHABLE,

@@ -71,7 +71,8 @@ async def reply(
 
     Also ALLOW_ONCE, ALLOW_SESSION and DENY, or {"ok", "remember", "reason"} as JSON. The first valid reply wins; the
     same one again succeeds and changes nothing, another gets exit code 10 and is told who won. Several requests get
-    the same reply, one result each; the exit code is the worst of theirs. A reply from here counts as an
+    the same reply, one result each; the exit code is the worst of theirs. A yes to what the rules deny by now ends the
+    request as denied, with exit code 3; what it grants stands. A reply from here counts as an
     administrator's: it needs no input lock, and the log marks that.
     """
     *requests, said = words
@@ -106,14 +107,15 @@ async def _answered(ledger: Ledger, output: Output, request: str, answer: _Answe
         stands = await (await ledger.attach(found.id)).result(request)
         if _followed_from(stands, requests):
             _print(output, stands)
-            return Exit.DONE
+            return Exit.DENIED if stands.outcome == "denied" else Exit.DONE
         if output.as_json:
             output.row({**stands.as_json(), "code": error.code, "message": error.text})
         raise
     if was_settled:
         _tell_repeated(request, as_json=output.as_json)
     _print(output, result)
-    return Exit.DONE
+    # A yes that the rules of now overrule is no success, and must not look like one.
+    return Exit.DENIED if result.outcome == "denied" else Exit.DONE
 
 
 def _followed_from(stands: Result, requests: Sequence[str]) -> bool:

@@ -70,6 +70,8 @@ def _headline(result: Result) -> str:
         until = "without a deadline" if deadline is None else f"until {format_time(deadline)} ({result.request.tier})"
         return f"pending {until}"
     how = f" ({result.reply})" if result.reply else ""
+    if result.outcome == "denied" and result.reply is not None:
+        return f"denied by the rules of now, although {result.by.name} answered {result.reply}"
     if result.outcome == "denied" or (result.outcome == "allowed" and result.reply is None):
         return f"{result.outcome} by {_decided_by(result)}"
     if result.outcome == "expired":

@@ -8,7 +8,16 @@ import msgspec
 from msgspec import Meta
 
 from ledger.errors import InputError
-from ledger.events import AgentAction, Answering, CancelCause, CascadeAlways, CascadeReject, Role, WhenAbandoned
+from ledger.events import (
+    AgentAction,
+    Answering,
+    CancelCause,
+    CascadeAlways,
+    CascadeReject,
+    LateDenies,
+    Role,
+    WhenAbandoned,
+)
 
 Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]
 Patterns = Annotated[list[str], Meta(description="What would run or be touched, one text each")]
@@ -29,8 +38,8 @@ class TimeoutsBody(Body, kw_only=True, frozen=True):
 class OpenSession(Body, kw_only=True, frozen=True):
     """Open a session, or attach to it; what is left out stays as it is.
 
-    `rules`, `policy` and `options` are taken from tokens that may bring rules; otherwise the gateway's own judge. `cwd`
-    and `home` are of the machine where the agent's calls run; of other tokens `home` is passed over, so that `~` counts
+    `rules`, `policy`, `options` and `late_denies` are taken from tokens that may bring rules; otherwise the gateway's
+    own judge. `cwd` and `home` are of the machine where the agent's calls run; of other tokens `home` is passed over, so that `~` counts
     as outside the project.
     """
 
@@ -46,6 +55,7 @@ class OpenSession(Body, kw_only=True, frozen=True):
     answering: Answering | None = None
     on_denied: AgentAction | None = None
     when_abandoned: WhenAbandoned | None = None
+    late_denies: LateDenies | None = None
     agent: str | None = None
     parent: str | None = None
     cwd: str | None = None

@@ -53,6 +53,7 @@ async def open_session(
         answering=body.answering,
         on_denied=body.on_denied,
         when_abandoned=body.when_abandoned,
+        late_denies=body.late_denies,
         agent=body.agent,
         parent=body.parent,
         cwd=body.cwd,
@@ -67,7 +68,7 @@ def _require_own_rules(principal: Principal, body: OpenSession, *, may_set: bool
     """An agent that could loosen the rules it is judged by would approve itself."""
     if principal.brings_rules:
         return
-    if body.says_rules:
+    if body.says_rules or body.late_denies is not None:
         raise RulesNotYoursError(
             "this token brings no rules: the gateway's own judge (`serve --rules`), "
             "or make a token with `token create --brings-rules`"

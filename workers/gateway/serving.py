@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from ledger.errors import InputError, SetupError
 from workers.gateway.app import make_app
 from workers.gateway.gateway import Gateway
 from workers.gateway.listeners import listener_on
+from workers.gateway.own_rules import follow_while_waiting
 from workers.gateway.protocol import Protocol
 from workers.gateway.settings import GatewaySettings
 from workers.gateway.slashes import with_slashes_in_ids
@@ -159,6 +160,7 @@ async def run(
         )
     )
     serving = asyncio.create_task(server.serve(sockets=list(listeners)), name="serve http")
+    following = asyncio.create_task(follow_while_waiting(gateway), name="follow rule files")
     stopping = asyncio.create_task(stop.wait(), name="stop serving")
     starting = asyncio.create_task(server.takes_requests.wait(), name="begin serving")
     try:
@@ -170,8 +172,10 @@ async def run(
         server.should_exit = True
         await serving
     finally:
-        stopping.cancel()
-        starting.cancel()
+        for task in (stopping, starting, following):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
         await gateway.close()
         for path in paths:
             path.unlink(missing_ok=True)

@@ -99,7 +99,9 @@ class Errands:
 
         async def record() -> None:
             try:
-                await self._client.call("POST", path, said)
+                row = await self._client.call("POST", path, said)
+                if row["outcome"] == "denied" and one.reply != "reject":
+                    self._tell(f"`{one.request_id}` was allowed in opencode itself, and the rules deny it by now")
             except RefusedError as error:
                 if error.status not in FORBIDDEN:
                     raise

@@ -104,6 +104,8 @@ def headline(result: Result, name: str | None) -> str:
             return "Too late: the request expired"
         case "cancelled":
             return "No answer is needed any more: the request was cancelled"
+        case "denied" if result.reply is not None:
+            return f"Denied by the rules of now: {'your' if result.by.name == name else 'an'} answer came too late"
         case "denied":
             return "Denied by rule"
         case "allowed" if result.reply is None:

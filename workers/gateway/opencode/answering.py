@@ -10,7 +10,7 @@ from ledger import Session
 from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError, UnknownRequestError
 from projections import reading
 from workers.gateway.gateway import Gateway
-from workers.gateway.opencode.shapes import ID_PREFIX, REPLIES, ambiguous, bad_request, not_found
+from workers.gateway.opencode.shapes import ID_PREFIX, REPLIES, ambiguous, bad_request, denied, not_found
 from workers.gateway.principals import Principal
 
 SHOWN_CHARS: Final = 100
@@ -70,12 +70,15 @@ async def answer(
     if len(found) > 1:
         raise RefusedError(409, ambiguous(request_id, sorted(one.id for one in found)))
     try:
-        await found[0].reply(request_id, reply, message=message or None, actor=principal.actor)
+        result = await found[0].reply(request_id, reply, message=message or None, actor=principal.actor)
     except UnknownRequestError:
         raise RefusedError(404, not_found(request_id)) from None
     except (AlreadyAnsweredError, StaleReplyError) as error:
         # To these clients, what is settled is not there any more; ours adds why.
         raise RefusedError(404, not_found(request_id, f" ({error.text})")) from None
+    if result.outcome == "denied":
+        # OpenCode knows no such case; `true` would tell the person that the call runs.
+        raise RefusedError(409, denied(request_id, result.message or "a rule denies it"))
 
 
 async def _sessions_of(

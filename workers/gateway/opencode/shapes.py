@@ -75,6 +75,12 @@ def ambiguous(request_id: str, sessions: list[str]) -> Row:
     return {"_tag": "PermissionAmbiguousError", "requestID": request_id, "message": message, "sessions": sessions}
 
 
+def denied(request_id: str, why: str) -> Row:
+    """OpenCode has no such case: its rules do not change while a request waits."""
+    message = f"Permission request denied by the rules of now: {request_id}: {why}"
+    return {"_tag": "PermissionDeniedError", "requestID": request_id, "message": message}
+
+
 def bad_request(message: str, kind: str = "Payload") -> Row:
     return {"name": "BadRequest", "data": {"message": message, "kind": kind}}
 

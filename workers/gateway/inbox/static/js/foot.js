@@ -123,7 +123,7 @@ function editing(row, draft, page, element) {
     if (input === null) { wrong.textContent = "This is no JSON object; nothing was sent."; return; }
     page.answer(element.key, { reply: "once", updated_input: input }, event);
   }, { kind: "once", data: { answer: "send-edit" } });
-  return h("div", { class: "form" }, text, wrong, h("p", { class: "granting" }, "It runs as you write it, this once. No rule judges it again."), h("div", { class: "buttons" }, submit, back(draft, element)));
+  return h("div", { class: "form" }, text, wrong, h("p", { class: "granting" }, "It runs as you write it, this once, unless a rule denies it."), h("div", { class: "buttons" }, submit, back(draft, element)));
 }
 
 function back(draft, element) {

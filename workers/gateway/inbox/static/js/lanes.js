@@ -6,7 +6,7 @@ const STEP_PX = 11;
 const SVG = "http://www.w3.org/2000/svg";
 
 export const LANES_PX = LANES * STEP_PX + 6;
-const KINDS = { allowed: "good", rejected: "bad", corrected: "bad", expired: "gone", cancelled: "gone" };
+const KINDS = { allowed: "good", denied: "bad", rejected: "bad", corrected: "bad", expired: "gone", cancelled: "gone" };
 
 /** A class for how a request ended. */
 export const endKind = (outcome) => KINDS[outcome] ?? "gone";

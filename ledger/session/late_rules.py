@@ -1,0 +1,57 @@
+"""The rules of now at a reply: a deny that is newer than the ask stops a later yes, and an edit is judged like an ask.
+
+Only a deny of now counts; where the rules of now ask, the person who answers is who they ask. See
+`docs/decisions/0015-rules-of-now-at-the-reply.md`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ledger.errors import EditDeniedError
+from ledger.grants import StandingGrant
+from ledger.policy.asked import known_tool, permission_of
+from ledger.policy.model import Call, Evaluation, Policy, Verdict
+from ledger.session.first import judge
+from ledger.session.state import Request, SessionState
+
+
+def denied_now(
+    state: SessionState, policy: Policy, request: Request, standing: Sequence[StandingGrant]
+) -> Evaluation | None:
+    """Return the evaluation with which the rules of now deny a pending request; None where they do not.
+
+    None too where the profile is `faithful` or the session's setting `late_denies` is `ignore`, as in the
+    specifications, which judge a request once.
+    """
+    if state.settings.late_denies == "ignore" or policy.source.options.get("profile") == "faithful":
+        return None
+    call = Call(request.permission, request.patterns, request.tool_name, request.input, request.cwd)
+    evaluation, _ = judge(state, policy, call, request.request_id, standing)
+    return evaluation if evaluation.verdict is Verdict.DENY else None
+
+
+def judge_edit(
+    state: SessionState, policy: Policy, request: Request, edited: Any, standing: Sequence[StandingGrant]
+) -> Evaluation:
+    """Return the evaluation of a call with the input that a person made of it, as the dialect reads the call.
+
+    Raises EditDeniedError where the rules of now deny it; the request stays pending.
+    """
+    dialect = policy.source.dialect
+    tool = known_tool(dialect, request.tool_name or request.permission)
+    call = Call(permission_of(dialect, tool), (), tool, edited, request.cwd)
+    evaluation, _ = judge(state, policy, call, request.request_id, standing)
+    if evaluation.verdict is Verdict.DENY:
+        rules = ", ".join(f"`{rule.text}`" for rule in evaluation.rules) or evaluation.reason or "the rules"
+        raise EditDeniedError(
+            f"the changed input is denied by {rules}; request `{request.request_id}` is still pending",
+            request_id=request.request_id,
+            session=state.session_id,
+            reasons=[
+                {"text": rule.text, "layer": rule.layer, "file": rule.file, "line": rule.line}
+                for rule in evaluation.rules
+            ],
+        )
+    return evaluation
