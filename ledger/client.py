@@ -47,6 +47,7 @@ from ledger.policy.placing import placed
 from ledger.policy.remembering import RememberingPolicy
 from ledger.policy.rules import merge
 from ledger.project import GrantInProject, RevokeInProject
+from ledger.replies import Answer
 from ledger.requests import check_folder, check_message, check_name, make_question
 from ledger.results import Approved, Pending, Result, pending_of
 from ledger.session.commands import Open
@@ -378,9 +379,7 @@ class Ledger:
             )
         return await self.attach(known_in[0])
 
-    async def reply(
-        self, /, request_id: str, reply: str | Mapping[str, Any], *, session_id: str | None = None, **more: Any
-    ) -> Result:
+    async def reply(self, /, request_id: str, reply: Answer, *, session_id: str | None = None, **more: Any) -> Result:
         """Answer a request by its id; see `Session.reply`."""
         return await (await self.session_of(request_id, session_id)).reply(request_id, reply, **more)
 

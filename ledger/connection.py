@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from ledger.errors import LedgerError
 from ledger.events import Actor, Presence
 from ledger.limits import DURATION_MS_MAX, LEASE_MS
+from ledger.replies import Answer
 from ledger.results import Pending, Result
 from ledger.stores.clock import Clock
 
@@ -49,7 +49,7 @@ class Connection:
             self._renewing = None
         await self.session.disconnect(self.client_id, actor=self._actor)
 
-    async def reply(self, /, request_id: str, reply: str | Mapping[str, Any], **more: Any) -> Result:
+    async def reply(self, /, request_id: str, reply: Answer, **more: Any) -> Result:
         """Answer as this client."""
         return await self.session.reply(request_id, reply, actor=self._actor, client_id=self.client_id, **more)
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from ledger.errors import InputError
 from ledger.events import ReplyKind
+
+ReplyWord = Literal["once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"]
+"""The words of an answer: ours, and BetCode's for the same."""
+
+Answer = ReplyWord | Mapping[str, Any]
+"""An answer: a word, or Codelia's `{ok, remember, reason}`."""
 
 _NAMES: dict[str, ReplyKind] = {
     "once": "once",

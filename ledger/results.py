@@ -48,6 +48,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     request: Request
     settled: Settled | None = None
 
+    def __repr__(self) -> str:
+        """What a person debugging needs; the request and its evaluation are members of it."""
+        names = ("session", "request_id", "version", "outcome", "reply")
+        said = [f"{name}={getattr(self, name)!r}" for name in names]
+        return f"Result({', '.join(said)}, by={self.by.name!r}, at={self.at!r})"
+
     @property
     def allowed(self) -> bool:
         return self.outcome == "allowed"

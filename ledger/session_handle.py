@@ -20,7 +20,7 @@ from ledger.history import LoggedEvent, follow
 from ledger.ids import check_id, new_grant_id, new_request_id
 from ledger.plans import Done
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
-from ledger.replies import parse_answer
+from ledger.replies import Answer, parse_answer
 from ledger.requests import Question, check_message, check_name, check_tool_input, make_question
 from ledger.results import Approved, Pending, Result, pending_of, result_of
 from ledger.session.commands import (
@@ -181,7 +181,7 @@ class Session(ToolCalls, Notes):
     async def reply(
         self,
         request_id: str,
-        reply: str | Mapping[str, Any],
+        reply: Answer,
         *,
         actor: Actor | str | None = None,
         message: str | None = None,

@@ -24,6 +24,7 @@ from ledger import (
     SyncLedger,
     SyncSession,
 )
+from ledger.events import ReplyKind
 from ledger.guarding import asking, guarded
 from ledger.testing import TestClock
 from tests.api.actors import ANN, RULES, raised
@@ -89,7 +90,7 @@ async def waiting(session: Session, count: int = 1) -> list[Pending]:
     return await wait_until_async(enough, f"{count} requests to be pending")
 
 
-async def answered(session: Session, reply: str, **more: Any) -> Pending:
+async def answered(session: Session, reply: ReplyKind, **more: Any) -> Pending:
     """What waits, once it does and is answered."""
     [one] = await waiting(session)
     await session.reply(one.request.request_id, reply, actor=ANN, **more)
@@ -311,7 +312,7 @@ async def test_calls_at_the_same_time_get_their_own_answers(session: Session, re
         calls = [asyncio.create_task(recorder.run(f"make {target}")) for target in ("all", "test")]
     shown = await waiting(session, 2)
     for one in shown:
-        reply = "once" if one.request.input["command"] == "make all" else "reject"
+        reply: ReplyKind = "once" if one.request.input["command"] == "make all" else "reject"
         await session.reply(one.request.request_id, reply, actor=ANN)
     assert await calls[0] == "ran make all"
     assert isinstance(await raised(calls[1]), RejectedError)

@@ -16,6 +16,8 @@ from ledger import (
     Timeouts,
     UnknownRequestError,
 )
+from ledger.events import ReplyKind
+from ledger.replies import ReplyWord
 from ledger.testing import TestClock
 from tests.api.actors import ANN, BOB, OpenLedger, ask_and_wait, events_of, outcome_of, pend, pending_ids, raised
 
@@ -26,7 +28,7 @@ async def test_of_many_replies_at_once_one_wins_and_every_other_is_told(
     session = await ledger.session("ses_1")
     asking = await ask_and_wait(session, "call_1")
     people = [await (await open_ledger(actor=f"person-{number}")).attach("ses_1") for number in range(4)]
-    replies = ["once", "reject", "always", "session"]
+    replies: list[ReplyKind] = ["once", "reject", "always", "session"]
     answers = await asyncio.gather(
         *(one.reply("call_1", reply) for one, reply in zip(people, replies, strict=True)), return_exceptions=True
     )
@@ -43,7 +45,7 @@ async def test_of_many_replies_at_once_one_wins_and_every_other_is_told(
 
 @pytest.mark.parametrize("reply", ["once", "session", "always", "reject"])
 async def test_the_same_reply_again_succeeds_and_writes_nothing(
-    ledger: Ledger, open_ledger: OpenLedger, reply: str, caplog: pytest.LogCaptureFixture
+    ledger: Ledger, open_ledger: OpenLedger, reply: ReplyKind, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = await ledger.session("ses_1", project="shop")
     await pend(session, "call_1", "git push", always=["git push *"])
@@ -158,7 +160,9 @@ async def test_an_invalid_reply_value_is_refused_and_the_request_stays_pending(l
         ("DENY", "reject", "rejected"),
     ],
 )
-async def test_the_names_of_betcode_are_taken_as_replies(ledger: Ledger, word: str, reply: str, outcome: str) -> None:
+async def test_the_names_of_betcode_are_taken_as_replies(
+    ledger: Ledger, word: ReplyWord, reply: str, outcome: str
+) -> None:
     session = await ledger.session("ses_1")
     await pend(session, "call_1", always=["git push *"])
     result = await session.reply("call_1", word)
@@ -211,3 +215,13 @@ async def test_none_means_that_a_request_never_expires(ledger: Ledger, clock: Te
     assert waiting.as_json()["deadline"] is None
     assert [one.session for one in await ledger.pending()] == ["ses_1"]
     assert (await session.reply("call_1", "once")).outcome == "allowed"
+
+
+async def test_a_result_is_shown_in_a_line_without_its_request(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    await pend(session, "call_1", metadata={"words": "x" * 2000})
+    result = await session.reply("call_1", "once", actor=ANN)
+    assert repr(result) == (
+        f"Result(session='ses_1', request_id='call_1', version=3, outcome='allowed', reply='once', by='ann', "
+        f"at='{result.at}')"
+    )

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import Ledger, LedgerError
+from ledger.events import ReplyKind
 from ledger.testing import TestClock
 from projections import reading, snapshots
 from projections.engine import Engine
@@ -35,7 +36,7 @@ def asks(session: str, request: str, command: str, permission: str) -> Action:
     return act
 
 
-def replies(session: str, request: str, reply: str) -> Action:
+def replies(session: str, request: str, reply: ReplyKind) -> Action:
     async def act(ledger: Ledger, _clock: TestClock, _engine: Engine) -> object:
         message = "not so" if len(request) % 2 and reply == "reject" else None
         return await (await ledger.attach(session)).reply(request, reply, actor="ann", message=message)

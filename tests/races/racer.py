@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ledger import AlreadyAnsweredError, Ledger, LedgerError, RefusalError, Result, Session
+from ledger.events import ReplyKind
 
 ANSWERED_AT_ONCE_COUNT: Final = 250
 
@@ -27,7 +28,7 @@ class Racer:
     def __init__(self, ledger: Ledger, number: int, requests: list[tuple[str, str]]) -> None:
         self._ledger = ledger
         self._name = f"racer{number}"
-        self._reply = ("once", "reject")[number % 2]
+        self._reply: ReplyKind = "reject" if number % 2 else "once"
         self._requests = requests
         self._sessions: dict[str, Session] = {}
         self._chance = random.Random(number)

@@ -13,6 +13,7 @@ import pytest
 
 from ledger import Ledger, Result, Session
 from ledger.errors import StoreError
+from ledger.events import ReplyKind
 from ledger.policy import PolicySource
 from ledger.policy.files import load_layer
 from ledger.session.state import Settled
@@ -50,7 +51,7 @@ async def opened(ledger: Ledger, folder: Path | None, **more: Any) -> Session:
     return await ledger.session("s", dialect="codelia", **settings)
 
 
-async def answered(session: Session, command: str, reply: str = "always", request_id: str = "r1") -> Result:
+async def answered(session: Session, command: str, reply: ReplyKind = "always", request_id: str = "r1") -> Result:
     """What the agent is given when a person answers while it waits."""
     asking = asyncio.create_task(session.ask_tool("bash", {"command": command}, request_id=request_id))
 
@@ -81,7 +82,7 @@ async def test_what_stands_in_the_file_stays_and_what_it_allows_is_not_added(led
 
 
 @pytest.mark.parametrize("reply", ["once", "session"])
-async def test_only_an_always_is_written(ledger: Ledger, project: Path, reply: str) -> None:
+async def test_only_an_always_is_written(ledger: Ledger, project: Path, reply: ReplyKind) -> None:
     result = await answered(await opened(ledger, project), "git push", reply)
     assert (result.allowed, result.message, config_of(project).exists()) == (True, None, False)
 

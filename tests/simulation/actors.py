@@ -25,6 +25,7 @@ from ledger import (
     UnknownRequestError,
 )
 from ledger.errors import InDoubtError
+from ledger.events import ReplyKind
 from ledger.stores.port import Position, StreamKey
 from tests.simulation.world import World
 from workers.settling import Settler
@@ -39,7 +40,7 @@ TIMEOUTS: Final = Timeouts(attended=10, unattended=30, cap=60)
 EARLY_MS: Final = 50
 LATE_MS: Final = 200
 """Two requests of three are answered only about their deadline, when it matters who is in time."""
-REPLIES: Final = ("once", "once", "session", "always", "reject")
+REPLIES: Final[tuple[ReplyKind, ...]] = ("once", "once", "session", "always", "reject")
 PATIENCE_SECONDS: Final = 2.0
 
 T = TypeVar("T")

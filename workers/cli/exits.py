@@ -49,6 +49,7 @@ WORST_FIRST: Final = (
     Exit.FINDINGS,
     Exit.BAD_INPUT,
     Exit.UNKNOWN,
+    Exit.DENIED,
     Exit.CANCELLED,
     Exit.EXPIRED,
     Exit.ANSWERED_OTHERWISE,

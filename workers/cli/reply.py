@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import click
 
 from ledger import AlreadyAnsweredError, Ledger, LedgerError, Result, StaleReplyError, StoreError
 from ledger.events import Actor
-from ledger.replies import parse_answer
+from ledger.replies import Answer, parse_answer, parse_reply
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.exits import Exit, worst
 from workers.cli.failures import tell
@@ -23,7 +23,7 @@ _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", 
 class _Answer(NamedTuple):
     """The answer as it was typed, the same for every request."""
 
-    reply: str | Mapping[str, Any]
+    reply: Answer
     actor: Actor
     session: str | None
     message: str | None
@@ -72,8 +72,8 @@ async def reply(
     Also ALLOW_ONCE, ALLOW_SESSION and DENY, or {"ok", "remember", "reason"} as JSON. The first valid reply wins; the
     same one again succeeds and changes nothing, another gets exit code 10 and is told who won. Several requests get
     the same reply, one result each; the exit code is the worst of theirs. A yes to what the rules deny by now ends the
-    request as denied, with exit code 3; what it grants stands. A reply from here counts as an
-    administrator's: it needs no input lock, and the log marks that.
+    request as denied, with exit code 3; what it grants stands. A reply from here counts as an administrator's: it
+    needs no input lock, and the log marks that.
     """
     *requests, said = words
     answer = _Answer(_reply(said), local_actor(name), session, message, digest)
@@ -141,8 +141,9 @@ def _tell_repeated(request: str, *, as_json: bool) -> None:
         talk(f"info: {text}")
 
 
-def _reply(typed: str) -> str | Mapping[str, Any]:
-    return (json_object(typed, "REPLY") if typed.lstrip().startswith("{") else None) or typed
+def _reply(typed: str) -> Answer:
+    """Raises InputError for a word that is no reply."""
+    return (json_object(typed, "REPLY") if typed.lstrip().startswith("{") else None) or parse_reply(typed)
 
 
 def _with_rest(error: StoreError, left: Sequence[str]) -> StoreError:

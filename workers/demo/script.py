@@ -5,6 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
+from ledger.events import ReplyKind
+
 AGENT: Final = "opencode"
 PERSON: Final = "ann"
 PHONE: Final = "anns-phone"
@@ -24,7 +26,7 @@ class Answer(NamedTuple):
 
     permission: str
     pattern: str
-    reply: str
+    reply: ReplyKind
     message: str | None = None
     then_leaves: bool = False
 

@@ -263,3 +263,13 @@ def test_an_answer_reaches_who_waits_in_another_process(ledger: CommandLine) -> 
         ran = ended(process)
     assert (ran.code, ran.err) == (0, "")
     assert (ran.row["outcome"], ran.row["reply"], ran.row["by"]) == ("allowed", "once", "ann")
+
+
+def test_3_is_also_a_yes_that_a_newer_rule_overrules(ledger: CommandLine, tmp_path: Path) -> None:
+    asked(ledger)
+    stricter = tmp_path / "stricter.json"
+    stricter.write_text('[{"permission": "bash", "pattern": "git push*", "action": "deny"}]')
+    ledger("ask", "ses_1", "bash", "git status", "--rules", stricter, "--no-wait", code=7)
+    answered = ledger("reply", "r1", "once", "--as", "ann", code=3)
+    assert answered.out.startswith("denied by the rules of now, although ann answered once\n")
+    assert "because  rule `bash git push* deny`" in answered.out

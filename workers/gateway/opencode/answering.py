@@ -8,6 +8,7 @@ import msgspec
 
 from ledger import Session
 from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError, UnknownRequestError
+from ledger.replies import parse_reply
 from projections import reading
 from workers.gateway.gateway import Gateway
 from workers.gateway.opencode.shapes import ID_PREFIX, REPLIES, ambiguous, bad_request, denied, not_found
@@ -70,7 +71,7 @@ async def answer(
     if len(found) > 1:
         raise RefusedError(409, ambiguous(request_id, sorted(one.id for one in found)))
     try:
-        result = await found[0].reply(request_id, reply, message=message or None, actor=principal.actor)
+        result = await found[0].reply(request_id, parse_reply(reply), message=message or None, actor=principal.actor)
     except UnknownRequestError:
         raise RefusedError(404, not_found(request_id)) from None
     except (AlreadyAnsweredError, StaleReplyError) as error:

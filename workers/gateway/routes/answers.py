@@ -12,6 +12,7 @@ from litestar.params import Body
 from ledger import Session
 from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError
 from ledger.events import Actor
+from ledger.replies import parse_reply
 from ledger.results import result_of
 from workers.gateway.answers.links import AnswerLink, AnswerLinks
 from workers.gateway.answers.page import HEADERS, outcome_page, problem_page, question_page
@@ -51,7 +52,7 @@ async def answer_by_link(
         try:
             await Session(gateway.ledger, found.session).reply(
                 found.request_id,
-                data.reply,
+                parse_reply(data.reply),
                 actor=Actor("person", found.name, "link"),
                 message=data.message.strip() or None if data.reply == "reject" else None,
                 digest=found.digest,

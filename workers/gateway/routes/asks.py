@@ -51,11 +51,12 @@ async def reply(
     """Answer a request. The same answer again succeeds; another one is told who was first."""
     found = await gateway.session(session, principal, fresh=data.client_id is not None)
     require_own_client(found, principal, data.client_id)
+    given, message = parse_answer(data.answer, data.message)
     result = await found.reply(
         request_id,
-        data.answer,
+        given,
         actor=principal.actor,
-        message=data.message,
+        message=message,
         digest=data.digest,
         client_id=data.client_id,
         updated_input=data.updated_input,
