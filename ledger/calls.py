@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ledger import codec
-from ledger.errors import InDoubtError, StoreError
+from ledger.errors import AlreadyAnsweredError, InDoubtError, StoreError, UnauthorizedError
 from ledger.events import Actor, Asked, AskedDetail
 from ledger.grounds import TRIES_MAX, Grounds
 from ledger.plans import SYSTEM
@@ -23,7 +24,7 @@ from ledger.project import ProjectState
 from ledger.requests import Question, in_folder
 from ledger.results import Result, result_of
 from ledger.safe import AWAY_SECONDS, patiently, safe_result
-from ledger.session.commands import Ask, Recheck, Release
+from ledger.session.commands import Ask, Cancel, Recheck, Release
 from ledger.session.decision import require_readable, standing_grants
 from ledger.session.rechecking import has_changed, may_change
 from ledger.session.state import Request, SessionState
@@ -51,6 +52,8 @@ class Calls:
         self._stream = stream
         self._grounds = grounds
         self._waiters = Waiters(ledger.streams, stream)
+        self.token_id: str | None = None
+        """The access token of whoever asks and waits here; None in a process that needs none."""
 
     # --- submitted --------------------------------------------------------------------------------------------------
 
@@ -85,6 +88,7 @@ class Calls:
             tool=question.tool,
             agent=question.agent,
             parent=question.parent,
+            token_id=self.token_id,
             opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
             live=await self._grounds.live(state),
             project=project.state if project else None,
@@ -108,8 +112,36 @@ class Calls:
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
         """Return when the request is settled, or after `timeout` seconds with where it stands then.
 
-        Raises UnknownRequestError, NewerSchemaError; InDoubtError where an allow is not safe in time.
+        Raises UnknownRequestError, NewerSchemaError; InDoubtError where an allow is not safe in time; UnauthorizedError
+        where the token of whoever waits has ended meanwhile.
         """
+        if self.token_id is None:
+            return await self._waited(request_id, timeout)
+        waiting = asyncio.ensure_future(self._waited(request_id, timeout))
+        over = asyncio.ensure_future(self._ledger.tokens.until_over(self.token_id))
+        try:
+            await asyncio.wait((waiting, over), return_when=asyncio.FIRST_COMPLETED)
+            await self._require_token(request_id, self.token_id)
+            return await waiting
+        finally:
+            for task in (waiting, over):
+                task.cancel()
+            await asyncio.gather(waiting, over, return_exceptions=True)
+
+    async def _require_token(self, request_id: str, token_id: str) -> None:
+        """Raise UnauthorizedError, and end what was asked with the token, where it is not in force any more."""
+        if await patiently(partial(self._ledger.tokens.confirm, token_id)):
+            return
+        request = self._stream.state.pending.get(request_id)
+        if request is not None and request.token_id == token_id:
+            with suppress(AlreadyAnsweredError):
+                await self._stream.submit(Cancel(actor=SYSTEM, request_id=request_id, cause="token_revoked"))
+        raise UnauthorizedError(
+            f"the token was revoked or has expired while request `{request_id}` waited; who holds it is told nothing",
+            request_id=request_id,
+        )
+
+    async def _waited(self, request_id: str, timeout: float | None) -> Result:
         try:
             async with asyncio.timeout(timeout):
                 return await self._settled(request_id)

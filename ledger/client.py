@@ -9,6 +9,7 @@ import os
 import socket
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from ledger.child_policy import child_source, orphan_source
 from ledger.durations import check_duration_ms
 from ledger.errors import (
+    AlreadyAnsweredError,
     DamageError,
     InputError,
     StoreError,
@@ -39,6 +41,7 @@ from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
 from ledger.inboxes import EVERYWHERE, Inbox, Reach, close_inbox, open_inboxes, present_in, renew_inbox
 from ledger.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
+from ledger.plans import SYSTEM
 from ledger.plugins import Decider, check_deciders, from_entry_points
 from ledger.policy.dialects import compile_policy, digest
 from ledger.policy.disk import DiskFacts
@@ -51,7 +54,7 @@ from ledger.replies import Answer
 from ledger.requests import check_folder, check_message, check_name, make_question
 from ledger.results import Approved, Pending, Result, pending_of
 from ledger.session.commands import Open
-from ledger.session.state import SessionState
+from ledger.session.state import SessionState, in_order
 from ledger.session_handle import Session
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
@@ -386,6 +389,17 @@ class Ledger:
     async def cancel(self, /, request_id: str, *, session_id: str | None = None, **more: Any) -> Result:
         """Withdraw a request by its id; see `Session.cancel`."""
         return await (await self.session_of(request_id, session_id)).cancel(request_id, **more)
+
+    async def cancel_of_token(self, token_id: str) -> None:
+        """Cancel what was asked with an access token and waits; whoever asked is nobody any more."""
+        for state in await self.pending_states():
+            for request in in_order(state.pending.values()):
+                if request.token_id == token_id:
+                    # Answered meanwhile, it has its end.
+                    with suppress(AlreadyAnsweredError):
+                        await Session(self, state.session_id).cancel(
+                            request.request_id, cause="token_revoked", actor=SYSTEM
+                        )
 
     async def release_in_project(self, project: str) -> None:
         """Release what a project's new grants allow in all its sessions that want it (`cascade_always`)."""

@@ -27,7 +27,7 @@ DurationMs = Annotated[int, msgspec.Meta(ge=0, le=DURATION_MS_MAX)]
 Role = Literal["agent", "approver", "auditor", "admin"]
 TokenUse = Literal["bearer", "browser", "sign_in"]
 Tier = Literal["attended", "unattended"]
-CancelCause = Literal["asker_gave_up", "asker_died", "withdrawn", "session_closed"]
+CancelCause = Literal["asker_gave_up", "asker_died", "withdrawn", "session_closed", "token_revoked"]
 CascadeReject = Literal["session", "siblings", "none"]
 CascadeAlways = Literal["session", "project"]
 Answering = Literal["anyone", "lock-holder"]
@@ -152,7 +152,8 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     """A request and what was said of it. Only verdict `ask` makes it pending, with a tier and a duration from here.
 
     `digest` is the SHA-256 of what was asked (see `ledger.requests`); `grants` are the grants that lifted it;
-    `project_version` is the version of the project's stream that it was judged by.
+    `project_version` is the version of the project's stream that it was judged by. `token_id` is the access token of
+    whoever asked over a gateway: the request ends with it.
     """
 
     request_id: str
@@ -172,6 +173,7 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     tool_name: str | None = None
     agent: str | None = None
     parent: str | None = None
+    token_id: str | None = None
     detail: AskedDetail | None = None
 
 

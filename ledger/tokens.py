@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Callable, Iterable
@@ -117,8 +118,35 @@ class Tokens:
         state = await self._stream.refresh()
         return sorted(state.tokens.values(), key=lambda token: (token.at_ms, token.token_id))
 
+    async def until_over(self, token_id: str) -> None:
+        """Return when the token is not in force any more, as far as this process knows."""
+        clock = self._ledger.store.clock
+        changed = asyncio.Event()
+        stop = self._stream.observe(lambda _: changed.set())
+        try:
+            while (token := self._in_force(token_id)) is not None:
+                changed.clear()
+                waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(changed.wait())]
+                if token.expires_ms is not None:
+                    waits.append(asyncio.ensure_future(clock.wait_until(token.expires_ms)))
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for wait in waits:
+                        wait.cancel()
+        finally:
+            stop()
+
+    async def confirm(self, token_id: str) -> bool:
+        """Return whether a token that was found before holds now, read from the server. Raises StoreError."""
+        await self._stream.refresh()
+        return self.still_in_force(token_id)
+
     async def revoke(self, token_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> Token:
-        """End a token, and the browsers that signed in with it. Raises UnknownTokenError."""
+        """End a token, the browsers that signed in with it, and the requests that wait for whoever holds it.
+
+        The same again ends what the first time could not. Raises UnknownTokenError, StoreError.
+        """
         command = RevokeToken(
             actor=self._ledger.actor(actor, "person"),
             token_id=check_id(token_id, "token id"),
@@ -126,6 +154,7 @@ class Tokens:
         )
         done = await self._stream.submit(command)
         await self._stream.make_safe()
+        await self._ledger.cancel_of_token(token_id)
         return done.state.tokens[token_id]
 
     def _in_force(self, token_id: str) -> Token | None:

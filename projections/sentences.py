@@ -137,6 +137,7 @@ _CAUSES: Final = {
     "asker_died": "the agent that asked is gone",
     "withdrawn": "it was withdrawn",
     "session_closed": "the session was closed",
+    "token_revoked": "the token of the agent that asked was revoked or has expired",
 }
 
 

@@ -68,6 +68,7 @@ def _decided(
         tool_name=call.tool_name,
         agent=command.agent or state.agent,
         parent=command.parent or state.parent,
+        token_id=command.token_id,
         detail=_detail(command, evaluation),
     )
 
@@ -93,6 +94,7 @@ def _pending(state: SessionState, command: Ask, evaluation: Evaluation) -> Asked
         tool_name=call.tool_name,
         agent=command.agent or state.agent,
         parent=command.parent or state.parent,
+        token_id=command.token_id,
         detail=_detail(command, evaluation),
     )
 

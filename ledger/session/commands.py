@@ -79,6 +79,7 @@ class Ask(Judging, frozen=True, kw_only=True):
     tool: ToolRef | None = None
     agent: str | None = None
     parent: str | None = None
+    token_id: str | None = None
     opinions: tuple[Opinion, ...] = ()
     live: Live = Live()
     project: ProjectState | None = None

@@ -93,6 +93,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         tool_name=event.tool_name,
         agent=event.agent,
         parent=event.parent,
+        token_id=event.token_id,
         evaluation=detail.evaluation,
         opinions=detail.opinions,
         not_honoured=detail.not_honoured,

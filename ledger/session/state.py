@@ -46,6 +46,7 @@ class Request(Value, kw_only=True, frozen=True):
     tool_name: str | None = None
     agent: str | None = None
     parent: str | None = None
+    token_id: str | None = None
     evaluation: Evaluation | None = None
     opinions: tuple[Opinion, ...] = ()
     not_honoured: tuple[str, ...] = ()

@@ -49,6 +49,7 @@ def cancelled(settled: Settled) -> str:
         "asker_died": "the agent that asked is gone",
         "withdrawn": "it was withdrawn",
         "session_closed": "the session was closed",
+        "token_revoked": "the token of the agent that asked was revoked or has expired",
     }[settled.cancel_cause or "withdrawn"]
     reason = f" ({settled.message})" if settled.message else ""
     return f"Permission request cancelled: {why}{reason}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +11,6 @@ from ledger.errors import InputError
 from ledger.events import (
     AgentAction,
     Answering,
-    CancelCause,
     CascadeAlways,
     CascadeReject,
     LateDenies,
@@ -20,6 +19,9 @@ from ledger.events import (
 )
 
 Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]
+AskersCause = Literal["asker_gave_up", "asker_died", "withdrawn"]
+"""The causes that a caller may give; the others are the ledger's own to say."""
+
 Patterns = Annotated[list[str], Meta(description="What would run or be touched, one text each")]
 
 
@@ -152,7 +154,7 @@ class AnsweredBody(Body, kw_only=True, frozen=True):
 
 
 class CancelBody(Body, kw_only=True, frozen=True):
-    cause: CancelCause = "withdrawn"
+    cause: AskersCause = "withdrawn"
     reason: str | None = None
 
 

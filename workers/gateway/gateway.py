@@ -68,6 +68,7 @@ class Gateway:
         if fresh or not session.stream.folded or state.opened_ms is None:
             state = await session.state()
         self.require_reach(principal, state)
+        session.on_behalf_of(principal.token_id)
         return session
 
     def require_reach(self, principal: Principal, state: SessionState) -> None:

@@ -6,7 +6,7 @@ import { reveal } from "./reveal.js";
 import { ruleText } from "./why.js";
 
 const VIA = { gateway: "over the gateway", inbox: "in the inbox", link: "by an answer link", opencode: "in OpenCode", local: "on this machine" };
-const CANCELLED = { asker_gave_up: "the agent gave up waiting", asker_died: "the agent that asked is gone", withdrawn: "withdrawn", session_closed: "the session was closed" };
+const CANCELLED = { asker_gave_up: "the agent gave up waiting", asker_died: "the agent that asked is gone", withdrawn: "withdrawn", session_closed: "the session was closed", token_revoked: "the agent's token was revoked or has expired" };
 
 /** What the views say of it, or, while they lag behind, the event's own name. */
 export function sentence({ line, entry }) {
