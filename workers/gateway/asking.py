@@ -7,12 +7,14 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
+import msgspec
 from litestar import Response
 
 from ledger import Result, Session
 from ledger.calls import carry_through
 from ledger.errors import InputError
 from ledger.ids import new_request_id
+from ledger.policy.narrowing import within
 from workers.gateway.bodies import AskBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import follow_own_rules
@@ -25,17 +27,40 @@ SETTLE_SECONDS: Final = 2.0
 
 async def ask(
     gateway: Gateway, session: Session, principal: Principal, body: AskBody, *, request_id: str | None, wait: float
-) -> Result:
-    """Submit a request, and wait at most so many seconds for its outcome. Raises what `Session.submit` raises."""
+) -> tuple[Result, tuple[str, ...]]:
+    """Submit a request, and wait at most so many seconds for its outcome; return it, and the `always` not offered.
+
+    Raises what `Session.submit` raises.
+    """
     request_id = new_request_id() if request_id is None else request_id
     follow_own_rules(gateway, session)
+    offered = await _offered(session, principal, body, request_id)
+    left_out = tuple(one for one in body.always or () if one not in (offered or ()))
+    body = msgspec.structs.replace(body, always=offered)
     deadline = asyncio.get_running_loop().time() + wait
 
     async def waited(result: Result) -> Result:
         left = deadline - asyncio.get_running_loop().time()
         return await _wait(gateway, session, result, left) if left > 0 else result
 
-    return await carry_through(partial(_submit, session, principal, body, request_id), waited, request_id)
+    result = await carry_through(partial(_submit, session, principal, body, request_id), waited, request_id)
+    return result, left_out
+
+
+async def _offered(session: Session, principal: Principal, body: AskBody, request_id: str) -> list[str] | None:
+    """What of an agent's own `always` entries counts.
+
+    Of a tool call, an agent that may not bring rules offers what its dialect does, or narrower: a person who answers
+    `always` to a command must not allow every one.
+    """
+    _, tool_name = _tool(body)
+    if principal.brings_rules or not body.always or tool_name is None or body.input is None:
+        return body.always
+    requests = await session.tool_requests(tool_name, body.input, request_id=request_id, cwd=body.cwd)
+    call, policy = requests[-1], session.stream.state.policy
+    if policy is None or body.permission not in (None, call.permission):
+        return []
+    return list(within(policy.dialect, call.always, body.always))
 
 
 async def attach(gateway: Gateway, session: Session, request_id: str, wait: float) -> Result:
@@ -97,8 +122,9 @@ async def _wait(gateway: Gateway, session: Session, result: Result, seconds: flo
     return result if settled is None else settled
 
 
-def answered(session: str, result: Result) -> Response[Row]:
+def answered(session: str, result: Result, left_out: tuple[str, ...] = ()) -> Response[Row]:
     """200 when it is settled, 202 while it is not; where to look for it stands in the header `Location`."""
     place = f"/v1/sessions/{quote(session, safe='')}/asks/{quote(result.request_id, safe='')}"
     status = 202 if result.outcome is None else 200
-    return Response(result_row(result), status_code=status, headers={"Location": place})
+    row = result_row(result) | ({"always_left_out": list(left_out)} if left_out else {})
+    return Response(row, status_code=status, headers={"Location": place})

@@ -41,8 +41,8 @@ class OpenSession(Body, kw_only=True, frozen=True):
     """Open a session, or attach to it; what is left out stays as it is.
 
     `rules`, `policy`, `options` and `late_denies` are taken from tokens that may bring rules; otherwise the gateway's
-    own judge. `cwd` and `home` are of the machine where the agent's calls run; of other tokens `home` is passed over, so that `~` counts
-    as outside the project.
+    own judge. `cwd` and `home` are of the machine where the agent's calls run; of other tokens `home` is passed over,
+    so that `~` counts as outside the project.
     """
 
     project: str | None = None

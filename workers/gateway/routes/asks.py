@@ -31,8 +31,8 @@ async def ask(
     found = await gateway.session(session, principal)
     made = derived(principal, idempotency_key, f"ask\n{session}")
     request_id = data.request_id or (f"per_{made}" if made else None)
-    result = await asking.ask(gateway, found, principal, data, request_id=request_id, wait=wait)
-    return asking.answered(session, result)
+    result, left_out = await asking.ask(gateway, found, principal, data, request_id=request_id, wait=wait)
+    return asking.answered(session, result, left_out)
 
 
 @get("/v1/sessions/{session:str}/asks/{request_id:str}", operation_id="read_ask")

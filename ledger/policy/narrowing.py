@@ -1,0 +1,36 @@
+"""Entries of an `always` that stay within what a dialect offers for a call. Pure.
+
+On the safe side: an entry counts as narrower only where its pattern shows it. Only the dialects whose grants are
+wildcards over texts (`opencode`, `brutus`) can show it; in every other an entry must be one of the offered ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ledger.policy.covering import LAST_MATCH, covers
+from ledger.policy.listing import Listed
+from ledger.policy.model import RuleRef, Verdict
+
+_UNSURE: Final = ("\n", "\r", "\\", ":*")
+"""What the dialects read differently: a line end, another separator, the trailing wildcard of other dialects."""
+
+
+def within(dialect: str, offered: Sequence[str], entries: Iterable[str]) -> tuple[str, ...]:
+    """Return the entries that allow nothing that the offered ones do not, in their order."""
+    return tuple(entry for entry in entries if entry in offered or _is_narrower(dialect, offered, entry))
+
+
+def _is_narrower(dialect: str, offered: Sequence[str], entry: str) -> bool:
+    if dialect not in LAST_MATCH or _is_unsure(entry):
+        return False
+    return any(covers(dialect, _rule(wide), _rule(entry)) for wide in offered if not _is_unsure(wide))
+
+
+def _is_unsure(pattern: str) -> bool:
+    return any(text in pattern for text in _UNSURE)
+
+
+def _rule(pattern: str) -> Listed:
+    return Listed("any", pattern, Verdict.ALLOW, RuleRef(pattern))
