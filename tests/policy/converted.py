@@ -119,11 +119,11 @@ class Compared:
                 continue  # Claude Code asks about some paths by itself; BRUTUS's file tools know no outside
             old, new = Judged(before, CALLS[origin][name]), Judged(after, CALLS[target][name])
             free = name in _FREE[target, profile] or name in _FREE[origin, profile]
-            excused = free and (not old.rules or self._by_itself)
-            if STRICTNESS[new.verdict] < STRICTNESS[old.verdict] and not excused:
-                self.looser.append((name, old.verdict.value, new.verdict.value))
             # Each dialect guards near misses of its restricting rules in its own way.
             near = any("it is close to" in (one.reason or "") for one in (old, new))
+            excused = near or (free and (not old.rules or self._by_itself))
+            if STRICTNESS[new.verdict] < STRICTNESS[old.verdict] and not excused:
+                self.looser.append((name, old.verdict.value, new.verdict.value))
             if new.verdict is not old.verdict and not (free or outside or near):
                 self.different.append((name, old.verdict.value, new.verdict.value))
 
