@@ -13,6 +13,10 @@ OnUnreachable = Literal["deny", "agent"]
 """No answer to be had: deny, or leave the question to the agent's own prompt. Never allow."""
 
 ON_UNREACHABLE: Final[tuple[OnUnreachable, ...]] = ("deny", "agent")
+PROFILES: Final = ("hardened", "faithful")
+PROFILE_ALONE: Final = (
+    "`--profile` needs `--rules FILE`: without it the gateway's own rules judge, in the profile that they were given"
+)
 RULES_BYTES_MAX: Final = 512 * 1024
 GRACE_SECONDS: Final = 30.0
 
@@ -29,7 +33,7 @@ _SECTION: Final = {
 class Options(NamedTuple):
     """`session` None: the client's own id. `rules` None: the gateway's rules judge.
 
-    `attended` and `unattended` are durations (`60s`, `7d`, `none`). None: those of the gateway.
+    `profile` None: `hardened`. `attended` and `unattended` are durations (`60s`, `7d`, `none`). None: those of the gateway.
     """
 
     session: str | None = None
@@ -40,6 +44,7 @@ class Options(NamedTuple):
     grace: float = GRACE_SECONDS
     attended: str | None = None
     unattended: str | None = None
+    profile: str | None = None
 
     @property
     def deadlines(self) -> dict[str, str]:
@@ -55,8 +60,16 @@ def opening(options: Options, *, agent: str, cwd: str | None) -> dict[str, Any]:
     if options.deadlines:
         body["timeouts"] = options.deadlines
     if options.rules is not None:
-        body |= {"rules": read_rules(options.rules, options.dialect), "policy_source": options.rules}
+        body |= given_rules(options.rules, options.dialect, options.profile)
+    elif options.profile is not None:
+        raise BridgeError(PROFILE_ALONE)
     return body
+
+
+def given_rules(path: str, dialect: str, profile: str | None) -> dict[str, Any]:
+    """Return the members of the opening body that bring a file's rules and their profile. Raises BridgeError."""
+    body: dict[str, Any] = {"rules": read_rules(path, dialect), "policy_source": path}
+    return body if profile is None else {**body, "options": {"profile": profile}}
 
 
 def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:

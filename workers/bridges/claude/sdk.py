@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
 from workers.bridges.claude import protocol
 from workers.bridges.claude.protocol import Permission
@@ -31,11 +31,13 @@ def ledger_can_use_tool(
     interrupt: bool = False,
     share_grants: bool = False,
     on_unreachable: OnUnreachable = "deny",
+    profile: Literal["hardened", "faithful"] | None = None,
     otherwise: CanUseTool | None = None,
 ) -> CanUseTool:
     """A `can_use_tool` for `ClaudeAgentOptions`.
 
-    `session` is the ledger's (a new one unless given), `rules` a file, `grace` how many seconds a gateway may be away.
+    `session` is the ledger's (a new one unless given), `rules` a file, `profile` that of its rules
+    (`hardened` unless given), `grace` how many seconds a gateway may be away.
     With `on_unreachable="agent"` the callback `otherwise` decides when nobody can be asked; without one that is a
     deny. `interrupt` ends the turn where the ledger says that the agent should stop. With `share_grants` the client is
     told what a person granted, and asks no more about it: not even once the grant is revoked. Call it inside a running
@@ -48,7 +50,9 @@ def ledger_can_use_tool(
     from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny  # noqa: PLC0415 - an extra
 
     cwd = os.getcwd() if cwd is None else cwd  # noqa: PTH109 - as the client that the SDK starts does
-    options = Options(session=session, project=project, rules=rules, on_unreachable=on_unreachable, grace=grace)
+    options = Options(
+        session=session, project=project, rules=rules, on_unreachable=on_unreachable, grace=grace, profile=profile
+    )
     judge = Judge(GatewayClient(grace=grace), options, session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
 
     async def can_use_tool(tool_name: str, tool_input: dict[str, Any], context: Any) -> Any:

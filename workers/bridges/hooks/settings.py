@@ -31,6 +31,7 @@ class HookSettings:
         self.rules: str | None = None
         self.attended: str | None = None
         self.unattended: str | None = None
+        self.profile: str | None = None
         self.on_unreachable = "deny"
         self.grace = GRACE_SECONDS
         self.limit = limit
@@ -54,6 +55,8 @@ class HookSettings:
                     raise BridgeError(f"`{name}` needs a value")
                 value = left.pop(0)
             settings._set(name, value)
+        if settings.profile is not None and settings.rules is None:
+            raise BridgeError("`--profile` needs `--rules FILE`: without it the gateway's own rules judge")
         return settings
 
     def _set(self, name: str, value: str) -> None:
@@ -63,6 +66,8 @@ class HookSettings:
             setattr(self, name[2:], _seconds(name, value))
         elif name == "--event" and value == "both":
             self.hands_on = True
+        elif name == "--profile" and value in ("hardened", "faithful"):
+            self.profile = value
         elif name == "--on-unreachable" and value in ("deny", "agent"):
             self.on_unreachable = value
         else:
@@ -76,9 +81,9 @@ class HookSettings:
         if any(deadlines.values()):
             body["timeouts"] = {name: text for name, text in deadlines.items() if text is not None}
         if self.rules is not None:
-            from workers.bridges.options import read_rules  # noqa: PLC0415 - once a session
+            from workers.bridges.options import given_rules  # noqa: PLC0415 - once a session
 
-            body |= {"rules": read_rules(self.rules, self.dialect), "policy_source": self.rules}
+            body |= given_rules(self.rules, self.dialect, self.profile)
         return {name: value for name, value in body.items() if value is not None}
 
     def left_behind(self, session: str) -> bool:

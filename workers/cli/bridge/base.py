@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from workers.bridges.errors import BridgeError
-from workers.bridges.options import GRACE_SECONDS, ON_UNREACHABLE, Options
+from workers.bridges.options import GRACE_SECONDS, ON_UNREACHABLE, PROFILE_ALONE, PROFILES, Options
 from workers.cli.deadlines import deadline_options
 from workers.cli.documented import DocumentedCommand
 
@@ -39,11 +39,14 @@ def bridge_command(
             grace: float,
             attended: str | None,
             unattended: str | None,
+            profile: str | None,
             **own: Any,
         ) -> int | None:
             asked = "agent" if on_unreachable == "agent" else "deny"
             spoken = own.pop("dialect", dialect)
-            options = Options(session, project, spoken, rules, asked, grace, attended, unattended)  # type: ignore[arg-type]
+            if profile is not None and rules is None:
+                raise click.UsageError(PROFILE_ALONE)
+            options = Options(session, project, spoken, rules, asked, grace, attended, unattended, profile)  # type: ignore[arg-type]
             _check_deadlines(options)
             try:
                 return function(options=options, **own)
@@ -86,6 +89,11 @@ def common_options() -> list[click.Parameter]:
         click.Option(["--project"], metavar="NAME", help="Sessions of a project share grants (default: the folder)."),
         click.Option(
             ["--rules"], metavar="FILE", help="Judge by this file's rules, JSON (default: the gateway's own rules)."
+        ),
+        click.Option(
+            ["--profile"],
+            type=click.Choice(PROFILES),
+            help="How the file of --rules is read: safer, or as the agent itself reads it (default: hardened).",
         ),
         click.Option(
             ["--on-unreachable"],

@@ -144,4 +144,5 @@ def hook_words(options: Options) -> list[str]:
         words += [] if value is None else [name, value]
     words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
     words += [word for name, text in options.deadlines.items() for word in (f"--{name}", text)]
+    words += [] if options.profile is None else ["--profile", options.profile]
     return words if options.grace == GRACE_SECONDS else [*words, "--grace", f"{options.grace:g}"]

@@ -37,6 +37,7 @@ def run_hook(run: Callable[[HookSettings], int], settings: HookSettings, options
     """The exit code: 2 blocks the call, and anything that fails does."""
     settings.session, settings.project, settings.rules = options.session, options.project, options.rules
     settings.attended, settings.unattended = options.attended, options.unattended
+    settings.profile = options.profile
     settings.on_unreachable, settings.grace, settings.limit = options.on_unreachable, options.grace, limit
     try:
         return run(settings)
@@ -56,6 +57,7 @@ def hook_line(agent: str, options: Options, limit: float) -> str:
         words += [] if value is None else [name, value]
     words += [word for name, text in options.deadlines.items() for word in (f"--{name}", text)]
     words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
+    words += [] if options.profile is None else ["--profile", options.profile]
     words += [] if options.grace in (GRACE_SECONDS, Options().grace) else ["--grace", f"{options.grace:g}"]
     return f"{shlex.join([sys.executable, '-I', str(Path(installed.__file__)), agent, *words])} || exit 2"
 
