@@ -83,7 +83,9 @@ def quoted(texts: Iterable[str], limit_chars: int | None = LINE_CHARS) -> str:
 
 
 def would_run(request: Request) -> WouldRun:
-    """Describe a request."""
+    """Describe a request; a settled one by what was kept of its description."""
+    if request.input is None and request.told:
+        return _with_patterns(WouldRun("tool", request.told), request.patterns, request.permission)
     return describe(
         request.permission,
         request.patterns,
@@ -91,6 +93,14 @@ def would_run(request: Request) -> WouldRun:
         tool_input=request.input,
         metadata=request.metadata,
     )
+
+
+def told_of(request: Request) -> tuple[str, ...]:
+    """Return the texts to keep of a request whose input is dropped, each cut to a line; none where its patterns tell."""
+    if request.input is None:
+        return request.told
+    texts = would_run(request).texts
+    return () if texts == request.patterns else tuple(cut(text, LINE_CHARS) for text in texts)
 
 
 def describe_asked(event: Asked) -> WouldRun:

@@ -36,6 +36,7 @@ _FOLDING_CODE: Final = (
     ("ledger", "events.py"),
     ("ledger", "grants.py"),
     ("ledger", "project.py"),
+    ("ledger", "would_run.py"),
     ("ledger.policy", "model.py"),
     ("ledger.session", "evolve.py"),
     ("ledger.session", "state.py"),

@@ -34,6 +34,7 @@ from ledger.events import (
 from ledger.grants import Recorded, add_granted, mark_imported, mark_revoked
 from ledger.policy.model import Verdict
 from ledger.session.state import Client, LockRequest, Request, SessionState, Settled, input_digest
+from ledger.would_run import told_of
 
 
 def evolve(state: SessionState, recorded: Recorded) -> SessionState:
@@ -189,7 +190,7 @@ def _settle(state: SessionState, recorded: Recorded, request: Request, **how: An
     # A settled request keeps what proves and explains it; its bulk (metadata, input) stays in the log alone.
     asked_input = None if request.input is None else input_digest(request.input)
     if request.metadata or request.input is not None:
-        request = replace(request, metadata={}, input=None)
+        request = replace(request, metadata={}, input=None, told=told_of(request))
     settled = Settled(
         request=request, input_digest=asked_input, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, **how
     )

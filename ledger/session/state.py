@@ -28,7 +28,10 @@ from ledger.policy.model import Evaluation, PolicySource
 
 
 class Request(Value, kw_only=True, frozen=True):
-    """A request as it was asked. Times are server ms; `deadline_ms` None means that it never expires."""
+    """A request as it was asked. Times are server ms; `deadline_ms` None means that it never expires.
+
+    `told` is what would run, cut to a line, of a settled request whose input stays in the log alone.
+    """
 
     request_id: str
     version: int
@@ -42,6 +45,7 @@ class Request(Value, kw_only=True, frozen=True):
     input: Any = None
     cwd: str | None = None
     """The folder that the call would run in; the session's at that time where the log names none."""
+    told: tuple[str, ...] = ()
     tool: ToolRef | None = None
     tool_name: str | None = None
     agent: str | None = None

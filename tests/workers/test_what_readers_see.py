@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from ledger import Ledger
-from ledger.events import Asked
+from ledger.events import Asked, ToolFinished
 from ledger.grants import Recorded
 from ledger.history import LoggedEvent
 from ledger.policy import Layer, PolicySource
@@ -20,15 +20,15 @@ from ledger.testing import TestClock
 from projections.sentences import sentence_of
 from tests.support.kinds import KINDS
 from workers.cli.log import event_line
-from workers.cli.pending import pending_cells
+from workers.cli.pending import pending_cells, what_would_run
 from workers.cli.text import visible
 from workers.cli.wording import result_lines
 from workers.demo.story import call_of
 from workers.gateway.answers.page import question_page
 from workers.gateway.events.frames import replay_row
 from workers.gateway.opencode.shapes import request_row
-from workers.notifier.planning import Reminder
-from workers.notifier.wording import reminder_message
+from workers.notifier.planning import Correction, Reminder
+from workers.notifier.wording import correction_message, reminder_message
 
 UNTOLD_BY_PATTERNS = [kind for kind in KINDS if kind not in ("edit", "write", "pipeline")]
 """Of an edit OpenCode's clients are told the file, of a pipeline each command, as OpenCode tells them."""
@@ -101,6 +101,23 @@ async def test_every_reader_shows_what_would_run(ledger: Ledger, reader: str, ki
 @pytest.mark.parametrize("kind", UNTOLD_BY_PATTERNS)
 async def test_opencodes_clients_are_shown_what_would_run(ledger: Ledger, kind: str) -> None:
     shown = "\n".join(request_row("ses_1", (await _asked(ledger, kind)).result.request)["patterns"])
+    assert [one for one in KINDS[kind].seen if one not in shown] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reader", ["show", "ended", "ran"])
+async def test_what_ran_is_told_after_the_answer_too(ledger: Ledger, reader: str, kind: str) -> None:
+    await _asked(ledger, kind)
+    session = await ledger.session("ses_1")
+    await session.reply("r1", "once", actor="bob")
+    event = [event async for event in session.events(follow_on=False)][-1]
+    state = session.stream.state
+    finished = Recorded(ToolFinished(request_id="r1"), event.actor, event.ms, event.version + 1, "evt_1")
+    shown = {
+        "show": lambda: what_would_run(result_of(state, "r1").request),
+        "ended": lambda: correction_message([Correction(state, state.settled["r1"])], "ann").body,
+        "ran": lambda: sentence_of(finished, state),
+    }[reader]()
     assert [one for one in KINDS[kind].seen if one not in shown] == []
 
 
