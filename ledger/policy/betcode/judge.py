@@ -10,7 +10,8 @@ from ledger.policy.betcode.tiers import TOP_TIER, Decision, Matches, decide, tie
 from ledger.policy.betcode.units import CommandUnit, FileUnit, Unit
 from ledger.policy.model import Part, RuleRef, Verdict
 from ledger.policy.shell import Command
-from ledger.policy.shell.hardened import peeled, spellings
+from ledger.policy.shell.hardened import spellings
+from ledger.policy.shell.unwrap import peeled
 from ledger.policy.shell.words import loosen
 from ledger.policy.toolrules.calls import BASH
 from ledger.policy.toolrules.commands import has_wildcard, specifier_words

@@ -19,8 +19,9 @@ from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, Rul
 from ledger.policy.rules import EDIT_TOOLS
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.hardened import hardened, peeled
+from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex
+from ledger.policy.shell.unwrap import peeled
 from ledger.policy.toolrules.options import read_options
 from ledger.policy.unknown import UNKNOWN_FOLDER, readable_evaluation
 

@@ -22,8 +22,9 @@ from ledger.policy.joining import joined_calls
 from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.hardened import hardened, peeled
+from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex
+from ledger.policy.shell.unwrap import peeled
 
 UNATTENDED = "UI confirm not supported"
 """Why an ask is a deny where nobody can be asked (codelia.md 8)."""

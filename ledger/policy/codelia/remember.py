@@ -13,8 +13,8 @@ from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, canonical, gra
 from ledger.policy.codelia.text import Line, is_cd, normalise, words_of
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.danger import dangerous_argument, never_allowed
-from ledger.policy.shell.hardened import peeled
 from ledger.policy.shell.names import basename
+from ledger.policy.shell.unwrap import peeled
 
 RuleObject = dict[str, str]
 """A rule as it stands in a configuration: `tool`, then `command` or `skill_name` if it has one."""

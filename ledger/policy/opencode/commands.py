@@ -10,7 +10,7 @@ from typing import Final
 from ledger.policy.opencode.arity import prefix
 from ledger.policy.opencode.places import Places, below
 from ledger.policy.opencode.requests import Request
-from ledger.policy.shell import Analysis, Command, Word, source_commands
+from ledger.policy.shell import Analysis, Command, Word, accesses, source_commands
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.words import loosen
 
@@ -21,6 +21,7 @@ FILE_COMMANDS: Final = ENTERING | {
     "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat",
     "get-content", "set-content", "add-content", "copy-item", "move-item", "remove-item", "new-item", "rename-item",
 }  # fmt: skip
+_WILD: Final = re.compile(r"[*?\\]")
 _GLOB: Final = re.compile(r"[?*\[]")
 _QUOTED_CHARS_MIN: Final = 2
 
@@ -47,6 +48,23 @@ def shell_request(command: str, workdir: str | None, places: Places, *, tail: st
         command,
         base,
     )
+
+
+def offered(analysis: Analysis, always: tuple[str, ...], tail: str) -> tuple[str, ...]:
+    """Return what an `always` of the hardened profile offers: a command with a redirection to a file is spelled whole.
+
+    A pattern for its words alone would not cover it: the file would be asked about the next time.
+    """
+    if not analysis.redirects_only:
+        return always
+    named = [one for one in analysis.top if one.words and one.words[0].raw not in ENTERING]
+    return tuple(dict.fromkeys(entry for one in named if (entry := _entry(one, tail)) is not None))
+
+
+def _entry(command: Command, tail: str) -> str | None:
+    if not any(map(accesses, command.redirects)):
+        return " ".join(prefix([word.raw for word in command.words])) + tail
+    return None if _WILD.search(command.statement) else command.statement
 
 
 def hidden_directories(analysis: Analysis, base: str, places: Places) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from ledger.policy.model import Grant, Rule, RuleRef, Verdict
@@ -62,6 +63,16 @@ class CompiledRules:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._last_first = tuple(map(_compile, reversed(rules)))
         self._by_permission: dict[str, PermissionRules] = {}
+
+    @cached_property
+    def allow_everything(self) -> bool:
+        """Whether no ask and no deny stands behind an allow of every permission and every pattern."""
+        for rule in self._last_first:
+            if rule.action is not Verdict.ALLOW:
+                return False
+            if rule.spelt["permission"] == "*" and rule.text == "*":
+                return True
+        return False
 
     def of(self, permission: str) -> PermissionRules:
         """The rules whose permission matches."""

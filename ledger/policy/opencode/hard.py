@@ -48,6 +48,23 @@ class OpenCodeCommands(CommandRules):
         ids = tuple(grant.grant_id for grant in self.grants if any(_is_exactly(grant.text, text) for text in texts))
         return Ruling(Verdict.ALLOW, (), ids) if ids else None
 
+    def allow_statement(self, command: Command) -> Ruling | None:
+        rule = last_match(command.statement, self.bash)
+        if rule is not None and rule.action is Verdict.ALLOW and _is_exactly(rule.text, command.statement):
+            return Ruling(Verdict.ALLOW, rule.refs)
+        ids = tuple(grant.grant_id for grant in self.grants if _is_exactly(grant.text, command.statement))
+        return Ruling(Verdict.ALLOW, (), ids) if ids else None
+
+    def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        full = self.places.absolute(path, directory)
+        rule = last_match(self.places.from_worktree(full), self.rules.of(access.value))
+        if rule is None or rule.action is not Verdict.ALLOW or self.places.outside(full):
+            return None
+        return Ruling(Verdict.ALLOW, rule.refs)
+
+    def allows_everything(self) -> bool:
+        return self.rules.allow_everything
+
     def restrict(self, spelling: Spelling) -> Ruling | None:
         rule = last_match(spelling.text, self.bash)
         if rule is None or rule.action is Verdict.ALLOW or self._lifted(rule, spelling.text):

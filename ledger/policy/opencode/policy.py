@@ -13,7 +13,7 @@ from ledger.policy.checks import shown
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined
 from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
-from ledger.policy.opencode.commands import hidden_directories, shell_request
+from ledger.policy.opencode.commands import hidden_directories, offered, shell_request
 from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, compile_grants, last_match
 from ledger.policy.opencode.hard import OpenCodeCommands
 from ledger.policy.opencode.layers import configured_rules
@@ -102,7 +102,7 @@ class OpenCodePolicy:
         command, workdir = value.get("command"), value.get("workdir")
         if not isinstance(command, str) or not isinstance(workdir, str | None):
             return None
-        return shell_request(command, workdir, places, tail=_TAIL[self._options.edition])
+        return shell_request(command, workdir, places, tail=self.tail)
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
         """Judge every pattern by itself; the strictest verdict counts (opencode.md "Rule Evaluation Algorithm").
@@ -169,6 +169,11 @@ class OpenCodePolicy:
         return _DENIED[self._options.edition].format(spelt)
 
     @property
+    def tail(self) -> str:
+        """What an `always` adds to the words that name a command."""
+        return _TAIL[self._options.edition]
+
+    @property
     def is_hardened(self) -> bool:
         return self._options.hardened
 
@@ -198,7 +203,8 @@ class _Judging:
             judged = self._lines(request.patterns)
         else:
             analysis = analyse(line)
-            judged = self._line(line, replace(self._judge(request.patterns), always=request.always), analysis)
+            always = offered(analysis, request.always, self.policy.tail)
+            judged = self._line(line, replace(self._judge(request.patterns), always=always), analysis)
             if request.command is not None:
                 first += self._hidden(analysis)
         return replace(judged, ask_first=tuple(Call(EXTERNAL, patterns, cwd=call.cwd) for patterns in first))

@@ -31,7 +31,7 @@ def analyse(source: str) -> Analysis:
         found = _parse(source, budget)
     commands = tuple(unwrap(found, budget))
     if budget.spent is not None:
-        return Analysis(plain=False, reason=line.reason or budget.spent, commands=commands)
+        return Analysis(plain=False, reason=line.reason or budget.spent, commands=commands, cut=True)
     return Analysis(line.plain, line.reason, commands, line.operators, line.redirects_only)
 
 

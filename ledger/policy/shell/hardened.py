@@ -6,7 +6,7 @@ rules see every command at any depth. The definition is in the documentation of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -21,14 +21,14 @@ from ledger.policy.shell.model import (
     Command,
     CommandRules,
     Form,
-    Redirect,
     Ruling,
     Spelling,
 )
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.near import Restricted, by_program, near_miss
 from ledger.policy.shell.text import shorten
-from ledger.policy.shell.unwrap import UNWRAP_DEPTH_MAX, peel
+from ledger.policy.shell.understood import accesses, redirects_allowed, understood
+from ledger.policy.shell.unwrap import peeled
 from ledger.policy.shell.words import loosen
 
 
@@ -62,8 +62,10 @@ def hardened(
     judge = _Judge(analysis, rules, directory)
     # Each once: a line of twenty thousand equal commands says the same thing of all of them.
     findings = list(dict.fromkeys((*judge.restrictions(), *judge.obstacles())))
-    covered = analysis.plain or (analysis.redirects_only and judge.line is not None)
-    return _combine(command_line, faithful, findings, None if covered else analysis.reason)
+    covered = analysis.plain or (analysis.redirects_only and judge.redirections_allowed())
+    covered = covered or (rules.allows_everything() and understood(command_line, analysis, rules, directory))
+    spelled = {_collapse(one.text): _collapse(one.statement) for one in analysis.top if one.redirects}
+    return _combine(command_line, faithful, findings, spelled, None if covered else analysis.reason)
 
 
 class _Judge:
@@ -159,7 +161,17 @@ class _Judge:
             return f"it is close to `{' '.join(near)}`, which a rule restricts"
         return None
 
+    def redirections_allowed(self) -> bool:
+        """Whether a rule spells the line or the command with its redirections, or allows every file that they name."""
+        return self.line is not None or all(
+            self.rules.allow_statement(command) is not None
+            or redirects_allowed(command, self.rules, sorted(self.places[index]))
+            for index, command in enumerate(self.top)
+        )
+
     def _exactly(self, command: Command, inner: Command) -> bool:
+        if command.redirects and self.rules.allow_statement(command) is not None:
+            return True
         if self.rules.allow_exactly(inner) is not None:
             return True
         return inner is not command and self.rules.allow_exactly(command) is not None
@@ -172,16 +184,6 @@ class _Judge:
             allowed = self.rules.allow(inner) is not None or self._exactly(command, inner)
             self.allowed[command.text] = allowed
         return self.allowed[command.text]
-
-
-def peeled(command: Command) -> Command:
-    """The command behind all transparent wrappers, or the command itself."""
-    for _ in range(UNWRAP_DEPTH_MAX):
-        inner = peel(command)
-        if inner is None:
-            break
-        command = inner
-    return command
 
 
 def _bad_name(command: Command) -> str | None:
@@ -209,24 +211,20 @@ def spellings(command: Command) -> tuple[Spelling, ...]:
     return tuple(found)
 
 
-def accesses(redirect: Redirect) -> tuple[Access, ...]:
-    """What a redirection does with the file that its target names; nothing for here-documents and descriptors."""
-    kind = redirect.operator.lstrip("0123456789")
-    target = redirect.target.resolved
-    if kind.startswith("<<") or target == "/dev/null":
-        return ()
-    if kind in (">&", "<&") and target is not None and target.rstrip("-").isdigit():
-        return ()
-    return {"<": (Access.READ,), "<&": (Access.READ,), "<>": (Access.READ, Access.EDIT)}.get(kind, (Access.EDIT,))
-
-
 def _combine(
-    command_line: str, faithful: Evaluation, findings: Sequence[_Finding], line_reason: str | None
+    command_line: str,
+    faithful: Evaluation,
+    findings: Sequence[_Finding],
+    spelled: Mapping[str, str],
+    line_reason: str | None,
 ) -> Evaluation:
+    """`spelled` is how a dialect may write a command in its parts: with its redirections."""
     parts = [_unliftable(part) for part in faithful.parts] if line_reason is not None else list(faithful.parts)
     known: dict[str, list[int]] = {}
     for index, part in enumerate(parts):
         known.setdefault(_collapse(part.text), []).append(index)
+    for text, statement in spelled.items():
+        known.setdefault(text, known.get(statement, []))
     appended: dict[tuple[str, str | None], int] = {}
     for finding in findings:
         places = known.get(_collapse(finding.text), []) if finding.inside is None or _is_redirect(finding) else []

@@ -87,7 +87,8 @@ class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
     `plain` lines alone may be allowed; `reason` says in one sentence why a line is not plain, and is None when it is.
     `commands` are all that would run, in source order, each followed by those inside it. `operators` are those between
     the commands of a plain line, in order (`&&`, `||`, `;`, `|`, `|&` or a newline). `redirects_only` is true when
-    nothing but redirections to or from files keeps the line from being plain; `operators` then holds as well.
+    nothing but redirections to or from files keeps the line from being plain; `operators` then holds as well. `cut` says
+    that commands are missing, because a bound of counted steps was reached.
     """
 
     plain: bool
@@ -95,6 +96,7 @@ class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
     commands: tuple[Command, ...]
     operators: tuple[str, ...] = ()
     redirects_only: bool = False
+    cut: bool = False
 
     @property
     def top(self) -> tuple[Command, ...]:
@@ -150,6 +152,18 @@ class CommandRules(Protocol):
     def allow_exactly(self, command: Command) -> Ruling | None:
         """An allow rule without any wildcard that equals the whole command; it may hold a dangerous argument."""
         return None
+
+    def allow_statement(self, command: Command) -> Ruling | None:
+        """An allow rule or grant without any wildcard that equals the command with its redirections."""
+        return None
+
+    def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        """The allow rule for a file inside the project that a redirection reads or edits; `path` is literal."""
+        return None
+
+    def allows_everything(self) -> bool:
+        """Whether the last rule of all allows every permission and every pattern, so that nothing else is in force."""
+        return False
 
     def allow_line(self, analysis: Analysis) -> Ruling | None:
         """An allow rule for the full text that spells every operator and redirection one for one (`glob.spells`)."""

@@ -44,6 +44,12 @@ def parse(source: str, budget: Budget, inside: str | None = None) -> list[Found]
     return [] if tame is None else _Walk(source, tame, budget).run(inside)
 
 
+def is_grammatical(source: str) -> bool:
+    """Return whether the grammar knows all of a line, whose continued lines have been joined."""
+    tame = Budget().take_script(source)
+    return tame is not None and not Parser(_LANGUAGE).parse(tame).root_node.has_error
+
+
 def source_commands(source: str, nodes_max: int = NODES_MAX) -> tuple[Command, ...] | None:
     """OpenCode's view: each `command` node of the source exactly as written, in source order.
 

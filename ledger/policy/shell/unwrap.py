@@ -323,3 +323,13 @@ def _runner(command: Command, name: str, budget: Budget) -> Iterator[Found]:
             _, bang, script = loosen(word).partition("=!")
             if bang:
                 yield from _script(command, script, budget)
+
+
+def peeled(command: Command) -> Command:
+    """The command behind all transparent wrappers, or the command itself."""
+    for _ in range(UNWRAP_DEPTH_MAX):
+        inner = peel(command)
+        if inner is None:
+            break
+        command = inner
+    return command

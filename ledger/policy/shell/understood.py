@@ -1,0 +1,63 @@
+"""Lines beyond the plain subset of which every command and every file is known.
+
+They are allowed where the rules allow everything; a line that runs a shell, changes the shell or hides a name is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ledger.policy.shell.danger import dangerous_argument, never_allowed
+from ledger.policy.shell.model import Access, Analysis, Command, CommandRules, Redirect
+from ledger.policy.shell.parse import is_grammatical
+from ledger.policy.shell.text import join_lines, strange_character, too_long
+from ledger.policy.shell.unwrap import peeled
+
+_MOVING: Final = frozenset({"cd", "chdir", "pushd", "popd"})
+
+
+def understood(source: str, analysis: Analysis, rules: CommandRules, directory: str) -> bool:
+    """Return whether rules that allow everything allow this line: nothing in it is hidden, and files are allowed."""
+    if analysis.cut or too_long(source) or strange_character(source) is not None:
+        return False
+    if not is_grammatical(join_lines(source)) or not all(map(_is_known, analysis.commands)):
+        return False
+    redirecting = [one for one in analysis.commands if any(map(accesses, one.redirects))]
+    moves = any(one.name in _MOVING for one in analysis.commands)
+    return not (redirecting and moves) and all(redirects_allowed(one, rules, (directory,)) for one in redirecting)
+
+
+def _is_known(command: Command) -> bool:
+    if command.assignments:
+        return False
+    if not command.words:
+        return True
+    inner = peeled(command)
+    return never_allowed(inner) is None and dangerous_argument(inner) is None
+
+
+def redirects_allowed(command: Command, rules: CommandRules, directories: Sequence[str]) -> bool:
+    """Return whether the rules let every redirection of a command read or write its file, wherever it runs."""
+    return all(
+        _is_literal(redirect) and rules.allow_path(access, redirect.target.resolved or "", directory) is not None
+        for redirect in command.redirects
+        for access in accesses(redirect)
+        for directory in directories
+    )
+
+
+def _is_literal(redirect: Redirect) -> bool:
+    target = redirect.target
+    return bool(target.resolved) and not target.glob and not target.tilde
+
+
+def accesses(redirect: Redirect) -> tuple[Access, ...]:
+    """What a redirection does with the file that its target names; nothing for here-documents and descriptors."""
+    kind = redirect.operator.lstrip("0123456789")
+    target = redirect.target.resolved
+    if kind.startswith("<<") or target == "/dev/null":
+        return ()
+    if kind in (">&", "<&") and target is not None and target.rstrip("-").isdigit():
+        return ()
+    return {"<": (Access.READ,), "<&": (Access.READ,), "<>": (Access.READ, Access.EDIT)}.get(kind, (Access.EDIT,))
