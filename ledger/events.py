@@ -136,6 +136,7 @@ class AskedDetail(Value, kw_only=True, frozen=True):
     """`cwd` is the folder that the call would run in: its own, else the session's; None in older logs.
 
     `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift nothing of this call.
+    `still_asked` says why the next such call is asked about although all of `always` was granted.
     """
 
     patterns: tuple[str, ...] = ()
@@ -146,6 +147,7 @@ class AskedDetail(Value, kw_only=True, frozen=True):
     evaluation: Evaluation | None = None
     opinions: tuple[Opinion, ...] = ()
     not_honoured: tuple[str, ...] = ()
+    still_asked: tuple[str, ...] = ()
 
 
 class Asked(Value, tag="asked", kw_only=True, frozen=True):

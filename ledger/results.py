@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -136,7 +137,7 @@ def _pending(state: SessionState, request: Request) -> Result:
         reply=None,
         by=request.asker,
         at_ms=request.asked_ms,
-        message=_idle(request),
+        message=_idle(request) or _asked_again(request),
         agent=None,
         evaluation=request.evaluation,
         request=request,
@@ -168,19 +169,32 @@ def _settled(state: SessionState, settled: Settled) -> Result:
 
 def _remembered(settled: Settled) -> str | None:
     """What a person should know who wanted this remembered; None where it is."""
-    idle = _idle(settled.request)
-    if settled.grants:
-        return idle
-    why = idle or "the request offers no pattern to grant"
-    return f"nothing is remembered: {why}, so {settled.reply} counts as once"
+    request = settled.request
+    idle = _idle(request)
+    standing = [entry for entry in dict.fromkeys(request.always) if entry not in settled.granted_patterns]
+    if not request.always:
+        why = idle or "the request offers no pattern to grant"
+        return f"nothing is remembered: {why}, so {settled.reply} counts as once"
+    stands = f"a grant of {_entries(standing)} stands already" if standing else None
+    return "; ".join(one for one in (stands, idle or _asked_again(request)) if one) or None
+
+
+def _entries(entries: Iterable[str]) -> str:
+    return ", ".join(f"`{entry}`" for entry in entries)
+
+
+def _asked_again(request: Request) -> str | None:
+    """What the next such call is asked about although all that is offered was granted."""
+    if not request.still_asked:
+        return None
+    return f"the next such call is asked about all the same: {'; '.join(request.still_asked)}"
 
 
 def _idle(request: Request) -> str | None:
     """That the profile would not honour a grant of some entries, offered or left out."""
     if not request.not_honoured:
         return None
-    entries = ", ".join(f"`{entry}`" for entry in request.not_honoured)
-    return f"a grant of {entries} would lift nothing of this call in profile hardened"
+    return f"a grant of {_entries(request.not_honoured)} would lift nothing of this call in profile hardened"
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,6 +230,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "is_replay": self.is_replay,
             "would_run": would_run(request).in_words(),
             **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
+            **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
         }
 
 

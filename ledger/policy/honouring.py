@@ -6,11 +6,13 @@ nothing, whoever granted it; only a rule without wildcard that spells the whole 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ledger.policy.asked import permission_of, shell_tool
 from ledger.policy.model import Call, Evaluation, Grant, Policy, Verdict
+from ledger.policy.shell import Access, accesses, analyse
+from ledger.policy.shell.text import shorten
 
 TRIED_COUNT: Final = 16
 """So many entries, and so many commands of a line, are tried with each other; of more nothing is said."""
@@ -29,12 +31,49 @@ def not_honoured(policy: Policy, call: Call, evaluation: Evaluation, entries: It
         return ()
     if call.permission != shell:
         return ()
-    commands = list(dict.fromkeys(part.text for part in evaluation.parts if part.inside is None))
     offered = list(dict.fromkeys(entries))
+    line = call.input.get("command") if isinstance(call.input, Mapping) else None
+    # A command spelled with its redirection is no part where the grammar gives that to the whole pipeline.
+    spelled = [one for one in offered if isinstance(line, str) and one in line]
+    commands = list(dict.fromkeys([*(part.text for part in evaluation.parts if part.inside is None), *spelled]))
     if not commands or len(commands) > TRIED_COUNT or len(offered) > TRIED_COUNT:
         return ()
     alone = [Call(shell, (text,), cwd=call.cwd) for text in commands]
     return tuple(entry for entry in offered if not any(_allows(policy, one, entry) for one in alone))
+
+
+def still_asked(
+    policy: Policy,
+    call: Call,
+    evaluation: Evaluation,
+    entries: Sequence[str],
+    standing: Sequence[Grant] = (),
+) -> tuple[str, ...]:
+    """Why the next such call is asked about although all `entries` were granted; nothing where they cover it."""
+    if not entries or evaluation.verdict is not Verdict.ASK:
+        return ()
+    offered = [Grant(f"offered {number}", call.permission, entry) for number, entry in enumerate(entries)]
+    after = policy.evaluate(call, (*standing, *offered))
+    if after.verdict is not Verdict.ASK:
+        return ()
+    return _files(call) or (after.reason or "no rule allows all of it",)
+
+
+def _files(call: Call) -> tuple[str, ...]:
+    """What the redirections of a command line do with files."""
+    command = call.input.get("command") if isinstance(call.input, Mapping) else None
+    if not isinstance(command, str):
+        return ()
+    analysis = analyse(command)
+    if not analysis.redirects_only:
+        return ()
+    found = (
+        f"{'reads' if access is Access.READ else 'writes'} `{shorten(redirect.target.raw)}`"
+        for one in analysis.commands
+        for redirect in one.redirects
+        for access in accesses(redirect)
+    )
+    return tuple(dict.fromkeys(found))[:TRIED_COUNT]
 
 
 def _allows(policy: Policy, call: Call, entry: str) -> bool:

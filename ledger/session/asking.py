@@ -19,7 +19,7 @@ from ledger.events import (
     Tier,
 )
 from ledger.grants import StandingGrant
-from ledger.policy.honouring import not_honoured
+from ledger.policy.honouring import not_honoured, still_asked
 from ledger.policy.model import Evaluation, Verdict
 from ledger.project import ProjectState
 from ledger.session.commands import (
@@ -45,7 +45,7 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
     evaluation, grant_ids = judge(state, command.policy, command.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, command.opinions) if command.opinions else evaluation.verdict
     if verdict is Verdict.ASK:
-        return Decision((*drop_absent(state, command.live), _pending(state, command, evaluation)))
+        return Decision((*drop_absent(state, command.live), _pending(state, command, evaluation, standing)))
     used = tuple([grant for grant in standing if grant.grant_id in grant_ids]) if verdict is Verdict.ALLOW else ()
     return Decision((_decided(state, command, evaluation, verdict, used),), until_expiry(used) if used else None)
 
@@ -73,7 +73,7 @@ def _decided(
     )
 
 
-def _pending(state: SessionState, command: Ask, evaluation: Evaluation) -> Asked:
+def _pending(state: SessionState, command: Ask, evaluation: Evaluation, standing: Sequence[StandingGrant]) -> Asked:
     """A request that a person must answer."""
     call, settings = command.call, state.settings
     present = _present(state, command.live)
@@ -95,11 +95,11 @@ def _pending(state: SessionState, command: Ask, evaluation: Evaluation) -> Asked
         agent=command.agent or state.agent,
         parent=command.parent or state.parent,
         token_id=command.token_id,
-        detail=_detail(command, evaluation),
+        detail=_detail(command, evaluation, standing),
     )
 
 
-def _detail(command: Ask, evaluation: Evaluation) -> AskedDetail:
+def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGrant] = ()) -> AskedDetail:
     call = command.call
     offered = (*command.always, *evaluation.always)
     return AskedDetail(
@@ -111,6 +111,9 @@ def _detail(command: Ask, evaluation: Evaluation) -> AskedDetail:
         evaluation=evaluation,
         opinions=command.opinions,
         not_honoured=not_honoured(command.policy, call, evaluation, offered) if offered else (),
+        still_asked=still_asked(
+            command.policy, call, evaluation, command.always, [one.as_policy_grant() for one in standing]
+        ),
     )
 
 

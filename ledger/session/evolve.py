@@ -98,6 +98,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         evaluation=detail.evaluation,
         opinions=detail.opinions,
         not_honoured=detail.not_honoured,
+        still_asked=detail.still_asked,
         grants=event.grants,
         project_version=event.project_version,
         rests_on_project=event.rests_on_project,

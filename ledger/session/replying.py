@@ -22,7 +22,7 @@ from ledger.events import (
     Scope,
     Settings,
 )
-from ledger.grants import StandingGrant, derived_grant_id
+from ledger.grants import StandingGrant, derived_grant_id, in_force
 from ledger.policy.model import Evaluation
 from ledger.project import ProjectState
 from ledger.session.commands import (
@@ -145,9 +145,10 @@ def _cascaded(request: Request) -> Cause:
 
 def _allow(state: SessionState, request: Request, command: Reply, override: bool, now_ms: int) -> Decision:
     """Source: `opencode-zh.md` 6.3 (always), `betcode.md` (ALLOW_SESSION creates a grant)."""
-    patterns = tuple(dict.fromkeys(request.always)) if command.reply != "once" else ()
-    scope = _scope_of(state, command.reply) if patterns else None
+    wanted = tuple(dict.fromkeys(request.always)) if command.reply != "once" else ()
+    scope = _scope_of(state, command.reply) if wanted else None
     in_project = scope == "project" and state.project is not None
+    patterns = _without_standing(state, command, request, wanted, in_project=in_project, now_ms=now_ms)
     ids = tuple(derived_grant_id(state.session_id, request.request_id, index) for index in range(len(patterns)))
     # The project is read for an answer that grants; an answer for one call needs it only where a grant lifts a deny.
     needs_project = scope is not None or lifts_denies(command.policy)
@@ -157,7 +158,7 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
         request_id=request.request_id,
         reply=command.reply,
         outcome="denied" if denied else "allowed",
-        scope="project" if in_project else ("session" if scope else None),
+        scope=None if not patterns else "project" if in_project else "session",
         grants=ids,
         client_id=command.client_id,
         override=override,
@@ -183,6 +184,25 @@ def _by_rules_of_now(
         return False, judge_edit(state, command.policy, request, command.updated_input, standing)
     denial = denied_now(state, command.policy, request, standing)
     return denial is not None, denial
+
+
+def _without_standing(
+    state: SessionState,
+    command: Reply,
+    request: Request,
+    patterns: tuple[str, ...],
+    *,
+    in_project: bool,
+    now_ms: int,
+) -> tuple[str, ...]:
+    """The patterns for which no equal grant stands where this one would: same permission, never expiring."""
+    if not patterns or (in_project and command.project is None):
+        return patterns
+    grants = command.project.grants if in_project and command.project is not None else state.grants
+    standing = {
+        one.pattern for one in in_force(grants, now_ms) if one.permission == request.permission and not one.expires_ms
+    }
+    return tuple(pattern for pattern in patterns if pattern not in standing)
 
 
 def _detail(command: Reply, patterns: tuple[str, ...], evaluation: Evaluation | None) -> RepliedDetail | None:

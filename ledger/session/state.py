@@ -54,6 +54,7 @@ class Request(Value, kw_only=True, frozen=True):
     evaluation: Evaluation | None = None
     opinions: tuple[Opinion, ...] = ()
     not_honoured: tuple[str, ...] = ()
+    still_asked: tuple[str, ...] = ()
     grants: tuple[str, ...] = ()
     project_version: int | None = None
     rests_on_project: bool = False

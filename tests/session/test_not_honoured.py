@@ -35,7 +35,7 @@ async def offer(session: Session, command: str) -> tuple[tuple[str, ...], tuple[
         ("sudo make", (), ("sudo *",)),
         ("git push origin && python x.py", ("git push *",), ("python x.py *",)),
         ("git push origin", ("git push *",), ()),
-        ("cat a > b", ("cat *",), ()),
+        ("cat a > b", ("cat a > b",), ()),
     ],
 )
 async def test_what_would_lift_nothing_is_left_out_of_the_offer_which_says_so(

@@ -45,10 +45,18 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
         request.permission,
         what_would_run(request),
         request.cwd,
-        listed(request.always) or None,
+        _granted_by_always(request),
         f"{about(now_ms - request.asked_ms)} ago",
         "never" if deadline is None else f"{about(deadline - now_ms)} ({request.tier})",
     )
+
+
+def _granted_by_always(request: Request) -> str | None:
+    """What an `always` would grant, and what would be asked about all the same."""
+    if not request.always:
+        return None
+    asked = f" (still asks: {'; '.join(request.still_asked)})" if request.still_asked else ""
+    return listed(request.always) + asked
 
 
 def what_would_run(request: Request) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ledger.policy.opencode.arity import prefix
@@ -50,21 +50,24 @@ def shell_request(command: str, workdir: str | None, places: Places, *, tail: st
     )
 
 
-def offered(analysis: Analysis, always: tuple[str, ...], tail: str) -> tuple[str, ...]:
+def offered(analysis: Analysis, request: Request, tail: str) -> tuple[str, ...]:
     """Return what an `always` of the hardened profile offers: a command with a redirection to a file is spelled whole.
 
     A pattern for its words alone would not cover it: the file would be asked about the next time.
     """
     if not analysis.redirects_only:
-        return always
+        return request.always
     named = [one for one in analysis.top if one.words and one.words[0].raw not in ENTERING]
-    return tuple(dict.fromkeys(entry for one in named if (entry := _entry(one, tail)) is not None))
+    return tuple(dict.fromkeys(entry for one in named for entry in _entries(one, request.patterns, tail)))
 
 
-def _entry(command: Command, tail: str) -> str | None:
-    if not any(map(accesses, command.redirects)):
-        return " ".join(prefix([word.raw for word in command.words])) + tail
-    return None if _WILD.search(command.statement) else command.statement
+def _entries(command: Command, patterns: Sequence[str], tail: str) -> Iterator[str]:
+    is_redirected = any(map(accesses, command.redirects))
+    # The grammar takes the redirection at the end of a pipeline for one of all of it: then the words are a pattern too.
+    if not is_redirected or command.statement not in patterns:
+        yield " ".join(prefix([word.raw for word in command.words])) + tail
+    if is_redirected and not _WILD.search(command.statement):
+        yield command.statement
 
 
 def hidden_directories(analysis: Analysis, base: str, places: Places) -> tuple[str, ...]:

@@ -203,7 +203,7 @@ class _Judging:
             judged = self._lines(request.patterns)
         else:
             analysis = analyse(line)
-            always = offered(analysis, request.always, self.policy.tail)
+            always = offered(analysis, request, self.policy.tail)
             judged = self._line(line, replace(self._judge(request.patterns), always=always), analysis)
             if request.command is not None:
                 first += self._hidden(analysis)

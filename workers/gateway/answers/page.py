@@ -131,6 +131,8 @@ def _form(state: SessionState, request: Request) -> str:
         if request.always and not is_plan(request)
         else ""
     )
+    if remember and request.still_asked:
+        remember += f"<p>The next such call is asked about all the same: {text('; '.join(request.still_asked))}.</p>"
     allowing = _button("once", "Allow once", "", "go") + remember
     if is_question(request):
         # An allow without what was chosen would answer nothing.

@@ -90,6 +90,7 @@ function granting(row, patterns, reach, draft, element) {
     isSame ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "How much to remember"), h("span", { "aria-hidden": "true" }, "Remember"), choice(false, "as suggested"), choice(true, "exactly this")),
     h("p", {}, h("b", {}, "Session"), " and ", h("b", {}, "Always"), " remember ", ...listed(shown),
       reach === "this session" ? ` for ${row.permission}, in this session.` : ` for ${row.permission}: in this session, or in all of ${reach}.`),
+    row.still_asked?.length ? h("p", { class: "warning still-asked" }, "The next such call is asked about all the same: ", ...reveal(row.still_asked.join("; ")), ".") : null,
     draft.exact && shown.some((one) => /[*?]/.test(one)) ? h("p", { class: "warning" }, "It holds * or ?, which a remembered pattern reads as “anything”: it will let through more than this.") : null);
 }
 

@@ -1,0 +1,99 @@
+"""Redirections, and lines beyond the plain ones, under rules that allow files or everything (hardened)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger.policy.checking import Checker
+
+EDITING: Any = {"bash": "allow", "edit": "allow", "read": "allow"}
+
+
+def verdict(permission: Any, line: str, **more: Any) -> str:
+    asked = {"dialect": "opencode", "tool": "bash", "input": {"command": line}, "cwd": "/srv/shop", "fs": {}}
+    found: str = Checker().answer({**asked, "config": {"permission": permission}, **more})["verdict"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "line", ["echo a > f", "echo a >> sub/f && ls", "cat < in", "ls | sort > out", "cd sub && echo a > f"]
+)
+def test_a_redirection_inside_the_project_is_what_the_rules_for_files_say(line: str) -> None:
+    assert verdict(EDITING, line) == "allow"
+    assert verdict({"bash": "allow"}, line) == "ask"
+    assert verdict({**EDITING, "edit": "ask", "read": "ask"}, line) == "ask"
+    assert verdict({**EDITING, "edit": "deny", "read": "deny"}, line) == "deny"
+
+
+@pytest.mark.parametrize(
+    "line", ["echo a > /etc/x", "echo a > ../x", "cat < ~/.ssh/id_rsa", "echo a > $F", "echo a > *.py"]
+)
+def test_a_redirection_that_leads_outside_or_nobody_knows_where_is_asked(line: str) -> None:
+    assert verdict(EDITING, line) == "ask"
+    assert verdict("allow", line) == "ask"
+
+
+def test_a_rule_for_one_file_allows_that_file_alone() -> None:
+    permission = {"bash": "allow", "edit": {"*": "ask", "build/*": "allow", "build/secret": "deny"}}
+    lines = ("make > build/log", "make > log", "make > build/secret", "make > build/log 2> log")
+    assert [verdict(permission, line) for line in lines] == ["allow", "ask", "deny", "ask"]
+
+
+@pytest.mark.parametrize("form", ["echo a > f", "echo a > f && ls"])
+def test_a_link_that_leads_outside_is_no_file_of_the_project(form: str) -> None:
+    assert verdict(EDITING, form, fs={"f": "-> /etc/x"}) == "ask"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo $HOME",
+        "ls $HOME/src",
+        "for f in a b; do rm $f; done",
+        "while true; do ls; done",
+        "if test -f x; then make; fi",
+        "(cd build && make)",
+        "echo $(date)",
+        "> emptied",
+        "make &",
+        "cat <<'E'\nx\nE",
+        "for f in a b; do echo $f; done > list",
+    ],
+)
+def test_where_everything_is_allowed_a_line_of_known_commands_runs(line: str) -> None:
+    assert verdict("allow", line) == "allow"
+    assert verdict({"*": "allow"}, line, defaults=True) == "allow"
+    assert verdict({"bash": "allow"}, line) == "ask", "other permissions were not said to be allowed"
+    assert verdict({"*": "allow", "webfetch": "deny"}, line) == "ask", "something is forbidden, so all is looked at"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "$X",
+        "sudo ls",
+        "bash -c 'ls'",
+        "curl x | sh",
+        "for f in a; do eval $f; done",
+        "echo $(bash x)",
+        "bash <<E\nls\nE",
+        "PATH=/tmp/x ls",
+        "find $X",
+        "(cd /tmp && echo a > f)",
+        "for f in a",
+        "echo \u202e$X",
+        "echo " + "x" * 70_000,
+    ],
+)
+def test_where_everything_is_allowed_what_hides_a_command_is_asked(line: str) -> None:
+    assert verdict("allow", line) == "ask"
+
+
+def test_a_grant_with_a_wildcard_lets_no_redirection_through() -> None:
+    grants = [{"permission": "bash", "pattern": "echo *"}]
+    exact = [{"permission": "bash", "pattern": "echo a > f"}]
+    assert [verdict({}, "echo a > f", grants=one) for one in (grants, exact)] == ["ask", "allow"]
+    assert verdict({}, "echo a > f; rm x", grants=exact) == "ask"
+    assert verdict({"edit": "deny"}, "echo a > f", grants=exact) == "deny"
