@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+from workers.bridges.deciding import decided_by
 from workers.bridges.errors import BridgeError, UnreachableError
 from workers.bridges.hooks.exchange import ReaderGoneError
 
@@ -70,8 +71,7 @@ def answer_of(hooked: HookedCall, settings: HookSettings, until: float | None) -
     except BridgeError as error:
         return Answer("deny", f"the permission ledger refuses: {error.text}")
     if row["outcome"] == "allowed":
-        who = row["by"] if row.get("reply") else "the rules, or by a grant"
-        return Answer("allow", row.get("message") or f"allowed by {who}", row.get("updated_input"))
+        return Answer("allow", row.get("message") or f"allowed by {decided_by(row)}", row.get("updated_input"))
     if row["outcome"] is None and until is None:
         return Answer("agent", "asked in the permission ledger's inbox as well; the first answer counts")
     if row["outcome"] is None:
