@@ -11,6 +11,7 @@ from workers.bridges.askers import Asker, call_digest, waiting_for
 from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
 from workers.bridges.gateway_client import WAIT_SECONDS, GatewayClient, Row
 from workers.bridges.options import Options, opening
+from workers.bridges.rule_files import FollowedRules
 
 WITHDRAWING_SECONDS: Final = 3.0
 """How long telling the gateway that nobody waits any more may take."""
@@ -82,6 +83,7 @@ class Judge:
         self._parent = parent
         self._opening: asyncio.Lock = asyncio.Lock()
         self._is_open = False
+        self._rules = FollowedRules(options.rules)
         self._asked_as: dict[str, str] = {}
         self._askers: dict[str, Asker] = {}
         self._taken_over: set[str] = set()
@@ -92,8 +94,9 @@ class Judge:
         """Ask and wait. `pending` is called when it waits for a person. Cancelled, the request stays pending."""
         self._in_flight[call.request_id] = asyncio.Event()
         try:
-            await self.open()
-            row = await self._settled(call, pending)
+            await self._open_by_rules_of_now()
+            async with self._rules.followed(self._open_by_rules_of_now):
+                row = await self._settled(call, pending)
         except UnreachableError as error:
             return self._unanswered(call, error)
         except BridgeError as error:
@@ -133,12 +136,19 @@ class Judge:
         """Open the session at the gateway, once. Raises BridgeError."""
         async with self._opening:
             if not self._is_open:
+                self._rules.read()
                 body = opening(self._options, agent=self._agent, cwd=self._cwd)
                 if self._parent is not None:
                     await self._parent.open()
                     body["parent"] = self._parent.session
                 await self.client.open_session(self.session, **body)
                 self._is_open = True
+
+    async def _open_by_rules_of_now(self) -> None:
+        """Say the rules anew where their file has changed. Raises BridgeError."""
+        if self._rules.have_changed:
+            self._is_open = False
+        await self.open()
 
     def _forget(self) -> None:
         self._is_open = False
