@@ -203,6 +203,22 @@ async def test_a_ledger_that_cannot_be_reached_never_allows(
     assert (failed, expected in text, proof.exists()) == (True, True, False)
 
 
+@pytest.mark.parametrize("requires", [False, True])
+async def test_a_mode_in_which_the_client_asks_nobody_is_told_and_left_out_where_asking_is_required(
+    room: MakeRoom, start: Start, gateway: RunningGateway, tmp_path: Path, *, requires: bool
+) -> None:
+    proof = tmp_path / "work" / "proof"
+    place = room([use("Write", {"file_path": str(proof), "content": "x"}, "toolu_1")])
+    (place.config / "settings.json").write_text(json.dumps({"permissions": {"defaultMode": "acceptEdits"}}))
+    client = start(place, *(["--require-asking"] if requires else []))
+    ann = gateway.person()
+    if requires:
+        await ann.answer_next(client.session, "reject")
+    client.result()
+    assert (proof.exists(), b"is in mode `acceptEdits`" in b"".join(client.errors)) == (not requires, not requires)
+    await ann.close()
+
+
 async def test_of_two_people_who_answer_at_once_one_is_told_who_was_first(
     room: MakeRoom, start: Start, gateway: RunningGateway, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
 from workers.bridges.errors import RefusedError, UnreachableError
-from workers.bridges.place import Place, find_place
+from workers.bridges.place import GRACE_SECONDS, Place, find_place
 from workers.bridges.wire import Connection, Connections, Head
 
 Row = dict[str, Any]
@@ -26,7 +26,6 @@ WAIT_SECONDS: Final = 55.0
 ANSWER_SECONDS: Final = 20.0
 """A gateway that says nothing for so long, beyond what it was asked to wait, is taken for gone."""
 
-GRACE_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 IDLE_COUNT: Final = 8
 EVENTS_SILENCE_SECONDS: Final = 60.0

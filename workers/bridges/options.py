@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from workers.bridges.errors import BridgeError
 from workers.bridges.naming import home_of_agent, project_of
+from workers.bridges.place import GRACE_SECONDS
 
 OnUnreachable = Literal["deny", "agent"]
 """No answer to be had: deny, or leave the question to the agent's own prompt. Never allow."""
@@ -18,7 +19,6 @@ PROFILE_ALONE: Final = (
     "`--profile` needs `--rules FILE`: without it the gateway's own rules judge, in the profile that they were given"
 )
 RULES_BYTES_MAX: Final = 512 * 1024
-GRACE_SECONDS: Final = 30.0
 
 _SECTION: Final = {
     "claude": "permissions",

@@ -18,6 +18,9 @@ TOKEN = "PERMISSION_LEDGER_TOKEN"  # noqa: S105 - the name of a variable
 HOME = "PERMISSION_LEDGER_HOME"
 FILE = "gateway.json"
 
+GRACE_SECONDS = 30.0
+"""How long a gateway may be away before that counts, for every bridge and hook that is not told another time."""
+
 PORT_MAX = 65535
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^/:@?#\s]+)(?::(\d{1,5}))?/?")
 

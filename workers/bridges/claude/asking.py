@@ -41,6 +41,7 @@ class Asking:
         self._taken: set[str] = set()
         self._begun: dict[str, tuple[Judge, Permission, asyncio.Task[None]]] = {}
         self._ran: dict[str, dict[str, Any]] = {}
+        self._mode_told: str | None = None
 
     def has(self, control_id: object) -> bool:
         """Whether the ledger has this request, so that nobody else answers it."""
@@ -82,7 +83,10 @@ class Asking:
         if kind == "system" and message.get("subtype") == "init":
             # At once, since the first question may stand in the next line already.
             self._set_session(message)
+            self._tell_mode(message.get("permissionMode"))
             yield self._open()
+        elif kind == "system" and message.get("subtype") == "status":
+            self._tell_mode(message.get("permissionMode"))
         elif kind == "system" and message.get("subtype") == "task_started":
             self._lineage.hear_task(message)
         elif kind == "assistant":
@@ -144,6 +148,18 @@ class Asking:
             self._session = id_of(session)
         if isinstance(cwd, str) and cwd.startswith("/"):
             self._cwd = cwd
+
+    def _tell_mode(self, mode: object) -> None:
+        """Say, once for each change, that the client will be silent: nothing else shows it."""
+        if mode is None:
+            return
+        silent = protocol.silent_mode(mode)
+        if silent is not None and silent != self._mode_told:
+            tell(
+                f"Claude Code is in mode `{silent}`: what it allows there by itself is not asked about, and not in the "
+                "log. Start the bridge with --require-asking, or let hooks ask about every call (--install)"
+            )
+        self._mode_told = silent
 
     async def _open(self) -> None:
         """Open the session before the first question, so that rules answer that in one exchange."""

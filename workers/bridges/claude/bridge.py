@@ -19,7 +19,7 @@ from workers.bridges.options import Options
 from workers.bridges.stdio import tell
 
 _CONTROL: Final = b'"control_'
-_NOTED: Final = (b'"init"', b'"task_started"', b'"tool_use"', b'"tool_result"', b'"result"')
+_NOTED: Final = (b'"init"', b'"status"', b'"task_started"', b'"tool_use"', b'"tool_result"', b'"result"')
 _USER: Final = b'"user"'
 
 
@@ -27,8 +27,15 @@ class Bridge:
     """One client process, from its start to its end."""
 
     def __init__(
-        self, client: GatewayClient, options: Options, *, interrupts: bool = False, shares_grants: bool = False
+        self,
+        client: GatewayClient,
+        options: Options,
+        *,
+        interrupts: bool = False,
+        shares_grants: bool = False,
+        requires_asking: bool = False,
     ) -> None:
+        self._requires_asking = requires_asking
         self._asking = Asking(
             client,
             options,
@@ -73,10 +80,21 @@ class Bridge:
             return False
         if _CONTROL not in line:
             return True
-        control_id = protocol.answered(parse(line))
+        message = parse(line)
+        if self._requires_asking and self._refuses_mode(message):
+            return False
+        control_id = protocol.answered(message)
         if control_id is not None and self._asking.has(control_id):
             tell("an answer of the host is left out: the ledger decides that request")
             return False
+        return True
+
+    def _refuses_mode(self, message: Message | None) -> bool:
+        wanted = protocol.mode_wanted(message)
+        if wanted is None:
+            return False
+        control_id, mode = wanted
+        self._carrier.to_host(protocol.malformed(control_id, f"the bridge was told --require-asking: no mode `{mode}`"))
         return True
 
     # --- client to host, in a thread ---------------------------------------------------------------------------------

@@ -19,6 +19,9 @@ PLAN: Final = "ExitPlanMode"
 KINDS: Final = {QUESTION: "question", PLAN: "plan"}
 """What asks a person something rather than for permission; the request's metadata says so as `kind`."""
 
+ASKING_MODES: Final = frozenset({"default", "manual", "plan"})
+"""The modes in which the client asks about all that its own rules leave open; the first two are one mode."""
+
 _SHOWN: Final = ("title", "description", "blocked_path", "decision_reason", "decision_reason_type", "agent_id")
 _TEXT_CHARS_MAX: Final = 4000
 _SUGGESTIONS_MAX: Final = 32
@@ -59,6 +62,20 @@ def is_permission(message: Message) -> bool:
         and isinstance(request, dict)
         and request.get("subtype") == "can_use_tool"
     )
+
+
+def silent_mode(mode: object) -> str | None:
+    """A mode in which the client decides by itself what it would ask about in another; None for one that asks."""
+    return mode if isinstance(mode, str) and mode not in ASKING_MODES else None
+
+
+def mode_wanted(message: Message | None) -> tuple[str, str] | None:
+    """Of a host's request to change the mode: its id, and a mode in which the client would not ask; else None."""
+    request = None if message is None else message.get("request")
+    if not isinstance(request, dict) or request.get("subtype") != "set_permission_mode":
+        return None
+    mode, control_id = silent_mode(request.get("mode")), message.get("request_id") if message else None
+    return None if mode is None else (str(control_id), mode)
 
 
 def ends_client(line: bytes) -> bool:
@@ -156,7 +173,7 @@ def deny(control_id: str, message: str, *, interrupt: bool = False) -> bytes:
 
 
 def malformed(control_id: str, problem: str) -> bytes:
-    """Answer a request that cannot be read: the client tells the model, and runs nothing."""
+    """Answer a request that cannot be read, or is refused: the client tells the model, and runs nothing."""
     return _response({"subtype": "error", "request_id": control_id, "error": problem})
 
 

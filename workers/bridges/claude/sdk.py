@@ -16,7 +16,8 @@ from workers.bridges.claude.protocol import Permission
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Judge, ToolCall, Verdict
 from workers.bridges.naming import id_of, new_id
-from workers.bridges.options import GRACE_SECONDS, OnUnreachable, Options
+from workers.bridges.options import OnUnreachable, Options
+from workers.bridges.place import GRACE_SECONDS
 
 CanUseTool = Callable[[str, dict[str, Any], Any], Awaitable[Any]]
 

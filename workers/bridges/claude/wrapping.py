@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from workers.bridges.claude.hooking import BOTH, hook_settings
+from workers.bridges.claude.protocol import ASKING_MODES
 from workers.bridges.errors import BridgeError
 
 PROMPT_TOOL: Final = "--permission-prompt-tool"
 SETTINGS: Final = "--settings"
+MODE: Final = "--permission-mode"
+SKIPPING: Final = ("--dangerously-skip-permissions", "--allow-dangerously-skip-permissions")
 _QUESTIONS: Final = frozenset({"-v", "--version", "-h", "--help"})
 
 
@@ -39,6 +42,16 @@ def wrap(command: Sequence[str], hook_words: Sequence[str], way: str = BOTH) -> 
         raise BridgeError(f"the command has `{SETTINGS}` of its own; use `permission-ledger bridge claude --install`")
     settings = json.dumps({"hooks": hook_settings(hook_words, way=way)}, separators=(",", ":"))
     return Wrapped((command[0], SETTINGS, settings, *command[1:]), on_stdio=False)
+
+
+def asking(command: Sequence[str]) -> tuple[str, ...]:
+    """The command in a mode in which the client asks, whatever its settings say. Raises BridgeError for another mode."""
+    named = _value(command, MODE)
+    wrong = next((word for word in command if word in SKIPPING), None)
+    if wrong is not None or (named is not None and named not in ASKING_MODES):
+        said = wrong or f"{MODE} {named}"
+        raise BridgeError(f"the command says `{said}`, and the bridge --require-asking; leave one of them out")
+    return tuple(command) if named is not None else (command[0], MODE, "default", *command[1:])
 
 
 def _value(command: Sequence[str], option: str) -> str | None:

@@ -6,7 +6,7 @@ import os
 
 from workers.bridges.errors import BridgeError
 from workers.bridges.naming import folder_name, home_of_agent, project_of
-from workers.bridges.place import data_folder
+from workers.bridges.place import GRACE_SECONDS, data_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ LIMIT_SECONDS = 600.0
 
 _TEXTS = ("--session", "--project", "--rules", "--attended", "--unattended")
 MARGIN_SECONDS = 5.0
-GRACE_SECONDS = 5.0
 
 
 class HookSettings:

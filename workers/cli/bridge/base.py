@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from workers.bridges.errors import BridgeError
-from workers.bridges.options import GRACE_SECONDS, ON_UNREACHABLE, PROFILE_ALONE, PROFILES, Options
+from workers.bridges.options import ON_UNREACHABLE, PROFILE_ALONE, PROFILES, Options
+from workers.bridges.place import GRACE_SECONDS
 from workers.cli.deadlines import deadline_options
 from workers.cli.documented import DocumentedCommand
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,10 +13,10 @@ import click
 from workers.bridges import installing
 from workers.bridges.claude import hooking
 from workers.bridges.claude.bridge import Bridge
-from workers.bridges.claude.wrapping import wrap
+from workers.bridges.claude.wrapping import asking, wrap
 from workers.bridges.errors import BridgeError
 from workers.bridges.gateway_client import GatewayClient
-from workers.bridges.options import GRACE_SECONDS, Options
+from workers.bridges.options import Options
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.installing import write
 
@@ -55,6 +56,11 @@ NOT_ASKED = {
 @click.option(
     "--scope", type=click.Choice(SCOPES), default="user", show_default=True, help="Whose settings, for --install."
 )
+@click.option(
+    "--require-asking",
+    is_flag=True,
+    help="With a COMMAND: start it in a mode in which Claude Code asks, and refuse every other mode.",
+)
 @click.option("--yes", is_flag=True, help="Write without asking.")
 @click.option(
     "--event",
@@ -77,6 +83,7 @@ def claude(
     scope: str,
     yes: bool,
     event: str,
+    require_asking: bool,
 ) -> int | None:
     """Put the ledger between Claude Code and whoever started it.
 
@@ -86,6 +93,8 @@ def claude(
     """
     if sum([install, uninstall, status, prompt_tool, bool(command)]) != 1:
         raise click.UsageError("say one of: -- COMMAND, --prompt-tool, --install, --uninstall, --status")
+    if require_asking and not command:
+        raise click.UsageError("--require-asking goes with a COMMAND; hooks ask in every mode (--event both)")
     if prompt_tool:
         _serve_prompt_tool(options)
         return None
@@ -94,7 +103,8 @@ def claude(
             click.echo(installing.status(settings_path(one, Path.cwd()), hooking.AGENT, hooking.wanted_events))
         return None
     if command:
-        return _run(command, options, event, interrupt=interrupt, share_grants=share_grants)
+        make = partial(Bridge, interrupts=interrupt, shares_grants=share_grants, requires_asking=require_asking)
+        return _run(asking(command) if require_asking else command, options, event, make)
     path = settings_path(scope, Path.cwd())
     entries = hooking.hook_settings(hook_words(options), way=event) if install else None
     code = write(installing.planned(path, hooking.AGENT, entries), yes=yes)
@@ -103,7 +113,7 @@ def claude(
     return code
 
 
-def _run(command: Sequence[str], options: Options, event: str, *, interrupt: bool, share_grants: bool) -> int:
+def _run(command: Sequence[str], options: Options, event: str, make: Callable[..., Bridge]) -> int:
     wrapped = wrap(command, hook_words(options), event)
     try:
         if not wrapped.on_stdio:
@@ -111,9 +121,7 @@ def _run(command: Sequence[str], options: Options, event: str, *, interrupt: boo
 
         async def bridged() -> int:
             async with GatewayClient(grace=options.grace) as client:
-                return await Bridge(client, options, interrupts=interrupt, shares_grants=share_grants).run(
-                    wrapped.command
-                )
+                return await make(client, options).run(wrapped.command)
 
         return asyncio.run(bridged())
     except OSError as error:
@@ -145,4 +153,4 @@ def hook_words(options: Options) -> list[str]:
     words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
     words += [word for name, text in options.deadlines.items() for word in (f"--{name}", text)]
     words += [] if options.profile is None else ["--profile", options.profile]
-    return words if options.grace == GRACE_SECONDS else [*words, "--grace", f"{options.grace:g}"]
+    return [*words, "--grace", f"{options.grace:g}"]

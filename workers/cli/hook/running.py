@@ -13,7 +13,7 @@ import click
 
 from workers.bridges.hook_entries import Entries
 from workers.bridges.hooks import run as installed
-from workers.bridges.hooks.settings import GRACE_SECONDS, HookSettings
+from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import Options
 
 
@@ -58,7 +58,7 @@ def hook_line(agent: str, options: Options, limit: float) -> str:
     words += [word for name, text in options.deadlines.items() for word in (f"--{name}", text)]
     words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
     words += [] if options.profile is None else ["--profile", options.profile]
-    words += [] if options.grace in (GRACE_SECONDS, Options().grace) else ["--grace", f"{options.grace:g}"]
+    words += ["--grace", f"{options.grace:g}"]
     return f"{shlex.join([sys.executable, '-I', str(Path(installed.__file__)), agent, *words])} || exit 2"
 
 
