@@ -219,6 +219,23 @@ async def test_a_mode_in_which_the_client_asks_nobody_is_told_and_left_out_where
     await ann.close()
 
 
+@pytest.mark.parametrize("asks", [False, True])
+async def test_a_killed_hook_leaves_the_call_to_the_clients_own_rules_and_one_that_asks_holds(
+    room: MakeRoom, start: Start, tmp_path: Path, *, asks: bool
+) -> None:
+    proof = tmp_path / "work" / "proof"
+    place = room([bash(make(proof), "toolu_1")])
+    killed = {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "kill -9 $$"}]}]}
+    rules_of_its_own = {"defaultMode": "acceptEdits", **({"ask": ["Bash"]} if asks else {})}
+    (place.config / "settings.json").write_text(json.dumps({"hooks": killed, "permissions": rules_of_its_own}))
+    client = start(place, bridged=False)
+    if asks:
+        [request] = await wait_until_async(client.requests, "the question at the host", 30)
+        client.answer(request["request_id"], {"behavior": "deny", "message": "the host says no"})
+    client.result()
+    assert proof.exists() is not asks
+
+
 async def test_of_two_people_who_answer_at_once_one_is_told_who_was_first(
     room: MakeRoom, start: Start, gateway: RunningGateway, tmp_path: Path
 ) -> None:
