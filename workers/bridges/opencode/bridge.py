@@ -32,6 +32,8 @@ GONE_SECONDS: Final = 5.0
 """After so long without anything that listens, OpenCode's process has ended, and what it had asked with it."""
 
 ANSWER_TRIES_COUNT: Final = 5
+LAST_WORDS_SECONDS: Final = 3.0
+"""How long telling the gateway that OpenCode's process has ended may take."""
 
 
 class Bridge:
@@ -87,6 +89,18 @@ class Bridge:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def server_ended(self) -> None:
+        """Withdraw what the server had asked: it ends, or has ended, with all that waited in it. To be called while `run` runs."""
+        leaving = [
+            asyncio.create_task(self._errands.withdraw(one)) for one in self._desk.died() if isinstance(one, Withdraw)
+        ]
+        if leaving:
+            _, late = await asyncio.wait(leaving, timeout=LAST_WORDS_SECONDS)
+            for one in late:
+                one.cancel()
+            if late:
+                self._tell(f"{len(late)} requests stay pending that nobody waits for: the gateway cannot be reached")
 
     def _heard(self, event: Any, directory: str | None) -> None:
         try:

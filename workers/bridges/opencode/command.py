@@ -74,7 +74,12 @@ async def _until_either(program: Sequence[str], bridge: Bridge, stop: asyncio.Ev
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             working.result()
-        return 0 if child is None else await _ended(child)
+        if child is None:
+            return 0
+        # At once, since the server may take its time; and again for what it asked meanwhile.
+        _, code = await asyncio.gather(bridge.server_ended(), _ended(child))
+        await bridge.server_ended()
+        return code
     finally:
         for one in ends:
             one.cancel()
