@@ -1,7 +1,8 @@
 """The gateway as a bridge speaks to it: open a session, ask, wait, cancel, note what ran, follow events.
 
 A connection that is lost is made again, and what was asked is asked again with the same request id, which attaches to
-what was written the first time. After `grace` seconds without an answer that is given up with UnreachableError.
+what was written the first time. After `grace` seconds without an answer that is given up with UnreachableError; from then
+on each call is tried once, until the gateway is back.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
-from workers.bridges.errors import RefusedError, UnreachableError
-from workers.bridges.place import GRACE_SECONDS, Place, find_place
+from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
+from workers.bridges.outage import Outage
+from workers.bridges.place import GRACE_SECONDS, Place, find_place, unreachable
 from workers.bridges.wire import Connection, Connections, Head
 
 Row = dict[str, Any]
@@ -27,6 +29,7 @@ ANSWER_SECONDS: Final = 20.0
 """A gateway that says nothing for so long, beyond what it was asked to wait, is taken for gone."""
 
 RETRY_SECONDS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+LOOK_SECONDS: Final = 1.0
 IDLE_COUNT: Final = 8
 EVENTS_SILENCE_SECONDS: Final = 60.0
 """The gateway writes a comment at least every quarter of a minute; longer silence is a dead connection."""
@@ -38,8 +41,17 @@ _TRY_AGAIN = frozenset({429, 502, 503, 504})
 class GatewayClient:
     """For one event loop; any number of requests at once, each on a connection of its own that is kept for the next."""
 
-    def __init__(self, find: Callable[[], Place] = find_place, *, grace: float = GRACE_SECONDS) -> None:
+    def __init__(
+        self,
+        find: Callable[[], Place] = find_place,
+        *,
+        grace: float = GRACE_SECONDS,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`tell` is called with a line when the gateway is waited for, and when it is back."""
         self.grace = grace
+        self._find = find
+        self._outage = Outage(grace, tell, find)
         self._connections = Connections(find, IDLE_COUNT)
 
     async def __aenter__(self) -> Self:
@@ -134,27 +146,37 @@ class GatewayClient:
         """One exchange, tried again while the gateway is away. Raises RefusedError, UnreachableError."""
         clock = asyncio.get_running_loop().time
         payload = b"" if body is None else json.dumps(body).encode()
-        lost_at: float | None = None
         tries = 0
         while True:
             try:
                 async with asyncio.timeout(ANSWER_SECONDS + patience):
-                    return await self._exchange(method, path, payload, headers or {})
+                    row = await self._exchange(method, path, payload, headers or {})
             except UnreachableError as error:
                 cause: Exception = error
             except RefusedError as error:
                 if error.status not in _TRY_AGAIN:
+                    self._outage.ended()
                     raise
                 cause = error
             except _LOST as error:
                 cause = error
-            now = clock()
-            lost_at = now if lost_at is None else lost_at
+            else:
+                self._outage.ended()
+                return row
             pause = RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)]
-            if now + pause > lost_at + self.grace:
-                raise UnreachableError(f"the permission ledger cannot be reached: {_why(cause)}") from cause
+            if not self._outage.lasts(clock(), pause, cause):
+                raise UnreachableError(unreachable(cause, self._find)) from cause
             tries += 1
             await asyncio.sleep(pause)
+
+    async def look(self) -> str:
+        """The address of a gateway that is ready, asked once. Raises UnreachableError."""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._exchange("GET", "/readyz", b"", {})
+        except (BridgeError, *_LOST) as error:
+            raise UnreachableError(unreachable(error, self._find)) from error
+        return self._find().url
 
     async def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Row:
         head, content = await self._connections.exchange(
@@ -185,10 +207,6 @@ def _object(body: bytes) -> Row:
     except ValueError:
         raise ConnectionError("the gateway's answer is no JSON") from None
     return found if isinstance(found, dict) else {"answer": found}
-
-
-def _why(cause: Exception) -> str:
-    return str(cause) or ("it did not answer in time" if isinstance(cause, TimeoutError) else "the connection was lost")
 
 
 async def _lines(connection: Connection, head: Head) -> AsyncGenerator[str, None]:

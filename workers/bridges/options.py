@@ -72,6 +72,12 @@ def given_rules(path: str, dialect: str, profile: str | None) -> dict[str, Any]:
     return body if profile is None else {**body, "options": {"profile": profile}}
 
 
+def check_rules(options: Options) -> None:
+    """Raise BridgeError for rules that cannot be read: at the start, and not at the first call."""
+    if options.rules is not None:
+        read_rules(options.rules, options.dialect)
+
+
 def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:
     """The rules of a JSON file, and nothing else that stands in it. Raises BridgeError: no file is not "no rules"."""
     try:

@@ -6,11 +6,11 @@ import json
 import os
 import re
 
-from workers.bridges.errors import BridgeError, UnreachableError
+from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
 
 TYPE_CHECKING = False  # `typing` takes longer to import than a hook may take to start
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 ADDRESS = "PERMISSION_LEDGER_GATEWAY"
@@ -42,6 +42,13 @@ class Place:
         if self.path is not None:
             return self.host
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """As it is written in PERMISSION_LEDGER_GATEWAY."""
+        if self.path is not None:
+            return f"unix:{self.path}"
+        return f"{'https' if self.tls else 'http'}://{self.host_header}"
 
 
 def data_folder(environ: Mapping[str, str] = os.environ) -> str:
@@ -80,6 +87,33 @@ def parse_place(url: str, token: str | None) -> Place:
     if not found or not 0 < port <= PORT_MAX:
         raise BridgeError(f"`{url}` is no gateway's address; write it like `http://127.0.0.1:8420` or `unix:/path`")
     return Place(None, found[2].strip("[]"), port, tls=found[1] == "https", token=token)
+
+
+def unreachable(cause: BaseException, find: Callable[[], Place] = find_place) -> str:
+    """The words for a gateway that cannot be reached: its address, the cause, and what to do."""
+    try:
+        url = find().url
+    except BridgeError as error:
+        return f"the permission ledger cannot be reached: {error}"
+    if isinstance(cause, RefusedError):
+        return (
+            f"the permission ledger cannot be reached: the gateway at `{url}` says: {cause}; look at it with "
+            "`permission-ledger doctor`"
+        )
+    return (
+        f"the permission ledger cannot be reached: {_why(cause)} at `{url}`; start the gateway with "
+        f"`permission-ledger up`, or set {ADDRESS} to where it runs"
+    )
+
+
+def _why(cause: BaseException) -> str:
+    if isinstance(cause, FileNotFoundError | ConnectionRefusedError) or "refused" in str(cause):
+        return "nothing listens"
+    if isinstance(cause, TimeoutError):
+        return "no answer came in time"
+    if isinstance(cause, OSError):
+        return (cause.strerror or str(cause) or "the connection was lost").lower()
+    return str(cause) if isinstance(cause, EOFError) and str(cause) else "the connection was lost"
 
 
 def _written(folder: str) -> dict[str, Any]:

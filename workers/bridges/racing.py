@@ -231,7 +231,9 @@ class RacingBridge:
         question = asked.question
         found = self._wire.answer_of(question, *asked.from_host.result())
         if found is None:
-            tell(f"{question.call.tool_name}: the {self._wire.host} could not ask anybody; the ledger is waited for")
+            tell(
+                f"{question.call.tool_name}: the client asked nobody; answer in the inbox, or with `permission-ledger reply`"
+            )
             return None
         request_id = question.call.request_id
         if found.reply == "cancelled":
@@ -280,10 +282,10 @@ class RacingBridge:
         question = asked.question
         request_id = question.call.request_id
         if found.reply == "reject":
-            await judge.withdraw(request_id, "withdrawn", f"rejected at the {self._wire.host}")
+            await judge.withdraw(request_id, "withdrawn", "rejected in the client")
             return found.line
         # Who may not record what was allowed elsewhere may not allow there either.
-        tell(f"{question.call.tool_name}: allowed at the {self._wire.host}, which does not count: {error.text}")
+        tell(f"{question.call.tool_name}: allowed in the client, which does not count: {error.text}")
         return None
 
     # --- writing: pipes block, so not on the loop ---------------------------------------------------------------------

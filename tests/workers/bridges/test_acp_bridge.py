@@ -231,7 +231,7 @@ async def test_an_editor_that_cannot_ask_leaves_it_to_the_ledger(start: Start, a
     between.host.say({"jsonrpc": "2.0", "id": 0, **broken})
     await ann.answer_next(SESSION, "once")
     assert between.agent.answer_to(0) == chosen(0, "proceed_once")
-    assert "could not ask anybody" in between.errors
+    assert "the client asked nobody; answer in the inbox" in between.errors
 
 
 async def test_a_corrected_call_cannot_be_handed_over_and_does_not_run(start: Start, ann: Person) -> None:

@@ -201,6 +201,7 @@ def test_without_a_gateway_nothing_is_allowed(
     gateway.kill9()
     code, said = hooks(agent, event, "--grace", "0")
     assert (code, '"deny"' in json.dumps(said), "nobody could be asked" in json.dumps(said)) == (0, True, True)
+    assert f"nothing listens at `{gateway.address}`; start the gateway with `permission-ledger up`" in json.dumps(said)
     assert hooks(agent, event, "--grace", "0", "--on-unreachable", "agent") == (0, None)
 
 

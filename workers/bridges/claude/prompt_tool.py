@@ -10,7 +10,9 @@ from workers.bridges.claude import protocol
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Judge, ToolCall, Verdict
 from workers.bridges.naming import id_of, new_id
-from workers.bridges.options import Options
+from workers.bridges.options import Options, check_rules
+from workers.bridges.starting import announce
+from workers.bridges.stdio import tell
 
 SERVER = "ledger"
 TOOL = "approve"
@@ -20,8 +22,10 @@ async def serve(options: Options) -> None:
     """Answer until the client closes our stdin. Raises ImportError without the package `mcp`."""
     from mcp.server import MCPServer  # noqa: PLC0415 - slow to import, and an extra
 
+    check_rules(options)
     cwd = str(Path.cwd())
-    async with GatewayClient(grace=options.grace) as client:
+    async with GatewayClient(grace=options.grace, tell=tell) as client:
+        await announce(client, options)
         judge = Judge(client, options, options.session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
         server = MCPServer(SERVER, log_level="WARNING")
 

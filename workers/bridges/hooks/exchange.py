@@ -13,7 +13,7 @@ except ImportError:
     import socket  # type: ignore[no-redef]
 
 from workers.bridges.errors import RefusedError, UnreachableError
-from workers.bridges.place import find_place
+from workers.bridges.place import find_place, unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def call(
         now = monotonic()
         lost_at = lost_at or now
         if now + PAUSE_SECONDS > lost_at + grace:
-            raise UnreachableError(f"the permission ledger cannot be reached: {cause}") from cause
+            raise UnreachableError(unreachable(cause)) from cause
         _wait_for_reader(PAUSE_SECONDS)
 
 

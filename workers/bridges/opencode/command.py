@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -16,7 +15,9 @@ from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.opencode.bridge import Bridge
 from workers.bridges.opencode.relay import Relay
 from workers.bridges.opencode.server import OpenCode, place_of
-from workers.bridges.options import Options, read_rules
+from workers.bridges.options import Options
+from workers.bridges.starting import run_bridge
+from workers.bridges.stdio import tell
 
 URL_DEFAULT: Final = "http://127.0.0.1:4096"
 PASSWORD: Final = "OPENCODE_SERVER_PASSWORD"  # noqa: S105 - the name of a variable
@@ -35,33 +36,33 @@ class Wanted(NamedTuple):
 
 def run(wanted: Wanted, options: Options) -> int:
     """Until a signal comes, or until the program ends; its exit code. Raises BridgeError."""
-    if options.rules is not None:
-        read_rules(options.rules, options.dialect)
     url = wanted.url or _url_in(wanted.program)
     address = None if wanted.listen is None else _address(wanted.listen)
     directory = None if wanted.directory is None else os.path.abspath(wanted.directory)  # noqa: PTH100 - as OpenCode takes it
-    return asyncio.run(_run(wanted.program, url, address, directory, options))
+
+    async def bridged(client: GatewayClient) -> int:
+        return await _run(client, wanted._replace(url=url, directory=directory), address, options)
+
+    return run_bridge(options, bridged)
 
 
-async def _run(
-    program: Sequence[str], url: str, address: tuple[str, int] | None, directory: str | None, options: Options
-) -> int:
+async def _run(client: GatewayClient, wanted: Wanted, address: tuple[str, int] | None, options: Options) -> int:
+    url = wanted.url or URL_DEFAULT
     opencode = OpenCode(url, username=os.environ.get(USERNAME) or "opencode", password=os.environ.get(PASSWORD))
     relay = Relay(place_of(url))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(one, stop.set)
-    async with GatewayClient(grace=options.grace) as client:
-        try:
-            if address is not None:
-                port = await relay.start(*address)
-                _say(f"passing http://{address[0]}:{port} on to {opencode.url}")
-            bridge = Bridge(opencode, client, options, directory=directory, tell=_say)
-            return await _until_either(program, bridge, stop)
-        finally:
-            await relay.close()
-            await opencode.close()
+    try:
+        if address is not None:
+            port = await relay.start(*address)
+            tell(f"passing http://{address[0]}:{port} on to {opencode.url}")
+        bridge = Bridge(opencode, client, options, directory=wanted.directory, tell=tell)
+        return await _until_either(wanted.program, bridge, stop)
+    finally:
+        await relay.close()
+        await opencode.close()
 
 
 async def _until_either(program: Sequence[str], bridge: Bridge, stop: asyncio.Event) -> int:
@@ -126,8 +127,3 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
         raise BridgeError(f"`{text}` is no address to listen on; write it like `127.0.0.1:4097`")
     return host.strip("[]"), int(port)
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"permission-ledger: {text}\n")
-    sys.stderr.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -15,6 +14,7 @@ from workers.bridges.naming import new_id
 from workers.bridges.options import Options
 from workers.bridges.racing import RacingBridge
 from workers.bridges.rpc import Wire
+from workers.bridges.starting import run_bridge
 from workers.cli.bridge.base import bridge_command
 
 
@@ -39,11 +39,10 @@ def acp(*, options: Options, command: Sequence[str]) -> int:
 def run_racing(options: Options, command: Sequence[str], wire: Wire) -> int:
     """Run the agent's command behind a bridge; its exit code. Raises BridgeError when it cannot be started."""
 
-    async def bridged() -> int:
-        async with GatewayClient(grace=options.grace) as client:
-            return await RacingBridge(client, options, wire).run(command)
+    async def bridged(client: GatewayClient) -> int:
+        return await RacingBridge(client, options, wire).run(command)
 
     try:
-        return asyncio.run(bridged())
+        return run_bridge(options, bridged)
     except OSError as error:
         raise BridgeError(f"`{command[0]}` cannot be started: {(error.strerror or str(error)).lower()}") from error

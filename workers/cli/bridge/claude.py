@@ -16,7 +16,8 @@ from workers.bridges.claude.bridge import Bridge
 from workers.bridges.claude.wrapping import asking, wrap
 from workers.bridges.errors import BridgeError
 from workers.bridges.gateway_client import GatewayClient
-from workers.bridges.options import Options
+from workers.bridges.options import Options, check_rules
+from workers.bridges.starting import announce_alone, run_bridge
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.installing import write
 
@@ -106,6 +107,8 @@ def claude(
         make = partial(Bridge, interrupts=interrupt, shares_grants=share_grants, requires_asking=require_asking)
         return _run(asking(command) if require_asking else command, options, event, make)
     path = settings_path(scope, Path.cwd())
+    if install:
+        check_rules(options)
     entries = hooking.hook_settings(hook_words(options), way=event) if install else None
     code = write(installing.planned(path, hooking.AGENT, entries), yes=yes)
     if install and not code and event in NOT_ASKED:
@@ -115,15 +118,15 @@ def claude(
 
 def _run(command: Sequence[str], options: Options, event: str, make: Callable[..., Bridge]) -> int:
     wrapped = wrap(command, hook_words(options), event)
+
+    async def bridged(client: GatewayClient) -> int:
+        return await make(client, options).run(wrapped.command)
+
     try:
         if not wrapped.on_stdio:
+            announce_alone(options)
             os.execvp(wrapped.command[0], wrapped.command)  # noqa: S606 - the command is the user's own
-
-        async def bridged() -> int:
-            async with GatewayClient(grace=options.grace) as client:
-                return await make(client, options).run(wrapped.command)
-
-        return asyncio.run(bridged())
+        return run_bridge(options, bridged)
     except OSError as error:
         raise BridgeError(
             f"`{wrapped.command[0]}` cannot be started: {(error.strerror or str(error)).lower()}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import click
 
 from workers.bridges.errors import BridgeError
@@ -31,13 +29,13 @@ def codelia(*, options: Options, command: tuple[str, ...], headless: bool, share
     """
     from workers.bridges.codelia.bridge import Bridge  # noqa: PLC0415 - asyncio is slow to import
     from workers.bridges.gateway_client import GatewayClient  # noqa: PLC0415
+    from workers.bridges.starting import run_bridge  # noqa: PLC0415
 
-    async def bridged() -> int:
-        async with GatewayClient(grace=options.grace) as client:
-            return await Bridge(client, options, shares_grants=share_grants, headless=headless).run(command)
+    async def bridged(client: GatewayClient) -> int:
+        return await Bridge(client, options, shares_grants=share_grants, headless=headless).run(command)
 
     try:
-        return asyncio.run(bridged())
+        return run_bridge(options, bridged)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise BridgeError(f"`{command[0]}` cannot be started: {why}") from error

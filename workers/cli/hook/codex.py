@@ -14,7 +14,7 @@ from workers.bridges.errors import BridgeError
 from workers.bridges.hooks import codex as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
 from workers.bridges.installing import Change, installed_in
-from workers.bridges.options import Options
+from workers.bridges.options import Options, check_rules
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.installing import SCOPES, Wanted, carry_out, install_options
 from workers.cli.hook.running import entries_of, hook_line, limit_option, print_settings, run_hook, settings_option
@@ -57,6 +57,8 @@ def codex(*, options: Options, limit: float, settings: bool, event: str, trust: 
         raise click.UsageError("--trust goes with --install")
     if not (settings or wanted.is_anything):
         return run_hook(hook.run, HookSettings("opencode"), options, limit)
+    if settings or wanted.install:
+        check_rules(options)
     line = hook_line("codex", options, limit)
     entries = entries_of([event], {"type": "command", "command": line, "timeout": int(limit)}, "")
     if settings:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workers.bridges.hooks import gemini as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
-from workers.bridges.options import Options
+from workers.bridges.options import Options, check_rules
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.installing import Wanted, carry_out, install_options
 from workers.cli.hook.running import entries_of, hook_line, limit_option, print_settings, run_hook, settings_option
@@ -36,6 +36,8 @@ def gemini(*, options: Options, limit: float, settings: bool, wanted: Wanted) ->
     """
     if not (settings or wanted.is_anything):
         return run_hook(hook.run, HookSettings("opencode"), options, limit)
+    if settings or wanted.install:
+        check_rules(options)
     line = hook_line("gemini", options, limit)
     entry = {"type": "command", "command": line, "timeout": int(limit * _MILLISECONDS)}
     entries = entries_of([hook.EVENT], entry, "*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -100,6 +101,6 @@ async def test_a_server_that_does_not_want_to_end_keeps_nothing_pending_meanwhil
 async def test_a_server_that_dies_leaves_nothing_pending(start: Start, ann: Person) -> None:
     started = start()
     await wait_until_async(lambda: ann.pending("ses_1"), "the request")
-    subprocess.run(["kill", "-9", str(started.server_pid)], check=True)
+    os.kill(started.server_pid, signal.SIGKILL)
     assert started.bridge.wait(timeout=30) == 137
     assert await ended(ann) == "cancelled"

@@ -1,0 +1,45 @@
+"""The start of a bridge: its rules read, and one line that says which gateway, ledger and rules were found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from workers.bridges.errors import UnreachableError
+from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.options import Options, check_rules
+from workers.bridges.stdio import tell
+
+
+def run_bridge(options: Options, run: Callable[[GatewayClient], Awaitable[int]]) -> int:
+    """Run a bridge to its end; its exit code. Raises BridgeError for rules that cannot be read."""
+    check_rules(options)
+
+    async def bridged() -> int:
+        async with GatewayClient(grace=options.grace, tell=tell) as client:
+            await announce(client, options)
+            return await run(client)
+
+    return asyncio.run(bridged())
+
+
+def announce_alone(options: Options) -> None:
+    """The same line, before another program takes this one's place. Raises BridgeError as `run_bridge`."""
+    check_rules(options)
+
+    async def announced() -> None:
+        async with GatewayClient(grace=0) as client:
+            await announce(client, options)
+
+    asyncio.run(announced())
+
+
+async def announce(client: GatewayClient, options: Options) -> None:
+    """Tell whether the gateway and the ledger behind it are there, and by which rules is judged."""
+    rules = "the gateway's own" if options.rules is None else f"`{options.rules}`, found"
+    try:
+        found = f"gateway: `{await client.look()}`, found; ledger: found"
+    except UnreachableError as error:
+        meanwhile = "left to the agent's own prompt" if options.on_unreachable == "agent" else "denied"
+        found = f"gateway: not found, calls are {meanwhile}: {error.text}"
+    tell(f"{found}; rules: {rules}")
