@@ -21,7 +21,9 @@ Entries = Mapping[str, Sequence[Any]]
 def is_ours(hook: Any, agent: str) -> bool:
     """Whether a hook is one that we wrote for this agent, by whichever version and interpreter."""
     command = hook.get("command") if isinstance(hook, dict) else None
-    return isinstance(command, str) and f"{SCRIPT} {agent}" in command.replace("'", "")
+    if not isinstance(command, str):
+        return False
+    return f"{SCRIPT} {agent}" in command.replace("'", "") or f"permission-ledger hook {agent} " in command
 
 
 def with_entries(settings: Settings, agent: str, entries: Entries) -> Settings:

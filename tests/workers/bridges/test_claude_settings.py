@@ -9,9 +9,10 @@ from typing import Any, Final
 import pytest
 
 from tests.support.command_line import CommandLine, Ran
-from workers.bridges.claude.hooking import AGENT, EVENTS, hook_line, hook_settings
+from workers.bridges.claude.hooking import AGENT, EVENTS, hook_settings
 from workers.bridges.errors import BridgeError
 from workers.bridges.hook_entries import events_of_ours, with_entries, without_entries
+from workers.bridges.hook_lines import own_line
 
 THEIRS: Final[dict[str, Any]] = {
     "permissions": {"allow": ["Bash(ls)"]},
@@ -118,7 +119,7 @@ def test_the_status_says_where_the_hooks_stand(settings: Settings) -> None:
 
 
 def test_the_installed_line_names_the_interpreter_and_the_file_in_full_and_blocks_where_they_are_gone() -> None:
-    interpreter, isolated, script, agent, *rest = hook_line(["--project", "a b"]).split()
+    interpreter, isolated, script, agent, *rest = own_line(AGENT, ["--project", "a b"]).split()
     assert (Path(interpreter).is_absolute(), isolated, Path(script).is_file(), agent) == (True, "-I", True, "claude")
     assert " ".join(rest) == "--project 'a b' || exit 2"
 

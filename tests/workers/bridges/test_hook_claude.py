@@ -14,7 +14,8 @@ import pytest
 
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.claude.hooking import hook_line
+from workers.bridges.claude.hooking import AGENT
+from workers.bridges.hook_lines import own_line
 
 SESSION: Final = "5b0e"
 MODULES_MAX: Final = ("asyncio", "ssl", "http", "typing", "socket", "pathlib", "urllib", "hashlib", "ledger", "click")
@@ -33,7 +34,7 @@ class Hook:
         environment = {**self.gateway.environment, **self.more}
         environment.pop("PYTHONPATH")
         process = subprocess.Popen(
-            hook_line(["--rules", str(self.rules), *words]),
+            own_line(AGENT, ["--rules", str(self.rules), *words]),
             shell=True,
             env=environment,
             stdin=subprocess.PIPE,
@@ -260,7 +261,13 @@ async def test_a_client_that_dies_withdraws_what_its_hook_asked(hook: Hook, gate
 )
 def test_what_cannot_be_read_blocks_the_call(gateway: RunningGateway, broken: str) -> None:
     done = subprocess.run(
-        hook_line([]), shell=True, env=gateway.environment, input=broken, capture_output=True, text=True, check=False
+        own_line(AGENT, []),
+        shell=True,
+        env=gateway.environment,
+        input=broken,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "the tool does not run" in done.stderr
@@ -271,7 +278,7 @@ def test_a_word_that_the_hook_does_not_know_blocks_the_call(hook: Hook) -> None:
 
 
 def test_an_interpreter_that_is_gone_blocks_the_call() -> None:
-    line = hook_line([]).replace("/python", "/gone/python")
+    line = own_line(AGENT, []).replace("/python", "/gone/python")
     done = subprocess.run(line, shell=True, input="{}", capture_output=True, text=True, check=False)
     assert done.returncode == 2
 
@@ -286,7 +293,7 @@ def test_questions_are_left_to_the_clients_own_dialog(hook: Hook, tool: str) -> 
 )
 def test_a_hook_that_need_not_wait_imports_nothing_slow(hook: Hook, asked: dict[str, Any], said: str) -> None:
     hook(event("mytool x"))
-    interpreter, isolated, script, *words = hook_line([]).removesuffix(" || exit 2").split()
+    interpreter, isolated, script, *words = own_line(AGENT, []).removesuffix(" || exit 2").split()
     done = subprocess.run(
         [interpreter, isolated, "-X", "importtime", script, *words],
         input=json.dumps(asked),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from workers.bridges.hook_entries import Settings
+from workers.bridges.hook_lines import BLOCKS, own_line, shared_line
 from workers.bridges.hooks.settings import LIMIT_SECONDS
 
 QUESTIONS: Final = ("PreToolUse", "PermissionRequest")
@@ -31,30 +29,31 @@ AGENT: Final = "claude"
 """As the hooks' program is told whose hook it is."""
 
 
-def hook_line(words: Sequence[str], *, blocks: bool = True) -> str:
-    """The line that a settings file names.
+def hook_settings(
+    words: Sequence[str], limit: float = LIMIT_SECONDS, way: str = BOTH, *, shared: bool = False
+) -> Settings:
+    """The member `hooks` of a settings file with all of ours for one of WAYS. `shared`: for a file that a team commits.
 
-    The interpreter by its full path and isolated, so that no folder or variable changes what runs; and where not even
-    that starts, the call is blocked, because the client takes a hook that cannot be run for one without an opinion.
-    Without `blocks` it is for an event that is about no call, where a fault would keep the agent from ending its turn.
+    The lines for the endings are about no call; a fault of theirs would keep the agent from ending its turn.
     """
-    script = Path(__file__).parents[1] / "hooks" / "run.py"
-    return f"{shlex.join([sys.executable, '-I', str(script), AGENT, *words])} || exit {2 if blocks else 0}"
-
-
-def hook_settings(words: Sequence[str], limit: float = LIMIT_SECONDS, way: str = BOTH) -> Settings:
-    """The member `hooks` of a settings file with all of ours for one of WAYS."""
     said = ["--event", BOTH, *words] if way == BOTH else words
-    hook = {"type": "command", "command": hook_line(said), "timeout": int(limit)}
+    hook = {"type": "command", "command": _line(said, shared=shared), "timeout": int(limit)}
     patient = {
         "type": "command",
-        "command": hook_line(["--limit", str(PROMPT_SECONDS), *said]),
+        "command": _line(["--limit", str(PROMPT_SECONDS), *said], shared=shared),
         "timeout": PROMPT_SECONDS,
     }
-    ending = {"type": "command", "command": hook_line(said, blocks=False), "timeout": ENDING_SECONDS}
+    ending = {"type": "command", "command": _line(said, shared=shared, otherwise=0), "timeout": ENDING_SECONDS}
     hooks = {"PermissionRequest": patient, **dict.fromkeys(ENDINGS, ending)}
     events = [event for event in EVENTS if way in (BOTH, event) or event not in QUESTIONS]
     return {event: [_entry(event, hooks.get(event, hook))] for event in events}
+
+
+def _line(words: Sequence[str], *, shared: bool, otherwise: int = BLOCKS) -> str:
+    if not shared:
+        return own_line(AGENT, words, otherwise=otherwise)
+    at = words.index("--on-unreachable") if "--on-unreachable" in words else -1
+    return shared_line(AGENT, words, opens=at >= 0 and words[at + 1] == "agent", otherwise=otherwise)
 
 
 def _entry(event: str, hook: Settings) -> Settings:

@@ -16,6 +16,7 @@ from workers.bridges.claude.bridge import Bridge
 from workers.bridges.claude.wrapping import asking, wrap
 from workers.bridges.errors import BridgeError
 from workers.bridges.gateway_client import GatewayClient
+from workers.bridges.hook_lines import SHARED_SCOPE, rules_word
 from workers.bridges.options import Options, check_rules
 from workers.bridges.starting import announce_alone, run_bridge
 from workers.cli.bridge.base import bridge_command
@@ -109,7 +110,8 @@ def claude(
     path = settings_path(scope, Path.cwd())
     if install:
         check_rules(options)
-    entries = hooking.hook_settings(hook_words(options), way=event) if install else None
+    shared = scope == SHARED_SCOPE
+    entries = hooking.hook_settings(hook_words(options, scope), way=event, shared=shared) if install else None
     code = write(installing.planned(path, hooking.AGENT, entries), yes=yes)
     if install and not code and event in NOT_ASKED:
         click.echo(NOT_ASKED[event], err=True)
@@ -147,13 +149,13 @@ def settings_path(scope: str, folder: Path) -> Path:
     return folder / ".claude" / ("settings.local.json" if scope == "local" else "settings.json")
 
 
-def hook_words(options: Options) -> list[str]:
-    """The options that our hooks are installed with: paths in full, since hooks run in any folder."""
+def hook_words(options: Options, scope: str = "user") -> list[str]:
+    """The options that our hooks are installed with. Raises BridgeError for rules that others would not have."""
     words = ["--on-unreachable", options.on_unreachable]
     dialect = None if options.dialect == Options().dialect else options.dialect
     for name, value in (("--session", options.session), ("--project", options.project), ("--dialect", dialect)):
         words += [] if value is None else [name, value]
-    words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
     words += [word for name, text in options.deadlines.items() for word in (f"--{name}", text)]
+    words += [] if options.rules is None else ["--rules", rules_word(options.rules, scope)]
     words += [] if options.profile is None else ["--profile", options.profile]
     return [*words, "--grace", f"{options.grace:g}"]

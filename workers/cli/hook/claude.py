@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import click
+
+from workers.bridges.claude.hooking import BOTH
 from workers.bridges.hooks import claude as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
 from workers.bridges.options import Options
@@ -19,9 +22,14 @@ from workers.cli.hook.running import limit_option, run_hook
     ),
 )
 @limit_option(LIMIT_SECONDS)
-def claude(*, options: Options, limit: float) -> int:
+@click.option(
+    "--event", type=click.Choice([BOTH]), help="As `bridge claude --install` writes it: the terminal is asked too."
+)
+def claude(*, options: Options, limit: float, event: str | None) -> int:
     """Answer one hook event of Claude Code: a call that is asked about, one that ran, or the end of a turn or session.
 
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
     """
-    return run_hook(hook.run, HookSettings(options.dialect), options, limit)
+    settings = HookSettings(options.dialect)
+    settings.hands_on = event == BOTH
+    return run_hook(hook.run, settings, options, limit)

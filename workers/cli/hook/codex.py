@@ -59,7 +59,7 @@ def codex(*, options: Options, limit: float, settings: bool, event: str, trust: 
         return run_hook(hook.run, HookSettings("opencode"), options, limit)
     if settings or wanted.install:
         check_rules(options)
-    line = hook_line("codex", options, limit)
+    line = hook_line("codex", options, limit, wanted.scope)
     entries = entries_of([event], {"type": "command", "command": line, "timeout": int(limit)}, "")
     if settings:
         print_settings(entries)

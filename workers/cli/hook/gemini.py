@@ -38,7 +38,7 @@ def gemini(*, options: Options, limit: float, settings: bool, wanted: Wanted) ->
         return run_hook(hook.run, HookSettings("opencode"), options, limit)
     if settings or wanted.install:
         check_rules(options)
-    line = hook_line("gemini", options, limit)
+    line = hook_line("gemini", options, limit, wanted.scope)
     entry = {"type": "command", "command": line, "timeout": int(limit * _MILLISECONDS)}
     entries = entries_of([hook.EVENT], entry, "*")
     if settings:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from workers.bridges.hook_entries import Entries
-from workers.bridges.hooks import run as installed
+from workers.bridges.hook_lines import SHARED_SCOPE, own_line, rules_word, shared_line
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import Options
 
@@ -46,20 +44,18 @@ def run_hook(run: Callable[[HookSettings], int], settings: HookSettings, options
         return 2
 
 
-def hook_line(agent: str, options: Options, limit: float) -> str:
-    """The line for an agent's settings.
-
-    The interpreter by its full path and isolated, so that no folder or variable changes what runs; and where not even
-    that starts, the call is blocked: agents take a hook that cannot be run for one without an opinion.
-    """
+def hook_line(agent: str, options: Options, limit: float, scope: str) -> str:
+    """The line for an agent's settings of a scope. Raises BridgeError."""
     words = ["--on-unreachable", options.on_unreachable, "--limit", f"{limit:g}"]
     for name, value in (("--session", options.session), ("--project", options.project)):
         words += [] if value is None else [name, value]
     words += [word for name, text in options.deadlines.items() for word in (f"--{name}", text)]
-    words += [] if options.rules is None else ["--rules", str(Path(options.rules).absolute())]
+    words += [] if options.rules is None else ["--rules", rules_word(options.rules, scope)]
     words += [] if options.profile is None else ["--profile", options.profile]
     words += ["--grace", f"{options.grace:g}"]
-    return f"{shlex.join([sys.executable, '-I', str(Path(installed.__file__)), agent, *words])} || exit 2"
+    if scope == SHARED_SCOPE:
+        return shared_line(agent, words, opens=options.on_unreachable == "agent")
+    return own_line(agent, words)
 
 
 def entries_of(events: Sequence[str], hook: Mapping[str, Any], matcher: str) -> dict[str, list[Any]]:
