@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
-from ledger.stores.port import BOUND_INBOXES, Place, StreamKey, StreamKind
+from ledger.stores.port import BOUND_INBOXES, AskersOf, Place, StreamKey, StreamKind
 
 APPEND_KEYS_KEPT_COUNT = 4096
 
@@ -73,11 +73,13 @@ class Keys:
         return f"{self.tag(partition)}:sure"
 
     def lease(self, place: Place) -> str:
-        """Who is there: in a session, or in the inbox."""
+        """Who is there: in a session, in the inbox, or waiting for an answer."""
         if place is None:
             return f"{self.tag(0)}:inbox"
         if place is BOUND_INBOXES:
             return f"{self.tag(0)}:inboxes"
+        if isinstance(place, AskersOf):
+            return f"{self.tag(self.partition_of(StreamKey('session', place.session)))}:askers:{place.session}"
         return f"{self.tag(self.partition_of(StreamKey('session', place)))}:lease:{place}"
 
     def turn(self, name: str) -> str:

@@ -30,8 +30,15 @@ class BoundInboxes(Enum):
 
 BOUND_INBOXES: Final = BoundInboxes.ALL
 
-Place = str | BoundInboxes | None
-"""Where somebody is: in a session; in an inbox that sees every session (None); in one that sees some."""
+
+class AskersOf(NamedTuple):
+    """The place of those who wait for the requests of a session."""
+
+    session: str
+
+
+Place = str | BoundInboxes | AskersOf | None
+"""Where somebody is: in a session; in an inbox that sees every session (None), or some; waiting for an answer."""
 
 _KINDS: dict[str, StreamKind] = {"project": "project", "access": "access"}
 

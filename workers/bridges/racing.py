@@ -95,7 +95,7 @@ class RacingBridge:
             return False
         if found is not None:
             self._ours.add(found.key)
-            self._carrier.on_loop(self._begin, found, line)
+            self._carrier.on_loop(self._begin, _marked(found), line)
             return False
         if "method" in message and "id" in message:
             # An id that is used again is another question's, which the host answers itself.
@@ -297,3 +297,9 @@ class RacingBridge:
         async with self._to_host:  # in the order in which they were started
             with suppress(BrokenPipeError):
                 await self._carrier.tell_host(line)
+
+
+def _marked(question: Question) -> Question:
+    """Neither protocol has a place for words: whoever answers is told that the agent will not see theirs."""
+    metadata = {**(question.call.metadata or {}), "hears_no_words": True}
+    return question._replace(call=question.call._replace(metadata=metadata))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from ledger import Ledger, Pending
+from ledger.askers import gone_askers
 from ledger.session.state import Request
 from ledger.surveys import Survey
+from ledger.times import format_time
 from ledger.would_run import would_run
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
@@ -26,14 +30,31 @@ async def pending(ledger: Ledger, output: Output, *, session: str | None) -> int
     """
     found = Survey(await ledger.pending(session), []) if session else await ledger.pending_anywhere()
     waiting = found.rows
+    gone = {one: await gone_askers(ledger.store, one) for one in {row.session for row in waiting}}
     if output.as_json:
-        output.rows(one.as_json() for one in waiting)
+        output.rows({**one.as_json(), "asker_gone_at": _time(_gone_ms(one, gone))} for one in waiting)
     elif waiting:
         now_ms = ledger.store.clock.now_ms()
-        output.table(COLUMNS, [pending_cells(one, now_ms) for one in waiting])
+        if any(gone.values()):
+            cells = [(*pending_cells(one, now_ms), _since(_gone_ms(one, gone), now_ms)) for one in waiting]
+            output.table((*COLUMNS, "asker"), cells)
+        else:
+            output.table(COLUMNS, [pending_cells(one, now_ms) for one in waiting])
     else:
         talk("nothing is pending")
     return tell_problems(output, found.problems)
+
+
+def _gone_ms(one: Pending, gone: Mapping[str, Mapping[str, int]]) -> int | None:
+    return gone[one.session].get(one.request.request_id)
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else format_time(ms)
+
+
+def _since(gone_ms: int | None, now_ms: int) -> str | None:
+    return None if gone_ms is None else f"gone since {about(now_ms - gone_ms)}"
 
 
 def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:

@@ -10,6 +10,7 @@ import click
 from ledger import AlreadyAnsweredError, Ledger, LedgerError, Result, StaleReplyError, StoreError
 from ledger.events import Actor
 from ledger.replies import Answer, parse_answer, parse_reply
+from ledger.unheard import unheard
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.exits import Exit, worst
 from workers.cli.failures import tell
@@ -93,7 +94,8 @@ async def reply(
 async def _answered(ledger: Ledger, output: Output, request: str, answer: _Answer, requests: Sequence[str]) -> Exit:
     """Answer one of the requests and print its result. Raises what `Session.reply` raises."""
     found = await ledger.session_of(request, answer.session)
-    was_settled = request in (await found.state()).settled
+    state = await found.state()
+    was_settled, waiting = request in state.settled, state.pending.get(request)
     try:
         result = await found.reply(
             request,
@@ -114,6 +116,9 @@ async def _answered(ledger: Ledger, output: Output, request: str, answer: _Answe
     if was_settled:
         _tell_repeated(request, as_json=output.as_json)
     _print(output, result)
+    note = unheard(None if waiting is None else waiting.metadata, answer.message)
+    if note is not None:
+        talk(f"info: {note}")
     # A yes that the rules of now overrule is no success, and must not look like one.
     return Exit.DENIED if result.outcome == "denied" else Exit.DONE
 

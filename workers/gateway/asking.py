@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from ledger.calls import carry_through
 from ledger.errors import InputError
 from ledger.ids import new_request_id
 from ledger.policy.narrowing import within
+from workers.gateway.attending import Attending
 from workers.gateway.bodies import AskBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import follow_own_rules
@@ -26,7 +28,14 @@ SETTLE_SECONDS: Final = 2.0
 
 
 async def ask(
-    gateway: Gateway, session: Session, principal: Principal, body: AskBody, *, request_id: str | None, wait: float
+    gateway: Gateway,
+    session: Session,
+    principal: Principal,
+    body: AskBody,
+    *,
+    request_id: str | None,
+    wait: float,
+    attending: Attending,
 ) -> tuple[Result, tuple[str, ...]]:
     """Submit a request, and wait at most so many seconds for its outcome; return it, and the `always` not offered.
 
@@ -41,7 +50,7 @@ async def ask(
 
     async def waited(result: Result) -> Result:
         left = deadline - asyncio.get_running_loop().time()
-        return await _wait(gateway, session, result, left) if left > 0 else result
+        return await _wait(gateway, session, result, left, attending) if left > 0 else result
 
     result = await carry_through(partial(_submit, session, principal, body, request_id), waited, request_id)
     return result, left_out
@@ -63,7 +72,9 @@ async def _offered(session: Session, principal: Principal, body: AskBody, reques
     return list(within(policy.dialect, call.always, body.always))
 
 
-async def attach(gateway: Gateway, session: Session, request_id: str, wait: float) -> Result:
+async def attach(
+    gateway: Gateway, session: Session, request_id: str, wait: float, attending: Attending | None
+) -> Result:
     """Where a request stands, or how it ends in time. Raises UnknownRequestError.
 
     A request whose time is over is settled by whoever waits for it, so it is waited for whatever `wait` says.
@@ -73,7 +84,7 @@ async def attach(gateway: Gateway, session: Session, request_id: str, wait: floa
     is_over = deadline_ms is not None and deadline_ms <= gateway.now_ms
     seconds = max(wait, SETTLE_SECONDS) if is_over else wait
     if result.outcome is None and seconds > 0:
-        result = await _wait(gateway, session, result, seconds)
+        result = await _wait(gateway, session, result, seconds, attending)
     return result
 
 
@@ -117,9 +128,16 @@ def _tool(body: AskBody) -> tuple[dict[str, str] | None, str | None]:
     return None, body.tool
 
 
-async def _wait(gateway: Gateway, session: Session, result: Result, seconds: float) -> Result:
-    settled = await gateway.unless_stopping(session.wait(result.request_id, seconds))
-    return result if settled is None else settled
+async def _wait(
+    gateway: Gateway, session: Session, result: Result, seconds: float, attending: Attending | None
+) -> Result:
+    request_id = result.request_id
+    async with nullcontext() if attending is None else attending.to(result.session, request_id):
+        settled = await gateway.unless_stopping(session.wait(request_id, seconds))
+    result = result if settled is None else settled
+    if attending is not None and result.outcome is not None:
+        await attending.settled(result.session, request_id)
+    return result
 
 
 def answered(session: str, result: Result, left_out: tuple[str, ...] = ()) -> Response[Row]:

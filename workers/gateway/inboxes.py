@@ -7,11 +7,13 @@ from typing import Final
 
 import msgspec
 
+from ledger.askers import gone_askers
 from ledger.errors import DamageError
 from ledger.results import pending_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from ledger.surveys import StreamProblem
+from ledger.times import format_time
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, answering_facts
@@ -26,6 +28,8 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
     tree: str | None = None
     project: str | None = None
     agent: str | None = None
+    gone: bool = False
+    """Only what nobody waits for any more."""
 
 
 async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
@@ -38,11 +42,20 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
         above = await lineage(gateway, state)
         if wanted.tree is not None and wanted.tree not in (*above, state.session_id):
             continue
+        gone = await gone_askers(gateway.ledger.store, state.session_id)
         for one in pending_of(state):
-            if wanted.agent in (None, one.request.agent, state.agent):
+            gone_ms = gone.get(one.request.request_id)
+            if wanted.agent in (None, one.request.agent, state.agent) and (gone_ms is not None or not wanted.gone):
                 deadline = one.request.deadline_ms
                 order = (deadline is None, deadline or 0, one.request.asked_ms, state.session_id, one.request.version)
-                row = {**one.as_json(), "project": state.project, "lineage": above, **answering_facts(state)}
+                at = None if gone_ms is None else format_time(gone_ms)
+                row = {
+                    **one.as_json(),
+                    "asker_gone_at": at,
+                    "project": state.project,
+                    "lineage": above,
+                    **answering_facts(state),
+                }
                 rows.append((order, row))
     rows.sort(key=lambda pair: pair[0])
     problems = problem_rows(principal, waiting.problems)

@@ -86,6 +86,7 @@ async def test_a_person_answers_in_the_inbox_and_the_editors_prompt_is_over(star
     assert between.host.hears(2)[1] == withdrawn(0)
     assert (shown["tool_name"], shown["input"]) == ("bash", {"command": "git push"})
     assert shown["metadata"]["judged_on"] == "title"
+    assert shown["metadata"]["hears_no_words"] is True
     between.host.say(chosen(0, "proceed_always"))
     between.agent.say(asks(1, "ls"))
     between.agent.answer_to(1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Response, get, post
+from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
 from ledger.events import Actor
 from ledger.replies import parse_answer
+from ledger.unheard import unheard
 from workers.gateway import asking
+from workers.gateway.attending import Attending
 from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ReplyBody, ToolFinishedBody
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal, Wait
@@ -24,6 +26,7 @@ async def ask(
     data: JSONBody[AskBody],
     gateway: TheGateway,
     principal: ThePrincipal,
+    request: Request[Any, Any, Any],
     idempotency_key: IdempotencyKey = None,
     wait: Wait = 0,
 ) -> Response[Row]:
@@ -31,27 +34,42 @@ async def ask(
     found = await gateway.session(session, principal)
     made = derived(principal, idempotency_key, f"ask\n{session}")
     request_id = data.request_id or (f"per_{made}" if made else None)
-    result, left_out = await asking.ask(gateway, found, principal, data, request_id=request_id, wait=wait)
+    attending = Attending(gateway.ledger.store, request.receive)
+    result, left_out = await asking.ask(
+        gateway, found, principal, data, request_id=request_id, wait=wait, attending=attending
+    )
     return asking.answered(session, result, left_out)
 
 
 @get("/v1/sessions/{session:str}/asks/{request_id:str}", operation_id="read_ask")
 async def read_ask(
-    session: Id, request_id: Id, gateway: TheGateway, principal: ThePrincipal, wait: Wait = 0
+    session: Id,
+    request_id: Id,
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    request: Request[Any, Any, Any],
+    wait: Wait = 0,
 ) -> Response[Row]:
     """Attach to a request by its id: where it stands, or how it ends within `wait` seconds."""
     found = await gateway.session(session, principal)
-    return asking.answered(session, await asking.attach(gateway, found, request_id, wait))
+    # Whoever else looks is no asker.
+    attending = Attending(gateway.ledger.store, request.receive) if principal.role == "agent" else None
+    return asking.answered(session, await asking.attach(gateway, found, request_id, wait, attending))
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/reply", status_code=200, operation_id="reply")
 async def reply(
     session: Id, request_id: Id, data: JSONBody[ReplyBody], gateway: TheGateway, principal: ThePrincipal
 ) -> Row:
-    """Answer a request. The same answer again succeeds; another one is told who was first."""
+    """Answer a request. The same answer again succeeds; another one is told who was first.
+
+    `note` says where the agent will not see the words of the answer.
+    """
     found = await gateway.session(session, principal, fresh=data.client_id is not None)
     require_own_client(found, principal, data.client_id)
     given, message = parse_answer(data.answer, data.message)
+    # Read first: of a settled request the metadata is not kept.
+    waiting = (await found.state()).pending.get(request_id) if message else None
     result = await found.reply(
         request_id,
         given,
@@ -61,7 +79,7 @@ async def reply(
         client_id=data.client_id,
         updated_input=data.updated_input,
     )
-    return result_row(result)
+    return {**result_row(result), "note": unheard(None if waiting is None else waiting.metadata, message)}
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/answered", status_code=200, operation_id="record_answer")

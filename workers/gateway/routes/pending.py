@@ -20,10 +20,14 @@ async def list_pending(
     tree: OptionalText = None,
     project: OptionalText = None,
     agent: OptionalText = None,
+    gone: Annotated[bool, QueryParameter(required=False)] = False,
     limit: Annotated[int, QueryParameter(ge=1, le=PENDING_COUNT_MAX, required=False)] = PENDING_COUNT_MAX,
 ) -> Row:
-    """What is pending, nearest deadline first, as the log says it now. `tree` is a session with all below it."""
-    wanted = PendingFilter(session=session, tree=tree, project=project, agent=agent)
+    """What is pending, nearest deadline first, as the log says it now. `tree` is a session with all below it.
+
+    `asker_gone_at` is when an asker that waited over HTTP was last there; `gone` is for such requests alone.
+    """
+    wanted = PendingFilter(session=session, tree=tree, project=project, agent=agent, gone=gone)
     return await find_pending(gateway, principal, wanted, limit)
 
 

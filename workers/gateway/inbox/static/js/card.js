@@ -4,7 +4,7 @@
 import { foot } from "./foot.js";
 import { reveal } from "./reveal.js";
 import { h } from "./dom.js";
-import { serverNow, spell } from "./clock.js";
+import { at, serverNow, spell } from "./clock.js";
 import { whatRuns } from "./what.js";
 import { where, why } from "./why.js";
 
@@ -15,6 +15,7 @@ const CHOOSING = new Set(["waiting", "failed"]);
 export function card(row, page) {
   const left = h("span", { class: "left" });
   const bar = h("span", { class: "bar", "aria-hidden": "true" });
+  const gone = h("p", { class: "status warn gone", role: "status", hidden: true });
   const bottom = h("div", { class: "foot" });
   const title = h("h2", { class: "title" },
     h("span", { class: `permission p-${row.permission.replaceAll(/[^a-z0-9_-]/gi, "")}` }, row.permission),
@@ -23,10 +24,11 @@ export function card(row, page) {
   const element = h("article", { class: "card", tabindex: "0", "aria-label": `${row.permission} asked by ${row.agent ?? row.by}` },
     bar,
     h("header", { class: "head" }, title, left),
+    gone,
     h("div", { class: "what" }, ...whatOf(row)),
     h("div", { class: "facts" }, where(row), why(row)),
     bottom);
-  element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar });
+  element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar, gone });
   element.refoot = () => {
     const local = page.localOf(element.key);
     element.dataset.phase = local?.phase ?? "waiting";
@@ -48,7 +50,10 @@ function whatOf(row) {
   }
 }
 
-function tick(row, local, { left, bar }) {
+function tick(row, local, { left, bar, gone }) {
+  gone.hidden = !row.asker_gone_at || local?.phase === "settled" || local?.phase === "gone";
+  const text = gone.hidden ? "" : `Asker gone since ${at(row.asker_gone_at)}: an answer reaches it only when it asks again.`;
+  if (gone.textContent !== text) gone.textContent = text;
   if (local?.phase === "settled" || local?.phase === "gone") {
     left.textContent = "";
     bar.hidden = true;

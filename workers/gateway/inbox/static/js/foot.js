@@ -106,7 +106,8 @@ function rejecting(row, draft, page, element) {
   const show = () => {
     const hasWords = draft.text.trim() !== "";
     submit.textContent = hasWords ? "Reject with feedback" : "Reject";
-    effect.textContent = `${hasWords ? "The agent reads this and goes on." : "Without words the agent stops."}${others ? ` It also rejects ${others} other waiting request${others === 1 ? "" : "s"} of this session.` : ""}`;
+    const heard = row.metadata?.hears_no_words === true ? "The agent will not see these words: its protocol has no place for them. The log keeps them." : "The agent reads this and goes on.";
+    effect.textContent = `${hasWords ? heard : "Without words the agent stops."}${others ? ` It also rejects ${others} other waiting request${others === 1 ? "" : "s"} of this session.` : ""}`;
   };
   text.addEventListener("input", () => { draft.text = text.value; show(); });
   show();

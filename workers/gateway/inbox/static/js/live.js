@@ -8,6 +8,7 @@ const HIDDEN_POLL_MS = 30_000;
 const HIDDEN_CLOSE_MS = 60_000;
 const STREAM_RETRY_MS = [1000, 2000, 5000, 10_000];
 const CHECK_MS = 20_000;
+const ASKERS_MS = 5000;
 const LOOKED_UP_MAX = 25;
 const SETTLING = ["permission.replied", "permission.timeout", "permission.cancelled"];
 
@@ -27,6 +28,18 @@ export class Live extends EventTarget {
     requests.addEventListener("doubt", () => this.doubt());
     addEventListener("offline", () => this.doubt());
     setInterval(() => { if (this.state === "live" && !document.hidden) this.doubt(); }, CHECK_MS);
+    setInterval(() => this.askers(), ASKERS_MS);
+  }
+
+  /** No event tells that an asker is gone. */
+  async askers() {
+    if (this.state !== "live" || document.hidden || !this.requests.rows.size) return;
+    try {
+      const { pending } = await get("/v1/pending?gone=true");
+      this.requests.goneAskers(new Map(pending.map((row) => [keyOf(row), row.asker_gone_at])));
+    } catch (error) {
+      if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+    }
   }
 
   /** Look whether the gateway is still there: a connection that was cut without a word keeps its stream open. */

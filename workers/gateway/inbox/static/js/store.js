@@ -40,6 +40,14 @@ export class Requests extends EventTarget {
     if (row) this.add({ ...row, ...members });
   }
 
+  /** By key, since when nobody waits for the answer; requests that are not named are waited for. */
+  goneAskers(gone) {
+    for (const [key, row] of this.rows) {
+      const at = gone.get(key) ?? null;
+      if ((row.asker_gone_at ?? null) !== at) this.patch(key, { asker_gone_at: at });
+    }
+  }
+
   /** A request has ended: `result` is what is known of how, if anything. */
   settle(row, result) {
     const key = keyOf(row);
@@ -74,7 +82,10 @@ export class Requests extends EventTarget {
 
   #known(row) {
     const known = this.rows.get(keyOf(row));
-    return known && known.digest === row.digest && known.deadline === row.deadline && known.tier === row.tier ? known : row;
+    // Events do not tell of the asker; what was asked does.
+    const at = row.asker_gone_at === undefined ? known?.asker_gone_at : row.asker_gone_at;
+    if (!known || known.digest !== row.digest || known.deadline !== row.deadline || known.tier !== row.tier) return { ...row, asker_gone_at: at };
+    return (known.asker_gone_at ?? null) === (at ?? null) ? known : { ...known, asker_gone_at: at };
   }
 
   #leave(row) {

@@ -1,0 +1,36 @@
+"""The last moment at which an asker was seen to wait for a request: a hint that is shown, and decides nothing.
+
+Whoever serves an asker renews it while the asker waits. A request that nobody waited for in this way has no such hint.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ledger.durations import DAY_MS
+from ledger.events import Presence
+from ledger.stores.port import AskersOf, Store
+
+RENEW_SECONDS: Final = 4.0
+GONE_AFTER_MS: Final = 15_000
+"""An asker that was not seen for so long is gone; longer than one needs to come again after its connection was lost."""
+
+_KEPT_MS: Final = 31 * DAY_MS
+
+
+async def see_asker(store: Store, session: str, request_id: str) -> None:
+    """Record that the asker of a request waits now. Raises StoreError."""
+    seen = Presence(request_id, str(await store.now_ms()))
+    await store.renew_lease(AskersOf(session), seen, _KEPT_MS)
+
+
+async def forget_asker(store: Store, session: str, request_id: str) -> None:
+    """Drop the hint of a request that is settled. Raises StoreError."""
+    await store.drop_lease(AskersOf(session), request_id)
+
+
+async def gone_askers(store: Store, session: str) -> dict[str, int]:
+    """The requests of a session whose asker is gone, each with the time in ms at which it was last seen. Raises StoreError."""
+    now_ms = await store.now_ms()
+    seen = {one.client_id: int(one.name) for one in await store.leases(AskersOf(session)) if one.name.isdecimal()}
+    return {request_id: ms for request_id, ms in seen.items() if now_ms - ms > GONE_AFTER_MS}
