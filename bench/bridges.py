@@ -17,7 +17,8 @@ from typing import Any, Final
 from bench.opencode_server import OpenCodeServer
 from bench.place import ROOT, Place
 from bench.report import Fsync, Rounds, Row, percentile
-from workers.bridges.claude.hooking import hook_line
+from workers.bridges.claude.hooking import AGENT
+from workers.bridges.hook_lines import own_line
 
 WARM_UP_COUNT: Final = 20
 """The first asks open the session and fill caches; an agent makes them once."""
@@ -75,7 +76,7 @@ class Bridges:
             self._add(fsync, name, await self._bridged(name))
         self._add(fsync, "opencode", await self._beside_opencode())
         bare = await asyncio.to_thread(_processor_ms, [sys.executable, "-I", "-c", "pass"], [""] * HOOKS_COUNT, {})
-        line = shlex.split(hook_line(["--rules", str(self._rules["claude"])]).removesuffix(" || exit 2"))
+        line = shlex.split(own_line(AGENT, ["--rules", str(self._rules["claude"])]).removesuffix(" || exit 2"))
         hooked = await asyncio.to_thread(
             _processor_ms, line, [self._event() for _ in range(HOOKS_COUNT)], self._environment
         )

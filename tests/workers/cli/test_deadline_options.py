@@ -43,7 +43,7 @@ def test_an_installed_hook_states_them_too(tmp_path: Path) -> None:
     options = Options(attended="2m", unattended="none")
     words = hook_words(options)
     assert words[-4:] == ["--attended", "2m", "--unattended", "none"]
-    assert "--attended 2m --unattended none" in hook_line("codex", options, 60)
+    assert "--attended 2m --unattended none" in hook_line("codex", options, 60, "user")
     settings = HookSettings.read(words, "claude")
     stated = settings.opening({"cwd": str(tmp_path)})["timeouts"]
     assert json.dumps(stated) == '{"attended": "2m", "unattended": "none"}'
