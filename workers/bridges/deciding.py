@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-NAMED_COUNT: Final = 3
+NAMED_COUNT = 3
 """Rules and grants that are named; the others are counted."""
 
-TEXT_CHARS_MAX: Final = 200
+TEXT_CHARS_MAX = 200
 
 
 def decided_by(row: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The hooks of ours in an agent's settings: found, added, taken out. No I/O.
 
-Claude Code, Codex and Gemini CLI write them alike: `{"hooks": {EVENT: [{"matcher": …, "hooks": [HOOK]}]}}`.
+Claude Code, Codex, Gemini CLI and Qwen Code write them alike: `{"hooks": {EVENT: [{"matcher": …, "hooks": [HOOK]}]}}`.
 """
 
 from __future__ import annotations

@@ -11,11 +11,12 @@ import pytest
 
 from tests.support.command_line import CommandLine, Ran
 
-FILES: Final = {"codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}
-EVENTS: Final = {"codex": "PermissionRequest", "gemini": "BeforeTool"}
+FILES: Final = {"codex": ".codex/hooks.json", "gemini": ".gemini/settings.json", "qwen": ".qwen/settings.json"}
+EVENTS: Final = {"codex": "PermissionRequest", "gemini": "BeforeTool", "qwen": "PreToolUse"}
 THEIRS: Final[dict[str, Any]] = {
     "hooks": {
         "PermissionRequest": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}],
+        "PreToolUse": [{"matcher": "write_file", "hooks": [{"type": "command", "command": "./check.sh"}]}],
         "BeforeTool": [{"matcher": "write_file", "hooks": [{"type": "command", "command": "./check.sh"}]}],
         "Stop": [{"hooks": [{"type": "command", "command": "say done"}]}],
     },
@@ -68,7 +69,13 @@ class Settings:
         self.programs.mkdir()
 
     def __call__(self, *words: str, code: int = 0) -> Ran:
-        place = {"HOME": str(self.folder), "CODEX_HOME": "", "GEMINI_CLI_HOME": "", "PATH": str(self.programs)}
+        place = {
+            "HOME": str(self.folder),
+            "CODEX_HOME": "",
+            "GEMINI_CLI_HOME": "",
+            "QWEN_HOME": "",
+            "PATH": str(self.programs),
+        }
         return CommandLine("memory://")("hook", self.agent, *words, code=code, **place)
 
     def read(self) -> Any:
@@ -99,7 +106,9 @@ def codex(tmp_path: Path) -> Settings:
 
 def test_installing_adds_our_hook_shows_the_change_and_keeps_all_else(settings: Settings) -> None:
     settings.write(json.dumps(THEIRS, indent=4, ensure_ascii=False) + "\n")
-    ran = settings("--install", "--yes", "--rules", "rules.json")
+    rules = settings.folder / "rules.json"
+    rules.write_text("{}")
+    ran = settings("--install", "--yes", "--rules", str(rules))
     found, event = settings.read(), EVENTS[settings.agent]
     *theirs, ours = found["hooks"].pop(event)
     assert theirs == THEIRS["hooks"][event]
@@ -148,7 +157,7 @@ def test_a_file_that_cannot_be_understood_is_left_alone(settings: Settings, text
     assert (settings.path.read_text(), ran.err.startswith("error: ")) == (text, True)
 
 
-@pytest.mark.parametrize(("agent", "code"), [("gemini", 0), ("codex", 12)])
+@pytest.mark.parametrize(("agent", "code"), [("gemini", 0), ("qwen", 0), ("codex", 12)])
 def test_comments_are_for_agents_that_take_them(tmp_path: Path, agent: str, code: int) -> None:
     settings = Settings(agent, tmp_path)
     text = settings.write('// mine\n{\n  "hooks": {} // none yet\n}')

@@ -1,4 +1,4 @@
-"""The hooks of Codex and Gemini CLI as the very lines that their settings name run them: never silence by mistake."""
+"""The hooks of Codex, Gemini CLI and Qwen Code as the very lines that their settings name run them: never silence by mistake."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
+from workers.bridges.naming import new_id
 
 SESSION: Final = "7f3a"
 MODULES_MAX: Final = ("asyncio", "ssl", "http", "typing", "socket", "pathlib", "urllib", "hashlib", "ledger", "click")
@@ -82,6 +83,18 @@ def codex(command: str, name: str = "PermissionRequest", tool: str = "Bash", **m
 def gemini(tool: str, **tool_input: Any) -> dict[str, Any]:
     said = {"session_id": SESSION, "cwd": "/srv/shop", "hook_event_name": "BeforeTool", "timestamp": "2026-11-21"}
     return {**said, "tool_name": tool, "tool_input": tool_input}
+
+
+def qwen(tool: str, **tool_input: Any) -> dict[str, Any]:
+    """An event as Qwen Code sends it: an id of its own for each run of the hook, and the model's of the call."""
+    said = {"session_id": SESSION, "cwd": "/srv/shop", "hook_event_name": "PreToolUse", "permission_mode": "default"}
+    ids = {"tool_use_id": new_id("toolu"), "tool_call_id": "call_a"}
+    return {**said, **ids, "tool_name": tool, "tool_input": tool_input}
+
+
+def qwen_said(behaviour: str, reason: str) -> dict[str, Any]:
+    said = {"permissionDecision": behaviour, "permissionDecisionReason": reason}
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **said}}
 
 
 def permission(behaviour: str, **more: Any) -> dict[str, Any]:
@@ -176,6 +189,64 @@ async def test_what_gemini_would_fetch_is_shown_as_its_prompt(hooks: Hooks, gate
 
 
 @pytest.mark.parametrize(
+    ("tool", "tool_input", "behaviour"),
+    [
+        ("run_shell_command", {"command": "ls src", "directory": "/srv/shop/a"}, "allow"),
+        ("run_shell_command", {"command": "ls src && rm src"}, "deny"),
+        ("monitor", {"command": "rm src"}, "deny"),
+        ("write_file", {"file_path": "/srv/shop/docs/a", "content": "x"}, "allow"),
+        ("edit", {"file_path": "/srv/shop/docs/a", "old_string": "a", "new_string": "b"}, "allow"),
+        ("notebook_edit", {"notebook_path": "/srv/shop/docs/a.ipynb", "new_source": "x"}, "allow"),
+        ("web_fetch", {"url": "https://a.example/x", "prompt": "read"}, "deny"),
+    ],
+)
+def test_rules_decide_about_qwens_tools(hooks: Hooks, tool: str, tool_input: dict[str, Any], behaviour: str) -> None:
+    hooks.rules.write_text(json.dumps({"permission": {**RULES, "webfetch": "deny"}}))
+    code, said = hooks("qwen", qwen(tool, **tool_input))
+    assert (code, said["hookSpecificOutput"]["permissionDecision"]) == (0, behaviour)
+
+
+async def test_an_always_for_qwen_grants_the_command_and_not_the_shell(hooks: Hooks, gateway: RunningGateway) -> None:
+    ann = gateway.person()
+    asking = hooks.start("qwen", qwen("run_shell_command", command="git push origin main"))
+    shown = await ann.answer_next(SESSION, "always")
+    code, _ = ended(asking)
+    assert (code, shown["permission"], shown["always"]) == (0, "bash", ["git push *"])
+    assert (shown["tool"]["call_id"], shown["cwd"]) == ("call_a", "/srv/shop")
+    assert (
+        hooks("qwen", qwen("run_shell_command", command="git push"))[1]["hookSpecificOutput"]["permissionDecision"]
+        == "allow"
+    )
+    asking = hooks.start("qwen", qwen("run_shell_command", command="git fetch"))
+    await ann.answer_next(SESSION, "reject", message="not now")
+    code, said = ended(asking)
+    assert (code, said["hookSpecificOutput"]["permissionDecision"]) == (0, "deny")
+    assert "not now" in said["hookSpecificOutput"]["permissionDecisionReason"]
+    await ann.close()
+
+
+async def test_a_corrected_command_is_told_to_qwen_and_the_first_one_does_not_run(
+    hooks: Hooks, gateway: RunningGateway
+) -> None:
+    ann = gateway.person()
+    asking = hooks.start("qwen", qwen("run_shell_command", command="git push", directory="/srv/shop/a"))
+    shown = await ann.answer_next(SESSION, "once", updated_input={"command": "git pull", "workdir": "/srv/shop/a"})
+    corrected = '{"command": "git pull", "directory": "/srv/shop/a"}'
+    assert ended(asking) == (0, qwen_said("deny", f"allowed only as: {corrected}"))
+    assert shown["input"] == {"command": "git push", "workdir": "/srv/shop/a"}
+    await ann.close()
+
+
+def test_without_a_gateway_qwen_is_told_to_ask_its_user_where_the_settings_say_so(
+    hooks: Hooks, gateway: RunningGateway
+) -> None:
+    gateway.kill9()
+    event = qwen("run_shell_command", command="ls")
+    code, said = hooks("qwen", event, "--grace", "0", "--on-unreachable", "agent")
+    assert (code, said["hookSpecificOutput"]["permissionDecision"]) == (0, "ask")
+
+
+@pytest.mark.parametrize(
     ("agent", "event"), [("codex", codex("git push")), ("gemini", gemini("run_shell_command", command="git push"))]
 )
 async def test_before_the_agents_limit_the_answer_is_to_ask_again_and_asking_again_attaches(
@@ -205,7 +276,7 @@ def test_without_a_gateway_nothing_is_allowed(
     assert hooks(agent, event, "--grace", "0", "--on-unreachable", "agent") == (0, None)
 
 
-@pytest.mark.parametrize("agent", ["codex", "gemini"])
+@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen"])
 @pytest.mark.parametrize("broken", ["", "[]", '{"hook_event_name": "Stop"}', '{"hook_event_name": "BeforeTool"}'])
 def test_what_cannot_be_read_blocks_the_call(hooks: Hooks, agent: str, broken: str) -> None:
     command = [sys.executable, "-m", "workers.cli", "hook", agent]
@@ -226,7 +297,11 @@ def test_what_cannot_be_read_blocks_the_call(hooks: Hooks, agent: str, broken: s
 
 @pytest.mark.parametrize(
     ("agent", "event"),
-    [("codex", codex("ls x", "PreToolUse")), ("gemini", gemini("run_shell_command", command="ls x"))],
+    [
+        ("codex", codex("ls x", "PreToolUse")),
+        ("gemini", gemini("run_shell_command", command="ls x")),
+        ("qwen", qwen("run_shell_command", command="ls x")),
+    ],
 )
 def test_a_hook_that_rules_decide_imports_nothing_slow(hooks: Hooks, agent: str, event: dict[str, Any]) -> None:
     assert hooks(agent, event)[0] == 0

@@ -12,17 +12,26 @@ import pytest
 
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
-from tests.workers.bridges.test_hooks_of_others import codex, gemini
+from tests.workers.bridges.test_hooks_of_others import codex, gemini, qwen
 
-FILES: Final = {"claude": ".claude/settings.json", "codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}
-INSTALL: Final = {"claude": ("bridge", "claude"), "codex": ("hook", "codex"), "gemini": ("hook", "gemini")}
+FILES: Final = {
+    "claude": ".claude/settings.json",
+    "codex": ".codex/hooks.json",
+    "gemini": ".gemini/settings.json",
+    "qwen": ".qwen/settings.json",
+}
+INSTALL: Final = {"claude": ("bridge", "claude"), **{name: ("hook", name) for name in ("codex", "gemini", "qwen")}}
 CLAUDE: Final = {"session_id": "7f3a", "hook_event_name": "PreToolUse", "tool_use_id": "call_a", "tool_name": "Bash"}
 EVENTS: Final[dict[str, dict[str, Any]]] = {
     "claude": {**CLAUDE, "tool_input": {"command": "ls src"}},
     "codex": codex("ls src"),
     "gemini": gemini("run_shell_command", command="ls src"),
+    "qwen": qwen("run_shell_command", command="ls src"),
 }
-ASKED: Final = {"claude": "PreToolUse", "codex": "PermissionRequest", "gemini": "BeforeTool"}
+ASKED: Final = {"claude": "PreToolUse", "codex": "PermissionRequest", "gemini": "BeforeTool", "qwen": "PreToolUse"}
+
+PLACES: Final = {"claude": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR", "qwen": "GEMINI_PROJECT_DIR"}
+"""The variable in which an agent gives its hooks the project's folder. Qwen Code sets this one for what was Gemini's."""
 
 
 class Project:
@@ -66,7 +75,7 @@ class Project:
         """As an agent that works in a folder of the project does."""
         below = self.folder / "src"
         below.mkdir(exist_ok=True)
-        named = {"claude": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}.get(self.agent)
+        named = PLACES.get(self.agent)
         return subprocess.run(
             line,
             shell=True,

@@ -75,7 +75,7 @@ def test_a_bridge_says_at_its_start_what_it_found(
         ("bridge", "claude", "--rules", "nosuch.json", "--install", "--yes"),
         *(
             ("hook", name, "--rules", "nosuch.json", way)
-            for name in ("codex", "gemini")
+            for name in ("codex", "gemini", "qwen")
             for way in ("--install", "--settings")
         ),
     ],

@@ -14,6 +14,7 @@ from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_ev
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import say
 from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.hooks.tool_names import named_back, renamed
 from workers.bridges.naming import id_of, new_id
 
 TYPE_CHECKING = False
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from workers.bridges.hooks.tool_names import Tools
+
 AGENT = "gemini"
 EVENT = "BeforeTool"
 LIMIT_SECONDS = 60.0
 """Gemini's own limit where its settings name none."""
 
-TOOLS = {
+TOOLS: Tools = {
     "run_shell_command": ("bash", {"dir_path": "workdir"}),
     "write_file": ("write", {"file_path": "filePath"}),
     "replace": ("edit", {"file_path": "filePath"}),
@@ -37,7 +40,7 @@ TOOLS = {
     "search_file_content": ("grep", {"dir_path": "path"}),
     "google_web_search": ("websearch", {}),
 }
-"""Gemini's tools under OpenCode's names, by whose rules they are judged, and its members that are called otherwise."""
+"""By Gemini's names."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -78,8 +81,7 @@ def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
         prompt = tool_input.get("prompt")
         about = prompt if isinstance(prompt, str) and prompt else "*"
         return {"tool_name": "webfetch", "input": tool_input, "permission": "webfetch", "patterns": [about]}
-    name, renamed = TOOLS.get(tool, (tool, {}))
-    return {"tool_name": name, "input": {renamed.get(key, key): value for key, value in tool_input.items()}}
+    return renamed(TOOLS, tool, tool_input)
 
 
 def answered(answer: Answer, tool: str, tool_input: dict[str, Any]) -> dict[str, Any] | None:
@@ -90,8 +92,7 @@ def answered(answer: Answer, tool: str, tool_input: dict[str, Any]) -> dict[str,
         return {"decision": "deny", "reason": answer.message}
     if answer.updated_input is None:
         return {"decision": "allow"}
-    back = {ours: theirs for theirs, ours in TOOLS.get(tool, (tool, {}))[1].items()}
-    corrected = {back.get(key, key): value for key, value in answer.updated_input.items()}
+    corrected = named_back(TOOLS, tool, answer.updated_input)
     if not set(tool_input) <= set(corrected):
         # Gemini lays it over the first input: what was taken out would run all the same.
         return {"decision": "deny", "reason": f"allowed only as: {json.dumps(corrected)}"}

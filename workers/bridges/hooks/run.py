@@ -11,7 +11,7 @@ def _run() -> int:
     # Behind all others: with -I the folder of this file is not on the path, and ours must not hide the library's.
     sys.path.append(__file__.rsplit("/", 4)[0])
     name = sys.argv[1]
-    if name not in ("claude", "codex", "gemini"):
+    if name not in ("claude", "codex", "gemini", "qwen"):
         raise ValueError(f"there is no hook `{name}`")
     module = __import__(f"workers.bridges.hooks.{name}", fromlist=["main"])
     code: int = module.main(sys.argv[2:])

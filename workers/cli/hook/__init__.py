@@ -12,6 +12,7 @@ COMMANDS = {
     ),
     "codex": Listed("workers.cli.hook.codex:codex", "Codex: PermissionRequest, PreToolUse.", _HOOKS),
     "gemini": Listed("workers.cli.hook.gemini:gemini", "Gemini CLI: BeforeTool.", _HOOKS),
+    "qwen": Listed("workers.cli.hook.qwen:qwen", "Qwen Code: PreToolUse.", _HOOKS),
 }
 
 hook = LazyGroup(

@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 
 from workers.bridges.hooks import gemini as hook
-from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
-from workers.bridges.options import Options, check_rules
+from workers.bridges.hooks.settings import LIMIT_SECONDS
+from workers.bridges.options import Options
 from workers.cli.bridge.base import bridge_command
-from workers.cli.hook.installing import Wanted, carry_out, install_options
-from workers.cli.hook.running import entries_of, hook_line, limit_option, print_settings, run_hook, settings_option
-
-_MILLISECONDS = 1000
+from workers.cli.hook.before_tool import before_tool
+from workers.cli.hook.installing import Wanted, install_options
+from workers.cli.hook.running import limit_option, settings_option
 
 
 @bridge_command(
@@ -34,17 +33,7 @@ def gemini(*, options: Options, limit: float, settings: bool, wanted: Wanted) ->
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
     With --install every run of Gemini CLI asks.
     """
-    if not (settings or wanted.is_anything):
-        return run_hook(hook.run, HookSettings("opencode"), options, limit)
-    if settings or wanted.install:
-        check_rules(options)
-    line = hook_line("gemini", options, limit, wanted.scope)
-    entry = {"type": "command", "command": line, "timeout": int(limit * _MILLISECONDS)}
-    entries = entries_of([hook.EVENT], entry, "*")
-    if settings:
-        print_settings(entries)
-        return 0
-    return carry_out("gemini", wanted, entries, settings_path, comments=True)
+    return before_tool(hook, settings_path, options, limit, settings=settings, wanted=wanted)
 
 
 def settings_path(scope: str) -> Path:

@@ -1,0 +1,91 @@
+"""Qwen Code's PreToolUse hook: its JSON in, the ledger's answer out.
+
+It is run before every call of a tool, in the terminal and over ACP, with the exact input. Qwen takes any exit code but
+0 and 2 for no opinion, and runs the tool; so whatever goes wrong is a deny, or exit code 2. Its documentation lets
+PreToolUse change the input; version 0.24.4 runs the first one all the same, so a corrected input is a deny.
+"""
+
+from __future__ import annotations
+
+import json
+from time import monotonic
+
+from workers.bridges.errors import BridgeError
+from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
+from workers.bridges.hooks.asking import HookedCall
+from workers.bridges.hooks.exchange import say
+from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.hooks.tool_names import named_back, renamed
+from workers.bridges.naming import id_of, new_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from workers.bridges.hooks.tool_names import Tools
+
+AGENT = "qwen"
+EVENT = "PreToolUse"
+LIMIT_SECONDS = 60.0
+"""Qwen's own limit where its settings name none."""
+
+TOOLS: Tools = {
+    "run_shell_command": ("bash", {"directory": "workdir"}),
+    "monitor": ("bash", {"directory": "workdir"}),
+    "write_file": ("write", {"file_path": "filePath"}),
+    "edit": ("edit", {"file_path": "filePath"}),
+    "notebook_edit": ("edit", {"notebook_path": "filePath"}),
+    "read_file": ("read", {"file_path": "filePath"}),
+    "list_directory": ("list", {}),
+    "glob": ("glob", {}),
+    "grep_search": ("grep", {}),
+    "web_fetch": ("webfetch", {}),
+    "web_search": ("websearch", {}),
+}
+"""Gemini CLI's tools, which Qwen Code began with, as Qwen names them and their members now, and those it added."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Read one event from stdin and answer it; the exit code. What is not understood is blocked."""
+    return run(HookSettings.read(words, "opencode", LIMIT_SECONDS))
+
+
+def run(settings: HookSettings) -> int:
+    until = monotonic() + settings.patience
+    event = read_event()
+    if event.get("hook_event_name") != EVENT:
+        raise BridgeError(f"`{event.get('hook_event_name')}` is no event of this hook; it answers {EVENT}")
+    answer = answer_of(hooked(event, settings), settings, until)
+    if answer is not None:
+        said = {"hookEventName": EVENT, **answered(answer, text_of(event, "tool_name"))}
+        say(json.dumps({"hookSpecificOutput": said}))
+    return 0
+
+
+def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
+    """Return the call. `tool_use_id` is new in each run of the hook, `tool_call_id` is the model's."""
+    session = settings.session or id_of(text_of(event, "session_id"))
+    run_id, call_id = event.get("tool_use_id"), event.get("tool_call_id")
+    body: dict[str, Any] = {
+        "request_id": id_of(run_id) if isinstance(run_id, str) and run_id else new_id("hook"),
+        **renamed(TOOLS, text_of(event, "tool_name"), input_of(event)),
+        "metadata": {name: event[name] for name in ("permission_mode",) if name in event},
+        "agent": event.get("agent_id") or AGENT,
+        "cwd": event.get("cwd"),
+    }
+    if isinstance(call_id, str) and call_id:
+        body["tool"] = {"call_id": id_of(call_id), "message_id": id_of(call_id)}
+    if body["agent"] != AGENT:
+        body["parent"] = AGENT
+    opening = {"agent": AGENT, "cwd": event.get("cwd")}
+    return HookedCall(session, {key: value for key, value in body.items() if value is not None}, opening, settings)
+
+
+def answered(answer: Answer, tool: str) -> dict[str, str]:
+    """Return the decision that Qwen reads. `ask` is its own question; where it has nobody to ask, the call is refused."""
+    if answer.updated_input is not None:
+        corrected = json.dumps(named_back(TOOLS, tool, answer.updated_input))
+        return {"permissionDecision": "deny", "permissionDecisionReason": f"allowed only as: {corrected}"}
+    decision = "ask" if answer.behaviour == "agent" else answer.behaviour
+    return {"permissionDecision": decision, "permissionDecisionReason": answer.message}
