@@ -277,7 +277,11 @@ async def test_a_gateway_that_comes_back_has_the_question_still(play: Play, gate
 
 def test_without_a_gateway_nothing_is_allowed_and_the_agent_is_told_why(play: Play, gateway: RunningGateway) -> None:
     gateway.kill9()
-    told = "denied, because nobody could be asked: the permission ledger cannot be reached: nothing listens"
+    told = (
+        "denied, because nobody could be asked: the permission ledger cannot be reached: nothing listens at "
+        f"`{gateway.address}`; start the gateway with `permission-ledger up`, or set PERMISSION_LEDGER_GATEWAY to where "
+        "it runs"
+    )
     conversation = pushes().answered("ui_1", ok=False, reason=told).ends()
     assert ended(play(conversation, "--grace", "0"), conversation) == (0, conversation.for_host)
 
