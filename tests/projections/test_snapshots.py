@@ -43,7 +43,7 @@ async def long_session(soon: None, ledger: Ledger) -> Ledger:
 
 
 async def fill(ledger: Ledger) -> None:
-    session = await ledger.session("ses_1", rules=RULES, project="shop", agent="build", cwd="/w")
+    session = await ledger.session("ses_1", rules=RULES, project="shop", agent="build", cwd="/w", home="/h")
     await session.grant("bash", "ls *", expires_in_ms=5000, actor="ann")
     connection = await session.connect("phone", actor="ann")
     await session.take_lock("phone", actor="ann")
@@ -176,6 +176,7 @@ def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:
         "agent",
         "parent",
         "cwd",
+        "home",
         "policy_digest",
         "policy_source",
         "lock",
