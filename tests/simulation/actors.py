@@ -1,6 +1,7 @@
-"""Who takes part: askers, approvers, granters, clients, expiry workers, and who closes. All write down what they heard.
+"""Who takes part: askers, approvers, granters, a lawmaker, clients, expiry workers, and who closes.
 
-Each goes on where it was after a crash of its process: what it had not been told of, it does again.
+All write down what they heard. Each goes on where it was after a crash of its process: what it had not been told of,
+it does again.
 """
 
 from __future__ import annotations
@@ -151,14 +152,17 @@ class Someone:
         """Opened once in each life of the process: later calls go by what its cache knows."""
         held = self._held.get((id(ledger), session_id))
         if held is None:
-            cascade: Any = "project" if session_id.endswith("1") else "session"
-            held = await self._patiently(
-                lambda: ledger.session(
-                    session_id, project=PROJECT, rules=RULES, timeouts=TIMEOUTS, cascade_always=cascade, actor="opener"
-                )
-            )
+            held = await self._patiently(lambda: self._open(ledger, session_id))
             self._held[id(ledger), session_id] = held
         return held
+
+    async def _open(self, ledger: Ledger, session_id: str) -> Session:
+        """By the rules that are written for it now."""
+        cascade: Any = "project" if session_id.endswith("1") else "session"
+        rules = self._world.rules.get(session_id, RULES)
+        return await ledger.session(
+            session_id, project=PROJECT, rules=rules, timeouts=TIMEOUTS, cascade_always=cascade, actor="opener"
+        )
 
     def _call(self, kind: str, session: str, request_id: str, said: str | None = None) -> Call:
         return Call(self._diary, self.name, kind, (session, request_id), said)
@@ -284,6 +288,26 @@ class Granter(Someone):
         # Unknown only where the server lost it.
         with suppress(UnknownGrantError):
             await self._patiently(lambda: ledger.revoke(grant.grant.grant_id, actor=self.name))
+
+
+class Lawmaker(Someone):
+    """Denies the command of a request that waits, until nobody can answer it any more; then takes that back."""
+
+    async def _act(self, ledger: Ledger) -> None:
+        session_id = self._chance.choice(["ses_0", "ses_1"])
+        session = await self._session(ledger, session_id)
+        waiting = [one.request for one in await self._patiently(session.pending)]
+        if not waiting:
+            return
+        request = self._chance.choice(waiting)
+        denied = {"permission": request.permission, "pattern": request.patterns[0], "action": "deny"}
+        await self._enact(ledger, session_id, [*RULES, denied])
+        await self._world.reach((request.deadline_ms or 0) + LATE_MS)
+        await self._enact(ledger, session_id, RULES)
+
+    async def _enact(self, ledger: Ledger, session_id: str, rules: list[dict[str, str]]) -> None:
+        self._world.rules[session_id] = rules
+        await self._patiently(lambda: self._open(ledger, session_id))
 
 
 class Client(Someone):

@@ -6,7 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ledger.events import Asked, Cancelled, Expired, Granted, Reopened, Replied, Revoked, ToolFinished
+from ledger.events import (
+    Asked,
+    Cancelled,
+    Expired,
+    Granted,
+    PolicyChanged,
+    Reopened,
+    Replied,
+    Revoked,
+    SessionOpened,
+    ToolFinished,
+)
 from ledger.grants import Recorded
 from ledger.limits import SWEEP_SECONDS
 from ledger.policy import Verdict
@@ -55,6 +66,24 @@ class Allowed:
         return frozenset().union(*self._at[first : last + 1])
 
 
+class Denied:
+    """The patterns of `bash` that the rules of one session deny, at each version."""
+
+    def __init__(self, records: Iterable[Recorded]) -> None:
+        self._at: list[frozenset[str]] = [frozenset()]
+        for recorded in records:
+            event, now = recorded.event, self._at[-1]
+            if isinstance(event, SessionOpened | PolicyChanged) and event.detail:
+                rules = [rule for layer in event.detail.policy.layers for rule in layer.rules]
+                now = frozenset(rule.pattern for rule in rules if rule.action is Verdict.DENY)
+            self._at.append(now)
+
+    def at(self, version: int, call: tuple[str, str]) -> bool:
+        permission, text = call
+        denied = self._at[version]
+        return permission == "bash" and (text in denied or (text.startswith("rm ") and "rm *" in denied))
+
+
 class Prophet:
     """Reads the log of one session, beside that of its project."""
 
@@ -63,6 +92,7 @@ class Prophet:
         self._asked: dict[str, Asked] = {}
         self._own = Allowed(records)
         self._shared = Allowed(project)
+        self._denied = Denied(records)
         self._auditor = Auditor()
         self._closed_at: int | None = None
         for recorded in records:
@@ -92,6 +122,9 @@ class Prophet:
                     by, ms = self._statuses[event.request_id][1].by, self._statuses[event.request_id][1].ms
                 self._stands(event.request_id, Status(version, _OUTCOMES[event.verdict], by, None, ms))
             case Replied():
+                if event.reply != "reject":
+                    is_denied = self._denied.at(version - 1, _call(self._asked[event.request_id]))
+                    assert (event.outcome == "denied") == is_denied, "a yes counts by the rules of now"
                 self._stands(
                     event.request_id, Status(version, event.outcome, by, event.reply, ms, event.rests_on_project)
                 )
@@ -108,11 +141,11 @@ class Prophet:
         self._statuses[request_id].append(status)
 
     def _verdict(self, asked: Asked, version: int, project_version: int | None) -> Verdict:
-        """Read runs, rm does not, and the rest is asked unless a grant allows it."""
+        """Read runs, what a rule denies does not, and the rest is asked unless a grant allows it."""
         call = _call(asked)
         if asked.permission == "read":
             return Verdict.ALLOW
-        if call[1].startswith("rm "):
+        if self._denied.at(version - 1, call):
             return Verdict.DENY
         granted = self._own.at(version - 1) | self._shared.at(project_version or 0)
         return Verdict.ALLOW if call in granted else Verdict.ASK

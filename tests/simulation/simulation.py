@@ -25,6 +25,8 @@ TROUBLE_SECONDS: Final = 40
 
 END_SECONDS: Final = 400
 SKEW_MS: Final = 1500
+RULES_CHANGE_EVERY: Final = 4
+"""In one seed of so many somebody changes rules. Nothing is drawn for it: the other seeds stay the runs they were."""
 
 
 class Simulation:
@@ -88,6 +90,8 @@ class Simulation:
         ]
         if chance.random() < 0.3:
             cast.append(cast_of.Closer(diary, "closer", 1))
+        if self.seed % RULES_CHANGE_EVERY == 0:
+            cast.append(cast_of.Lawmaker(diary, "lawmaker", 4))
         return cast
 
     async def _main(self) -> None:

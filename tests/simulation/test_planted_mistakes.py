@@ -9,16 +9,19 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from ledger import stream
+from ledger import Timeouts, stream
 from ledger.calls import Calls
+from ledger.session import replying
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import START, Append, Appended, Entry
 from ledger.stream import Stream
 from ledger.streams import Streams
-from tests.simulation import simulation
+from tests.simulation import actors, simulation
 from tests.simulation.simulation import Simulation
 
 SEEDS_COUNT: Final = 150
+LONG: Final = Timeouts(attended=90, unattended=90, cap=120)
+"""Seconds: longer than a sweep and all slack, so that only a wake-up tells in time."""
 
 
 def first_failure(*, failovers: bool = False) -> str:
@@ -29,6 +32,16 @@ def first_failure(*, failovers: bool = False) -> str:
         except AssertionError as error:
             return f"{error}: {error.__cause__!r}"
     raise AssertionError(f"{SEEDS_COUNT} simulations saw nothing")
+
+
+def only_wake_ups_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody sweeps, and deadlines, at which whoever waits looks by himself, are far away."""
+
+    async def never(self: Streams) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(actors, "TIMEOUTS", LONG)
+    monkeypatch.setattr(Streams, "_sweep", never)
 
 
 def test_a_server_that_compares_versions_instead_of_ids_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,10 +63,7 @@ def test_a_writer_that_does_not_look_for_its_own_events_is_caught(monkeypatch: p
 
 
 def test_wake_ups_that_are_lost_with_nobody_looking_by_himself_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(self: Streams) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(Streams, "_sweep", never)
+    only_wake_ups_tell(monkeypatch)
     monkeypatch.setattr(Streams, "gap", lambda *_: None)
     assert "was told too late" in first_failure()
 
@@ -64,10 +74,7 @@ def test_a_gap_that_is_passed_over_is_caught(monkeypatch: pytest.MonkeyPatch) ->
         self._absorb(known)
         return True
 
-    async def never(self: Streams) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(Streams, "_sweep", never)
+    only_wake_ups_tell(monkeypatch)
     monkeypatch.setattr(Stream, "_absorb_quietly", absorb)
     caught = first_failure()
     # The wake-up of an answer was passed over, or the revoke of a grant.
@@ -99,6 +106,11 @@ def test_an_allow_by_a_grant_of_the_project_that_is_not_looked_at_again_is_caugh
 
     monkeypatch.setattr(Calls, "_by_grants_of_now", no_look)
     assert "by a grant that had been revoked" in first_failure()
+
+
+def test_a_yes_that_is_not_judged_by_the_rules_of_now_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replying, "denied_now", lambda *_: None)
+    assert "a yes counts by the rules of now" in first_failure()
 
 
 def _outside(field: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Hundreds of runs, each by a seed: crashes, lost answers and wake-ups, wrong clocks; and all was as it should be.
+"""Hundreds of runs, each by a seed: crashes, lost answers, wrong clocks, changed rules; and all was as it should be.
 
 A run that goes wrong names its seed: `pytest tests/simulation --simulation-seed 4711` does the same again.
 """
