@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
@@ -46,7 +47,7 @@ async def main() -> None:
         return {"messages": [await model.ainvoke(state["messages"])]}
 
     async with Ledger.connect() as ledger:
-        session = await ledger.session("langgraph-example", project="examples", rules=RULES)
+        session = await ledger.session("langgraph-example", project="examples", rules=RULES, cwd=str(Path.cwd()))
         graph = StateGraph(MessagesState)
         graph.add_node("think", think)
         graph.add_node("tools", ToolNode([bash], **asks_ledger(session, agent="langgraph")))

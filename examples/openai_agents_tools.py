@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 from agents import Agent, Model, ModelResponse, Runner, Usage, UserError, function_tool, set_tracing_disabled
@@ -74,7 +75,7 @@ async def main() -> None:
     set_tracing_disabled(disabled=True)
     agent = Agent[Session](name="coder", model=Scripted(), tools=[bash])
     async with Ledger.connect() as ledger:
-        session = await ledger.session("openai-agents-example", project="examples", rules=RULES)
+        session = await ledger.session("openai-agents-example", project="examples", rules=RULES, cwd=str(Path.cwd()))
         try:
             print((await Runner.run(agent, "go", context=session)).final_output)
         except UserError as error:

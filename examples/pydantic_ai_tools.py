@@ -7,6 +7,7 @@ Answer in another terminal: permission-ledger pending; permission-ledger reply R
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
@@ -55,7 +56,7 @@ async def bash(ctx: RunContext[Session], command: str) -> str:
 
 async def main() -> None:
     async with Ledger.connect() as ledger:
-        session = await ledger.session("pydantic-ai-example", project="examples", rules=RULES)
+        session = await ledger.session("pydantic-ai-example", project="examples", rules=RULES, cwd=str(Path.cwd()))
         try:
             print((await agent.run("go", deps=session)).output)
         except RefusalError as error:

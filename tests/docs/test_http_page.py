@@ -12,6 +12,8 @@ from workers.gateway.access import ACCESS, ANYBODY, EVERYBODY
 from workers.gateway.app import make_app
 from workers.gateway.authenticating import operation_of
 from workers.gateway.gateway import Gateway
+from workers.gateway.inboxes import PendingFilter, find_pending
+from workers.gateway.principals import Principal
 from workers.gateway.problems import STATUS, STATUS_OF_HTTP
 from workers.gateway.settings import GatewaySettings
 
@@ -44,6 +46,20 @@ def _told(operation: str) -> str:
         if roles == EVERYBODY
         else ", ".join(one for one in ("agent", "approver", "auditor", "admin") if one in roles)
     )
+
+
+async def test_every_member_of_a_pending_row_stands_there() -> None:
+    section = (PAGES / "http.md").read_text().split("\n### A pending row\n")[1].split("\n### ")[0]
+    written = {
+        name for cell in re.findall(r"^\| ([^|]+) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
+    }
+    async with Ledger.connect("memory://") as ledger:
+        session = await ledger.session("ses_1", rules=[])
+        root = Principal(name="root", role="admin")
+        await session.submit_tool("bash", {"command": "sudo ls > out"}, always=["sudo *"])
+        [row] = (await find_pending(Gateway(ledger, GatewaySettings()), root, PendingFilter(), 10))["pending"]
+    # `still_asked` is left out where it says nothing, as here.
+    assert {*row, "still_asked"} == written
 
 
 def test_every_code_stands_there_with_its_status() -> None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from ledger.extras import PACKAGES
+from tests.docs.running import python_file
 from tests.support.command_line import ROOT, CommandLine
-from tests.support.processes import environment_without_settings
 from tests.support.waiting import wait_until
 
 README: Final = (ROOT / "README.md").read_text()
@@ -29,24 +25,6 @@ VARYING: Final = (
     (r"\d+s ago", "AGO"),
     (rf"{re.escape(str(ROOT))}(?![\w/])|/home/dev/shop", "FOLDER"),
 )
-
-
-@contextmanager
-def python_file(file: Path, home: Path) -> Iterator[subprocess.Popen[str]]:
-    """The file as a program of its own, whose ledger is in the data folder."""
-    process = subprocess.Popen(
-        [sys.executable, file],
-        cwd=file.parent,
-        env={**environment_without_settings(), "PERMISSION_LEDGER_HOME": str(home), "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        with process:
-            yield process
-    finally:
-        process.kill()
 
 
 def masked(text: str) -> list[str]:

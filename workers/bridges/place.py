@@ -101,12 +101,13 @@ def unreachable(cause: BaseException, find: Callable[[], Place] = find_place) ->
             "`permission-ledger doctor`"
         )
     return (
-        f"the permission ledger cannot be reached: {_why(cause)} at `{url}`; start the gateway with "
+        f"the permission ledger cannot be reached: {why_lost(cause)} at `{url}`; start the gateway with "
         f"`permission-ledger up`, or set {ADDRESS} to where it runs"
     )
 
 
-def _why(cause: BaseException) -> str:
+def why_lost(cause: BaseException) -> str:
+    """Return in a few words why there was no answer; never an error number."""
     if isinstance(cause, FileNotFoundError | ConnectionRefusedError) or "refused" in str(cause):
         return "nothing listens"
     if isinstance(cause, TimeoutError):

@@ -98,7 +98,8 @@ def _reasons(result: Result) -> list[str]:
         reasons.append(evaluation.reason)
     if result.settled and result.settled.cause:
         cause = result.settled.cause
-        reasons.append(f"it followed from {cause.kind} {cause.request_id or cause.grant_id}")
+        from_what = f"the answer to {cause.request_id}" if cause.kind == "cascade" else f"grant {cause.grant_id}"
+        reasons.append(f"it followed from {from_what}")
     said = [opinion for opinion in result.request.opinions if opinion.verdict is not None]
     return reasons + [f"{one.decider} says {one.verdict}: {one.reason or one.failed or '-'}" for one in said]
 

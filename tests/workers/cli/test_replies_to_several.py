@@ -30,7 +30,7 @@ def test_what_a_reject_takes_along_counts_as_answered_too(ledger: CommandLine) -
         ledger("ask", "ses_1", "bash", f"git push {request}", "--id", request, "--no-wait", code=7)
     ran = ledger("reply", "r1", "r2", "reject", "--message", "not today", "--as", "ann", code=0)
     assert ran.err == ""
-    assert "it followed from cascade r1" in ran.out
+    assert "it followed from the answer to r1" in ran.out
 
 
 def test_one_that_fails_stops_none_of_the_others_and_decides_the_exit_code(ledger: CommandLine) -> None:

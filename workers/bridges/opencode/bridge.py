@@ -26,6 +26,7 @@ from workers.bridges.opencode.questions import said_to_opencode
 from workers.bridges.opencode.server import LOST, OpenCode
 from workers.bridges.opencode.shapes import Asked, ShapeError, is_question_id, read_event, read_question, read_request
 from workers.bridges.options import Options
+from workers.bridges.place import why_lost
 
 RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 GONE_SECONDS: Final = 5.0
@@ -78,9 +79,7 @@ class Bridge:
                 except LOST as error:
                     lost_at = clock() if lost_at is None else lost_at
                     if tries == 1:
-                        self._tell(
-                            f"opencode at {self._opencode.url} does not answer; trying again: {str(error) or 'silence'}"
-                        )
+                        self._tell(f"opencode at {self._opencode.url} does not answer; trying again: {why_lost(error)}")
                     if isinstance(error, ConnectionRefusedError) and clock() > lost_at + GONE_SECONDS:
                         self._do(self._desk.died())
                 await asyncio.sleep(RECONNECT_SECONDS[min(tries, len(RECONNECT_SECONDS) - 1)])

@@ -212,6 +212,19 @@ async def test_opencode_started_again_asks_anew_and_gets_the_standing_answer(bri
     )
 
 
+async def test_a_server_that_is_away_is_told_in_words_and_again_when_it_is_back(bridged: Bridged) -> None:
+    async with bridged.running():
+        await bridged.opencode.stop()
+        await wait_until_async(lambda: bridged.told, "the person to be told")
+        await bridged.opencode.start()
+        await wait_until_async(lambda: len(bridged.told) > 1, "the person to be told that it is back")
+    url = bridged.opencode.url
+    assert bridged.told == [
+        f"opencode at {url} does not answer; trying again: nothing listens",
+        f"opencode at {url} is back",
+    ]
+
+
 async def test_what_both_lost_is_withdrawn_by_the_next_bridge(bridged: Bridged, ann: Person) -> None:
     async with bridged.running():
         lost = bridged.opencode.ask()
