@@ -15,6 +15,9 @@ OFFLINE_VARIABLE: Final = "PERMISSION_LEDGER_TEST_OFFLINE"
 FOLDER_VARIABLE: Final = "PERMISSION_LEDGER_TEST_CLIENTS"
 """Where clients are installed; the default is a folder of the user's cache."""
 
+NODE: Final = "node@22.23.3"
+"""For clients that want Node.js 22 or newer."""
+
 CLIENTS: Final[dict[str, NpmClient | SourceClient]] = {
     "claude": NpmClient("@anthropic-ai/claude-code", "2.1.330", "claude"),
     # What a stranger may still have: it asks for each call where the newest one starts in mode `auto`.
@@ -23,6 +26,11 @@ CLIENTS: Final[dict[str, NpmClient | SourceClient]] = {
     "opencode-sdk": NpmClient("@opencode-ai/sdk", "1.19.3", None, needs=("node",)),
     "codex": NpmClient("@openai/codex", "0.169.0", "codex"),
     "gemini": NpmClient("@google/gemini-cli", "0.61.0", "gemini", ("node",)),
+    "qwen": NpmClient("@qwen-code/qwen-code", "0.24.4", "qwen", beside=(NODE,)),
+    "copilot": NpmClient("@github/copilot", "1.0.102", "copilot"),
+    # Claude Code and Codex as editors speak with them: each adapter brings its agent.
+    "claude-acp": NpmClient("@agentclientprotocol/claude-agent-acp", "0.101.0", "claude-agent-acp", beside=(NODE,)),
+    "codex-acp": NpmClient("@agentclientprotocol/codex-acp", "2.6.0", "codex-acp", needs=("node",)),
     # In no registry: its runtime is run from its sources. Where they cannot be had it is left out, and that is said.
     "codelia": SourceClient(
         "https://github.com/kousw/codelia",

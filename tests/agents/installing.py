@@ -20,13 +20,15 @@ class InstallError(AssertionError):
 class NpmClient(NamedTuple):
     """A program of an npm package; `program` None is a library, and the program is its folder.
 
-    `needs` are programs of this machine that it cannot do without.
+    `needs` are programs of this machine that it cannot do without. `beside` are packages that it is installed with, such
+    as the Node.js that it wants where the machine's may be older; the programs of both stand in one folder.
     """
 
     package: str
     version: str
     program: str | None
     needs: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -37,18 +39,19 @@ class NpmClient(NamedTuple):
         return modules / self.package if self.program is None else modules / ".bin" / self.program
 
     def is_installed(self, folder: Path) -> bool:
-        manifest = folder / "node_modules" / self.package / "package.json"
-        if not self.program_in(folder).exists() or not manifest.exists():
-            return False
-        found: str = json.loads(manifest.read_text())["version"]
-        return found == self.version and all(shutil.which(need) for need in self.needs)
+        wanted = (f"{self.package}@{self.version}", *self.beside)
+        return (
+            self.program_in(folder).exists()
+            and all(_is_there(folder, package) for package in wanted)
+            and all(shutil.which(need) for need in self.needs)
+        )
 
     def install(self, folder: Path) -> None:
         """Raises InstallError."""
         for need in self.needs:
             if shutil.which(need) is None:
                 raise InstallError(f"{self.package} needs `{need}`, which is not on this machine")
-        npm_install(folder, f"{self.package}@{self.version}")
+        npm_install(folder, f"{self.package}@{self.version}", *self.beside)
 
 
 class SourceClient(NamedTuple):
@@ -87,10 +90,17 @@ class SourceClient(NamedTuple):
         program.chmod(0o755)
 
 
-def npm_install(folder: Path, package: str) -> None:
+def _is_there(folder: Path, package: str) -> bool:
+    """Whether `NAME@VERSION` is installed."""
+    name, _, version = package.rpartition("@")
+    manifest = folder / "node_modules" / name / "package.json"
+    return manifest.exists() and json.loads(manifest.read_text())["version"] == version
+
+
+def npm_install(folder: Path, *packages: str) -> None:
     """Raises InstallError."""
     folder.mkdir(parents=True, exist_ok=True)
-    run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), package])
+    run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages])
 
 
 def run(command: Sequence[str]) -> None:
