@@ -61,6 +61,18 @@ def copilot(home: Home, url: str) -> dict[str, str]:
     )
 
 
+def kimi(home: Home, url: str) -> dict[str, str]:
+    """Its settings name a provider; with one it needs no account."""
+    kept = home.folder / "home" / ".kimi-code"
+    kept.mkdir(exist_ok=True)
+    (kept / "config.toml").write_text(
+        'default_model = "scripted"\ntelemetry = false\n'
+        f'[providers.test]\ntype = "openai"\nbase_url = "{url}"\napi_key = "none"\n'
+        '[models.scripted]\nprovider = "test"\nmodel = "scripted"\nmax_context_size = 200000\n'
+    )
+    return home.environment({})
+
+
 def claude(home: Home, url: str) -> dict[str, str]:
     """Its settings name the mode that asks: without them 0.101.0 starts in `auto`."""
     kept = home.folder / "home" / ".claude"
@@ -96,6 +108,13 @@ AGENTS: Final = {
         openai_turns,
         copilot,
         lambda command: {"command": command, "commands": [command]},
+    ),
+    "kimi": AcpAgent(
+        ("acp",),
+        lambda command: [openai_model.use("Bash", {"command": command, "description": "work"}, CALL)],
+        openai_turns,
+        kimi,
+        lambda command: {"command": command, "description": "work"},
     ),
     "claude-acp": AcpAgent(
         (),

@@ -28,6 +28,7 @@ CLIENTS: Final[dict[str, NpmClient | SourceClient]] = {
     "gemini": NpmClient("@google/gemini-cli", "0.61.0", "gemini", ("node",)),
     "qwen": NpmClient("@qwen-code/qwen-code", "0.24.4", "qwen", beside=(NODE,)),
     "copilot": NpmClient("@github/copilot", "1.0.102", "copilot"),
+    "kimi": NpmClient("@moonshot-ai/kimi-code", "2.1.0", "kimi", beside=(NODE,)),
     # Claude Code and Codex as editors speak with them: each adapter brings its agent.
     "claude-acp": NpmClient("@agentclientprotocol/claude-agent-acp", "0.101.0", "claude-agent-acp", beside=(NODE,)),
     "codex-acp": NpmClient("@agentclientprotocol/codex-acp", "2.6.0", "codex-acp", needs=("node",)),

@@ -36,7 +36,8 @@ class Home:
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         return {
-            "PATH": os.environ["PATH"],
+            # Behind all others our command, which a hook in a project's settings names.
+            "PATH": f"{os.environ['PATH']}:{Path(sys.executable).parent}",
             "PYTHONPATH": str(ROOT),
             "HOME": str(self.folder / "home"),
             "TMPDIR": str(self.folder / "tmp"),

@@ -1,4 +1,4 @@
-"""Journeys of agents that editors start by ACP, behind the bridge: Qwen Code, Copilot CLI, Claude Code and Codex."""
+"""Journeys of agents that editors start by ACP, behind the bridge: Qwen Code, Copilot, Kimi, Claude Code and Codex."""
 
 from __future__ import annotations
 

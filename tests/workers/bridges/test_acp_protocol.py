@@ -134,6 +134,30 @@ def test_what_is_known_by_its_title_alone_is_asked_about_as_its_kind(
     assert said == {"permission": permission, "patterns": [tool_call["title"]], "always": always}
 
 
+@pytest.mark.parametrize(
+    ("shown", "tool", "found"),
+    [
+        ('{"command": "touch proof"}', "bash", {"command": "touch proof"}),
+        ('{"command": "touch pr', "other", {"title": "Bash"}),
+    ],
+)
+def test_a_request_that_names_the_tool_alone_is_judged_by_the_input_shown_before_and_never_by_the_tools_name(
+    shown: str, tool: str, found: dict[str, Any]
+) -> None:
+    """As Kimi Code CLI 2.1.0 asks; constructed from what it was seen to send."""
+    talk = wire()
+    text = {"type": "content", "content": {"type": "text", "text": shown}}
+    call = {"toolCallId": "0:call_1", "title": "Bash", "content": [text]}
+    update = {"sessionUpdate": "tool_call", "kind": "execute", "status": "pending", **call}
+    talk.heard_from_agent({"method": "session/update", "params": {"sessionId": SESSION, "update": update}})
+    asking = asks(0)
+    words = {"type": "text", "text": "Requesting approval to Running: touch proof"}
+    asking["params"]["toolCall"] = {**call, "content": [{"type": "content", "content": words}]}
+    asked = talk.question_of(asking)
+    assert isinstance(asked, Question)
+    assert (asked.call.tool_name, asked.call.input) == (tool, found)
+
+
 def test_what_was_said_of_a_call_before_is_known_when_it_asks() -> None:
     speaking = wire()
     update = {"sessionUpdate": "tool_call", "toolCallId": "call_0", "kind": "execute", "rawInput": {"command": "ls -l"}}

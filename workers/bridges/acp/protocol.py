@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from workers.bridges.acp.tools import call_of
+from workers.bridges.acp.tools import call_of, input_shown
 from workers.bridges.judging import Verdict
 from workers.bridges.messages import Message, line_of
 from workers.bridges.naming import id_of
@@ -53,7 +53,7 @@ class AcpWire:
         if not options_of(message):
             return "it offers no option that can be read"
         known = self._calls.get((session, tool_call["toolCallId"]), {})
-        said = {**known, **{name: value for name, value in tool_call.items() if value is not None}}
+        said = _said(known, {name: value for name, value in tool_call.items() if value is not None})
         key, cwd = key_of(message["id"]), self._cwd.get(session)
         request_id = id_of(f"{tool_call['toolCallId']}.{self._run}.{key.strip(chr(34))}")
         return Question(key, message["id"], id_of(session), cwd, call_of(said, request_id, cwd), message)
@@ -155,6 +155,22 @@ def options_of(message: Message) -> list[tuple[str, str]]:
 def option_of(message: Message, kind: str) -> str | None:
     """The first option of a kind."""
     return next((option for option, its_kind in options_of(message) if its_kind == kind), None)
+
+
+def _said(known: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """Return a call as the request names it, and what was said of it before where the request does not.
+
+    Kimi Code CLI asks about `Bash`, and has shown the input before as a text. Only a request that says itself that its
+    title is what would be executed is taken at its title.
+    """
+    said = {**known, **asked}
+    if not isinstance(said.get("rawInput"), dict):
+        shown = input_shown(known.get("content"))
+        if shown is not None:
+            said["rawInput"] = shown
+        elif said.get("kind") == "execute" and "kind" not in asked:
+            said["kind"] = "other"
+    return said
 
 
 def _is_text(value: object) -> bool:

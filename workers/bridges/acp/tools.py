@@ -6,6 +6,7 @@ command of an `execute` is its title; the request's metadata says that it was ju
 
 from __future__ import annotations
 
+import json
 import posixpath
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +45,18 @@ def call_of(tool_call: dict[str, Any], request_id: str, cwd: str | None) -> Tool
         keeps_id=False,
         said=judged.said,
     )
+
+
+def input_shown(content: object) -> dict[str, Any] | None:
+    """Return the input that a call's content is: one text, a JSON object; None where it is something else."""
+    texts = [_text(part["content"], "text") for part in _objects(content) if isinstance(part.get("content"), dict)]
+    if len(texts) != 1 or texts[0] is None:
+        return None
+    try:
+        found = json.loads(texts[0])
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _judged(kind: str, title: str, raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> Judged | None:
