@@ -95,4 +95,9 @@ def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:
     if not isinstance(found, Mapping):
         raise BridgeError(f"the rules `{path}` must hold an object or a list of rules")
     section = _SECTION.get(dialect)
+    other = next((name for name in _SECTION.values() if name in found), None)
+    if section is not None and section not in found and other is not None:
+        raise BridgeError(
+            f"the rules `{path}` stand below `{other}`; in the words of `{dialect}` they stand below `{section}`"
+        )
     return dict(found) if section is None else {section: found.get(section, {})}
