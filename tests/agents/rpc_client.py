@@ -214,16 +214,21 @@ def bridge(name: str, *options: str) -> list[str]:
 
 def hook_settings(agent: str, *words: str) -> Message:
     """What `hook AGENT --settings` prints."""
-    command = [sys.executable, "-m", "workers.cli", "hook", agent, "--settings", *words]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    program = [sys.executable, "-m", "workers.cli", "hook", agent, "--settings", *words]
+    printed = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found: Message = json.loads(printed)
     return found
 
 
 def hook_command(agent: str, home: Home, environment: Mapping[str, str], *words: str) -> str:
     """What `hook AGENT --install …` says, for a client with this home."""
+    return command(home, environment, "hook", agent, *words)
+
+
+def command(home: Home, environment: Mapping[str, str], *words: str) -> str:
+    """What a command of ours says where a client works."""
     done = subprocess.run(
-        [sys.executable, "-m", "workers.cli", "hook", agent, *words],
+        [sys.executable, "-m", "workers.cli", *words],
         cwd=home.work,
         env=dict(environment),
         stdin=subprocess.DEVNULL,

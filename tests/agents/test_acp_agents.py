@@ -11,7 +11,7 @@ import pytest
 
 from tests.agents.acp_agents import AGENTS, AcpAgent, beside
 from tests.agents.editor import ASK, Editor
-from tests.agents.rpc_client import Home, RpcClient, bridge
+from tests.agents.rpc_client import Home, RpcClient, bridge, command
 from tests.support.gateways import RunningGateway
 
 pytestmark = pytest.mark.timeout(240)
@@ -79,3 +79,23 @@ def test_a_call_that_rules_allow_runs_and_the_editor_hears_nothing_of_it(start: 
     editor = start("touch proof", bash={"touch *": "allow"})
     assert editor.stop_reason() == "end_turn"
     assert ((editor.home.work / "proof").exists(), editor.client.said(ASK)) == (True, [])
+
+
+@pytest.mark.agents("claude-acp")
+async def test_claude_codes_hook_asks_in_an_editor_too_and_a_rejects_words_reach_the_model(
+    gateway: RunningGateway, program: Path, tmp_path: Path
+) -> None:
+    adapter, home = AGENTS["claude-acp"], Home(tmp_path)
+    model = adapter.model(adapter.run("touch proof"))
+    place = {"PERMISSION_LEDGER_HOME": str(gateway.home)}
+    environment = beside(program, {**adapter.environment(home, model.url), **place})
+    command(home, environment, "bridge", "claude", "--install", "--yes", "--event", "PreToolUse", "--session", "hooked")
+    editor = Editor(RpcClient([str(program)], home, environment), model, home)
+    ann = gateway.person()
+    await ann.answer_next("hooked", "reject", message="use the staging folder")
+    editor.stop_reason()
+    editor.client.close()
+    model.close()
+    assert (editor.client.said(ASK), (home.work / "proof").exists()) == ([], False)
+    assert "use the staging folder" in json.dumps(model.results)
+    await ann.close()
