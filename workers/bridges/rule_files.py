@@ -27,6 +27,10 @@ class FollowedRules:
         """Note that the file is about to be read; what changes from here on is a change."""
         self._read_as = self._stamp()
 
+    def forget(self) -> None:
+        """Take the file for changed: not everybody has got what stands in it."""
+        self._read_as = ()
+
     @property
     def have_changed(self) -> bool:
         return self._stamp() != self._read_as
@@ -57,7 +61,7 @@ class FollowedRules:
                 if error.text != told:
                     tell(f"the changed rules do not hold for what waits: {error.text}")
                 told = error.text
-                self._read_as = None
+                self.forget()
 
     def _stamp(self) -> _Stamp:
         if self._file is None:

@@ -81,6 +81,52 @@ def test_rules_allow_and_deny(hook: Hook) -> None:
     assert "rm" in denied[1]["permissionDecisionReason"]
 
 
+def deny_pushes(hook: Hook) -> None:
+    hook.rules.write_text(json.dumps({"permissions": {"allow": ["Bash(mytool *)"], "deny": ["Bash(git push *)"]}}))
+
+
+def test_rules_that_were_changed_since_the_last_call_judge_the_next_one(hook: Hook) -> None:
+    assert hook(event("mytool x"))[1]["permissionDecision"] == "allow"
+    deny_pushes(hook)
+    code, said = hook(event("git push origin", "toolu_2"))
+    assert (code, said["permissionDecision"]) == (0, "deny")
+    assert "git push" in said["permissionDecisionReason"]
+
+
+async def test_a_deny_that_is_added_while_a_hook_waits_stops_a_later_yes(hook: Hook, gateway: RunningGateway) -> None:
+    ann = gateway.person()
+    asking = hook.start(event("git push origin"))
+    await ann.waiting(SESSION)
+    before = len(await ann.events(SESSION))
+    deny_pushes(hook)
+
+    async def recorded() -> bool:
+        return len(await ann.events(SESSION)) > before
+
+    await wait_until_async(recorded, "the changed rules to be recorded")
+    await ann.reply(SESSION, "toolu_1", "once")
+    code, said = ended(asking)
+    assert (code, said["permissionDecision"]) == (0, "deny")
+    await ann.close()
+
+
+def test_a_file_that_is_no_rules_any_more_allows_nothing(hook: Hook) -> None:
+    hook(event("mytool x"))
+    hook.rules.write_text("{")
+    code, said = hook(event("mytool x", "toolu_2"))
+    assert (code, said["permissionDecision"]) == (0, "deny")
+    assert "JSON" in said["permissionDecisionReason"]
+
+
+async def test_rules_that_stay_the_same_are_brought_once(hook: Hook, gateway: RunningGateway) -> None:
+    hook(event("mytool x"))
+    hook(event("mytool y", "toolu_2"))
+    ann = gateway.person()
+    kinds = [one["type"] for one in await ann.events(SESSION)]
+    await ann.close()
+    assert kinds == ["session_opened", "asked", "asked"]
+
+
 async def test_the_rules_of_a_file_are_recorded_without_what_else_stands_in_it(
     hook: Hook, gateway: RunningGateway
 ) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from workers.bridges.errors import RefusedError
+from workers.bridges.errors import BridgeError, RefusedError
+from workers.bridges.hooks.brought_rules import BroughtRules
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
 from workers.bridges.hooks.terminal import VIA
 
@@ -45,6 +46,7 @@ class HookedCall:
         self._settings = settings
         self._owner = owner
         self._path = f"/v1/sessions/{quoted(session)}"
+        self._rules = BroughtRules(session, settings.rules)
         self._asker: Asker | None = None
         self._attached = False
         self._waits_for: str | None = None
@@ -56,6 +58,7 @@ class HookedCall:
 
         Raises RefusedError, UnreachableError, and ReaderGoneError when nobody wants the answer any more.
         """
+        self._bring_rules()
         try:
             row = self._ask()
             if row["outcome"] is None:
@@ -72,6 +75,7 @@ class HookedCall:
 
     def leave(self) -> dict[str, Any]:
         """The row of the request as it stands. One that is pending waits for whoever takes it up."""
+        self._bring_rules()
         row = self._ask()
         if row["outcome"] is None:
             self._begin_to_wait()
@@ -101,14 +105,36 @@ class HookedCall:
         return self._exchange("POST", f"{path}?wait={wait:g}" if wait else path, self.body, wait)
 
     def _exchange(self, method: str, path: str, body: dict[str, Any] | None, wait: float = 0) -> dict[str, Any]:
-        look = None if self.transcript is None else self._look
         try:
-            return call(method, path, body, self._settings.grace, wait, look=look)
+            return call(method, path, body, self._settings.grace, wait, look=self._look)
         except RefusedError as error:
             if error.code != "UNKNOWN_SESSION":
                 raise
+        self._open()
+        return call(method, path, body, self._settings.grace, wait, look=self._look)
+
+    def _open(self) -> None:
         call("PUT", self._path, self._settings.opening(self._opening), self._settings.grace)
-        return call(method, path, body, self._settings.grace, wait, look=look)
+        self._rules.note()
+
+    def _bring_rules(self) -> None:
+        """Give the session the rules of the file as it is now. Raises BridgeError: a file that is no rules allows nothing."""
+        if not self._rules.have_changed():
+            return
+        if not self._rules.are_known and not self._is_open():
+            self._open()
+            return
+        call("PUT", self._path, self._settings.rules_of_now(), self._settings.grace)
+        self._rules.note()
+
+    def _is_open(self) -> bool:
+        try:
+            call("GET", self._path, None, self._settings.grace)
+        except RefusedError as error:
+            if error.code != "UNKNOWN_SESSION":
+                raise
+            return False
+        return True
 
     def _begin_to_wait(self) -> None:
         from workers.bridges.askers import Asker, call_digest  # noqa: PLC0415 - only when somebody must be waited for
@@ -137,7 +163,11 @@ class HookedCall:
         return row
 
     def _look(self) -> None:
-        """Raises SettledHereError."""
+        """Look at what may change while the gateway is waited for. Raises SettledHereError."""
+        try:
+            self._bring_rules()
+        except BridgeError:
+            self._rules.give_up()  # what waits goes on waiting; a call that is asked from now on is refused
         said = None if self.transcript is None else self.transcript.rejection(self.body["request_id"])
         if said is not None:
             raise SettledHereError(said)

@@ -85,6 +85,13 @@ class HookSettings:
             body |= given_rules(self.rules, self.dialect, self.profile)
         return {name: value for name, value in body.items() if value is not None}
 
+    def rules_of_now(self) -> dict[str, Any]:
+        """The body that gives an open session the rules of the file. Raises BridgeError when they cannot be read."""
+        from workers.bridges.options import given_rules  # noqa: PLC0415 - once a change
+
+        assert self.rules is not None, "without a file nothing is brought"
+        return {"dialect": self.dialect, **given_rules(self.rules, self.dialect, self.profile)}
+
     def left_behind(self, session: str) -> bool:
         """Whether some asker of this session waits, or was killed while it did."""
         try:

@@ -6,12 +6,15 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final
 
+from workers.bridges.errors import BridgeError
 from workers.bridges.gateway_client import GatewayClient, Row
 from workers.bridges.opencode.server import OpenCode
 from workers.bridges.opencode.shapes import Asked
 from workers.bridges.options import Options, opening
+from workers.bridges.rule_files import FollowedRules
 
 MARK: Final = "opencode"
 """The member of a request's metadata that says which server asked: another bridge must not take it for its own."""
@@ -32,6 +35,24 @@ class Sessions:
         self._opencode = opencode
         self._options = options
         self._opening: dict[str, asyncio.Task[str | None]] = {}
+        self._places: dict[str, str | None] = {}
+        self._rules = FollowedRules(options.rules)
+        self._rules.read()
+
+    def following(self) -> AbstractAsyncContextManager[None]:
+        """Give all open sessions the rules of the file anew within seconds of a change, until the block ends."""
+        return self._rules.followed(self._bring_anew)
+
+    async def _bring_anew(self) -> None:
+        """Open by the rules of now what is open. Raises BridgeError where that fails for one; it is tried again."""
+        self._rules.read()
+        self._opening.clear()
+        opened = (self._opened(session, directory) for session, directory in list(self._places.items()))
+        ends = await asyncio.gather(*opened, return_exceptions=True)
+        problem = next((one for one in ends if isinstance(one, BaseException)), None)
+        if problem is not None:
+            self._rules.forget()
+            raise BridgeError(str(problem)) from problem
 
     def name(self, session: str) -> str:
         """The ledger's name of a session."""
@@ -45,9 +66,20 @@ class Sessions:
     def forget(self, session: str) -> None:
         """The ledger behind the gateway is another one by now: open it again when it is needed."""
         self._opening.pop(session, None)
+        self._places.pop(session, None)
 
     async def open(self, session: str, directory: str | None) -> str | None:
-        """Open it once; the name of the agent that works in it. Raises BridgeError, and what `server.LOST` names."""
+        """Open it once, by the rules of now; the name of the agent that works in it.
+
+        Raises BridgeError, and what `server.LOST` names.
+        """
+        self._places[session] = directory
+        if self._rules.have_changed:
+            with suppress(BridgeError):  # what becomes of this session is told below, and of others when they ask
+                await self._bring_anew()
+        return await self._opened(session, directory)
+
+    async def _opened(self, session: str, directory: str | None) -> str | None:
         task = self._opening.get(session)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             task = self._opening[session] = asyncio.create_task(self._open(session, directory, LINEAGE_DEPTH_MAX))

@@ -54,8 +54,8 @@ class Bridge:
         self._directory = directory
         self._tell = tell
         self._desk = Desk()
-        sessions = Sessions(client, opencode, options)
-        self._errands = Errands(client, sessions, opencode.url, options.on_unreachable, tell)
+        self._sessions = Sessions(client, opencode, options)
+        self._errands = Errands(client, self._sessions, opencode.url, options.on_unreachable, tell)
         self._answering: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._left_over_wanted = True
@@ -63,6 +63,10 @@ class Bridge:
 
     async def run(self) -> None:
         """Until cancelled. Raises BridgeError when OpenCode wants a password that we do not have."""
+        async with self._sessions.following():
+            await self._run()
+
+    async def _run(self) -> None:
         tries = 0
         lost_at: float | None = None
         clock = asyncio.get_running_loop().time

@@ -119,6 +119,7 @@ class Errands:
 
     async def close(self, one: CloseSession) -> None:
         """The session was deleted in OpenCode. One that holds several of OpenCode's sessions goes on."""
+        self._sessions.forget(one.session)
         if self._sessions.are_opencodes:
             path = f"/v1/sessions/{one.session}/close"
             await self._patiently(lambda: self._client.call("POST", path, {"reason": "deleted in opencode"}))

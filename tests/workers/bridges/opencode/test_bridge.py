@@ -225,6 +225,42 @@ async def test_a_server_that_is_away_is_told_in_words_and_again_when_it_is_back(
     ]
 
 
+def deny_pushes(rules: str) -> None:
+    changed = {"permission": {"bash": {**RULES["permission"]["bash"], "git push*": "deny"}}}
+    Path(rules).write_text(json.dumps(changed))
+
+
+async def test_a_deny_that_is_added_while_a_request_waits_stops_a_later_yes(
+    bridged: Bridged, ann: Person, rules: str
+) -> None:
+    async with bridged.running(rules=rules):
+        request_id = bridged.opencode.ask(pattern="git push")
+        await ann.waiting("ses_1")
+        before = len(await ann.events("ses_1"))
+        deny_pushes(rules)
+
+        async def recorded() -> bool:
+            return len(await ann.events("ses_1")) > before
+
+        await wait_until_async(recorded, "the changed rules to be recorded")
+        await ann.reply("ses_1", request_id, "once")
+        reply, message = await reply_to(bridged.opencode, request_id)
+    assert reply == "reject"
+    assert message is not None
+    assert "git push" in message
+
+
+async def test_a_changed_file_judges_the_next_request_of_every_session(
+    bridged: Bridged, ann: Person, rules: str
+) -> None:
+    async with bridged.running(rules=rules):
+        for session in ("ses_1", "ses_2"):
+            assert (await reply_to(bridged.opencode, bridged.opencode.ask(session, "ls -l")))[0] == "once"
+        deny_pushes(rules)
+        for session in ("ses_1", "ses_2"):
+            assert (await reply_to(bridged.opencode, bridged.opencode.ask(session, "git push")))[0] == "reject"
+
+
 async def test_what_both_lost_is_withdrawn_by_the_next_bridge(bridged: Bridged, ann: Person) -> None:
     async with bridged.running():
         lost = bridged.opencode.ask()
