@@ -33,7 +33,6 @@ from ledger.events import (
     CascadeReject,
     LateDenies,
     Presence,
-    Settings,
     WhenAbandoned,
 )
 from ledger.grants import in_force
@@ -45,10 +44,9 @@ from ledger.plans import SYSTEM
 from ledger.plugins import Decider, check_deciders, from_entry_points
 from ledger.policy.dialects import compile_policy, digest
 from ledger.policy.disk import DiskFacts
-from ledger.policy.model import Layer, Policy, PolicySource, Rule
+from ledger.policy.model import Policy, PolicySource, Rule
 from ledger.policy.placing import placed
 from ledger.policy.remembering import RememberingPolicy
-from ledger.policy.rules import merge
 from ledger.project import GrantInProject, RevokeInProject
 from ledger.replies import Answer
 from ledger.requests import check_folder, check_message, check_name, make_question
@@ -56,6 +54,7 @@ from ledger.results import Approved, Pending, Result, pending_of
 from ledger.session.commands import Open
 from ledger.session.state import SessionState, in_order
 from ledger.session_handle import Session
+from ledger.session_options import policy_source_of, settings_of
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
 from ledger.stores.embedded import EmbeddedServer, embedded_server
@@ -73,13 +72,6 @@ INBOX_FRESH_SECONDS = 1.0
 """How long a process may rely on who it last saw with the inbox open."""
 
 PENDING_SESSIONS_MAX = 100_000
-
-OPENCODE_SHAPED = ("opencode", "brutus")
-OPENCODE_SECTIONS = frozenset({"permission", "tools", "agent"})
-"""What of a configuration file is read; an object with none of these is a misunderstanding, not "no rules"."""
-
-REJECTS_ALONE = ("betcode", "claude", "codelia")
-"""Dialects in whose source a reject ends one request only; OpenCode and BRUTUS end all of the session's."""
 
 
 class Ledger:
@@ -224,7 +216,7 @@ class Ledger:
         the project. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
         """
         check_id(session_id, "session id")
-        source = policy or _policy_source(rules, dialect, options)
+        source = policy or policy_source_of(rules, dialect, options)
         handle = Session(self, session_id)
         state = await handle.state()
         if parent is not None:
@@ -248,7 +240,7 @@ class Ledger:
             policy=source,
             policy_digest=policy_digest,
             policy_source=policy_source,
-            settings=_settings(
+            settings=settings_of(
                 state,
                 dialect if source is None else source.dialect,
                 timeouts,
@@ -576,34 +568,3 @@ def default_actor_name() -> str:
     except (KeyError, OSError):
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
-
-
-def _policy_source(
-    rules: Sequence[Rule | Mapping[str, Any]] | Mapping[str, Any] | None,
-    dialect: str,
-    options: Mapping[str, Any] | None,
-) -> PolicySource | None:
-    if rules is None:
-        return None
-    if isinstance(rules, Mapping) and dialect in OPENCODE_SHAPED and not OPENCODE_SECTIONS.intersection(rules):
-        raise InputError(
-            f"rules given as an object are a whole configuration, with `permission` in it; this one has only "
-            f"{', '.join(f'`{name}`' for name in list(rules)[:5]) or 'nothing'}"
-        )
-    given = {"config": dict(rules)} if isinstance(rules, Mapping) else {"rules": merge(rules)}
-    layer = Layer("session", **given)
-    return PolicySource(dialect=dialect, layers=(layer,), options=dict(options or {}))
-
-
-def _settings(state: SessionState, dialect: str, timeouts: Timeouts | None, **named: str | None) -> Settings:
-    """What is given over what is known; a new session begins with what its dialect's source does."""
-    changes: dict[str, Any] = {}
-    if state.opened_ms is None and dialect in REJECTS_ALONE:
-        changes["cascade_reject"] = "none"
-    if timeouts is not None:
-        changes.update(timeouts.as_ms())
-    changes.update({name: value for name, value in named.items() if value is not None})
-    try:
-        return msgspec.convert({**msgspec.to_builtins(state.settings), **changes}, Settings)
-    except msgspec.ValidationError as error:
-        raise InputError(f"a setting of session `{state.session_id}` is not one of those there are: {error}") from error

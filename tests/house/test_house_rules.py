@@ -90,6 +90,7 @@ BANS: Final = [
 # Signals between parts of one package: caught before they reach a caller, so they are not of the public tree.
 SIGNALS: Final = {
     "workers.bridges.stdio.LongLineError": "the reading of that pipe ends, with a word on stderr",
+    "workers.bridges.hooks.asking.SettledHereError": "the hook ends: the user has answered at the agent's own prompt",
     "workers.bridges.hooks.exchange.ReaderGoneError": "the hook ends: nobody reads its answer",
     "workers.bridges.errors.BridgeError": "a bridge never imports the ledger; its command line tells it as it tells others",
     "workers.bridges.errors.RefusedError": "as BridgeError",
