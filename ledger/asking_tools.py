@@ -20,7 +20,7 @@ from ledger.limits import PATTERN_COUNT, PATTERN_LENGTH_BYTES
 from ledger.policy.asked import known_tool, permission_of
 from ledger.policy.codelia import confirm_request
 from ledger.policy.honouring import not_honoured
-from ledger.policy.model import Call, Evaluation, Policy
+from ledger.policy.model import Call, Evaluation, Policy, Verdict
 from ledger.requests import check_name, make_question
 from ledger.results import Result
 from ledger.session.first import first_request_id
@@ -68,7 +68,7 @@ def tool_requests(
     # Checked as `submit` checks it, so that what is judged here and there is the same.
     call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd).call
     evaluation = policy.evaluate(call)
-    first = tuple(_first_requests(policy, evaluation, request_id))
+    first = () if _is_denied_for_certain(policy, evaluation) else tuple(_first_requests(policy, evaluation, request_id))
     own = ToolRequest(
         permission=call.permission,
         patterns=_shown_patterns(policy, call, evaluation),
@@ -103,6 +103,14 @@ def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, An
     confirm = confirm_request(call.tool_name or call.permission, call.input, evaluation)
     shown = {"title": confirm.title, "message": confirm.message, "danger_level": confirm.danger_level}
     return {CONFIRM: shown} if _fits(confirm.message) else {}
+
+
+def _is_denied_for_certain(policy: Policy, evaluation: Evaluation) -> bool:
+    """Return whether no answer about a directory, and no grant, can make the call run: nobody is asked then.
+
+    The programs themselves ask about the directory all the same, and profile `faithful` does as they do.
+    """
+    return evaluation.verdict is Verdict.DENY and policy.source.options.get("profile") != "faithful"
 
 
 def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str) -> Iterator[ToolRequest]:

@@ -213,6 +213,7 @@ async def test_all_fields_of_a_request_are_kept_and_shown(ledger: Ledger, open_l
         "version": 2,
         "evaluation": shown.as_json()["evaluation"],
         "is_replay": False,
+        "would_run": "git push && git push --tags",
     }
 
 

@@ -61,6 +61,14 @@ async def test_a_denied_call_raises_in_the_words_of_its_dialect(ledger: Ledger) 
     assert error.text == "Permission to use Bash with command rm -rf / has been denied."
 
 
+@pytest.mark.parametrize("cwd", [None, "/repo"], ids=["folder unknown", "folder known"])
+async def test_nobody_is_asked_about_the_folders_of_a_call_that_is_denied(ledger: Ledger, cwd: str | None) -> None:
+    session = await ledger.session("ses_1", rules={"permission": {"bash": {"rm *": "deny"}}}, cwd=cwd)
+    error = await raised(session.ask_tool("bash", {"command": "rm -rf src /etc/x"}))
+    assert isinstance(error, DeniedError)
+    assert [event.permission for event in await asked(session)] == ["bash"]
+
+
 async def test_an_always_grants_what_the_dialect_remembers(ledger: Ledger) -> None:
     session = await ledger.session("ses_1", rules=CLAUDE, dialect="claude", options={"cwd": "/repo"})
     call = {"command": "mytool sync now"}

@@ -40,7 +40,7 @@ def test_whole_sessions_are_carried_from_each_kind_of_server_to_the_next(
         file = tmp_path / f"{place}.jsonl"
         CommandLine(source.url)("export", "--all", "--out", file, code=0)
         there = CommandLine(target.url)
-        there("import", file, code=0)
+        there("import", file, "--with-grants", code=0)
         there("verify", "--all", code=0)
         assert streams_of(target) == carried
     # What waited goes on waiting there, and what was approved is approved.

@@ -27,7 +27,7 @@ CARDS: Final = {
 
 @pytest.fixture(autouse=True)
 def record(server: RealServer) -> None:
-    CommandLine(server.url)("import", RECORD, code=0)
+    CommandLine(server.url)("import", RECORD, "--with-grants", code=0)
 
 
 async def test_each_client_has_a_card_that_says_who_asks_for_what_and_where(inbox: Inbox) -> None:

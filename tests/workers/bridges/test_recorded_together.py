@@ -61,7 +61,7 @@ def agents(ledger: CommandLine) -> dict[str, str]:
 async def test_every_client_waits_in_one_list_and_is_answered_there(
     ledger: CommandLine, running: RunningGateway
 ) -> None:
-    ledger("import", WAITING, code=0)
+    ledger("import", WAITING, "--with-grants", code=0)
     by_session = agents(ledger)
     ann = running.person()
     rows = await ann.all_pending()
@@ -75,7 +75,7 @@ async def test_every_client_waits_in_one_list_and_is_answered_there(
 
 
 def test_one_replay_tells_of_all_clients_in_the_order_in_which_it_happened(ledger: CommandLine) -> None:
-    ledger("import", WHOLE, code=0)
+    ledger("import", WHOLE, "--with-grants", code=0)
     by_session = agents(ledger)
     rows = ledger("replay", *by_session, "--speed", "0", "--json", code=0).rows
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
@@ -93,7 +93,7 @@ def test_one_replay_tells_of_all_clients_in_the_order_in_which_it_happened(ledge
 
 
 def test_the_record_is_whole_and_what_was_always_allowed_stands_for_the_project(ledger: CommandLine) -> None:
-    ledger("import", WHOLE, code=0)
+    ledger("import", WHOLE, "--with-grants", code=0)
     rows = ledger("verify", "--all", "--json", code=0).rows
     assert (len(rows), {row["ok"] for row in rows}) == (7, {True})
     [grant] = ledger("approved", "--project", "shop", "--json", code=0).rows
