@@ -164,7 +164,7 @@ async def test_there_is_no_state_before_the_beginning_and_none_beyond_the_end(le
     await ledger.session("ses_1")
     before = await raised(ledger.state_at("ses_1", "2026-01-01T00:00:00Z"))
     assert isinstance(before, UnknownSessionError)
-    assert before.text == "there is no session `ses_1` at `2026-01-01T00:00:00Z`"
+    assert before.text == "session `ses_1` began at 2027-01-15T08:00:00.000Z, after `2026-01-01T00:00:00Z`"
     assert (await raised(ledger.state_at("ses_9"))).text == "there is no session `ses_9`"
     assert await text_of_input_error(ledger.state_at("ses_1", 7)) == "session `ses_1` has 1 versions, not 7"
     assert await text_of_input_error(ledger.state_at("ses_1", "yesterday")) == (

@@ -36,6 +36,7 @@ OpenSync = Callable[..., SyncLedger]
 INSIDE: Final = {
     Ledger: {
         "actor",
+        "cancel_of_token",
         "compiled",
         "known_inbox_presence",
         "release_in_project",
@@ -47,7 +48,7 @@ INSIDE: Final = {
         "waiting_sessions",
         "stream_of_grant",
     },
-    Session: {"release", "write_project_grants", "stream", "renew_lease"},
+    Session: {"on_behalf_of", "release", "write_project_grants", "stream", "renew_lease"},
     Connection: set[str](),
 }
 

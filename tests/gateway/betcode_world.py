@@ -105,12 +105,12 @@ def running_world(folder: Path) -> Iterator[World]:
         gateway = stage.run("serve", "--listen", f"unix:{socket}", "--log-level", "info")
         gateway.wait_for_word("signs one browser in")
         stage.expiry()
-        stage.worker("projector", "projector:")
+        stage.worker("projector", "consumer group")
         # apprise looks for a module that Python is about to drop.
         notifier = stage.run(
             *("worker", "notifier", "--config", str(config), "--log-level", "info"), PYTHONWARNINGS="default"
         )
-        notifier.wait_for_word("notifier:")
+        notifier.wait_for_word("consumer group")
         yield World(socket, gateway, phone, asyncio.run(_tokens(f"embedded://{stage.folder.path}")))
     finally:
         stage.close()

@@ -77,6 +77,14 @@ async def test_rules_decide_and_the_editor_hears_nothing_of_it(start: Start) -> 
     assert between.host.lines == []
 
 
+async def test_an_agent_that_begins_in_a_mode_that_asks_nobody_is_told_of(start: Start) -> None:
+    between = start()
+    begun = {"jsonrpc": "2.0", "id": 1, "result": {"sessionId": SESSION, "modes": {"currentModeId": "auto"}}}
+    between.agent.say(begun)
+    assert between.host.hears() == [begun]
+    assert "is in mode `auto`: what it allows there by itself is not asked about" in between.errors
+
+
 async def test_a_person_answers_in_the_inbox_and_the_editors_prompt_is_over(start: Start, ann: Person) -> None:
     between = start()
     between.agent.say(asks(0))

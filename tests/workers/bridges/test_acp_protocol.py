@@ -214,3 +214,28 @@ def test_an_option_that_was_not_offered_is_no_answer() -> None:
 
 def test_ids_are_told_apart_as_agents_do() -> None:
     assert [key_of(one) for one in (0, 0.0, "0", None, 0.5)] == ["0", "0", '"0"', "null", "0.5"]
+
+
+def begins_in(mode: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "result": {"sessionId": "s", "modes": {"currentModeId": mode}}}
+
+
+def changes_to(mode: str) -> dict[str, Any]:
+    update = {"sessionUpdate": "current_mode_update", "currentModeId": mode}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
+
+
+@pytest.mark.parametrize("mode", ["auto", "bypassPermissions", "acceptEdits", "auto-edit", "yolo", "full-access"])
+def test_a_mode_that_asks_nobody_is_told_of_once_whenever_it_begins(mode: str) -> None:
+    told: list[str] = []
+    wire = AcpWire("qwen", "run_1", told.append)
+    for message in (begins_in(mode), changes_to(mode), changes_to("default"), changes_to(mode)):
+        wire.heard_from_agent(message)
+    assert [line.split(":")[0] for line in told] == [f"`qwen` is in mode `{mode}`"] * 2
+
+
+@pytest.mark.parametrize("mode", ["default", "plan", "ask", "read-only"])
+def test_a_mode_that_asks_is_not_told_of(mode: str) -> None:
+    told: list[str] = []
+    AcpWire("qwen", "run_1", told.append).heard_from_agent(begins_in(mode))
+    assert told == []

@@ -85,6 +85,7 @@ async def test_the_callback_answers_by_rules_and_by_people(sdk: None, gateway: R
     assert await asked == Allow({"command": "git push --dry-run"})
     assert (shown["agent"], shown["parent"], shown["always"]) == ("agent a7", "claude-code", ["Bash(git push)"])
     await ann.close()
+    await ask.close()
 
 
 async def test_a_callback_that_the_sdk_cancels_withdraws_its_request(sdk: None, gateway: RunningGateway) -> None:
@@ -97,6 +98,7 @@ async def test_a_callback_that_the_sdk_cancels_withdraws_its_request(sdk: None, 
     [cancelled] = [row["event"] for row in await ann.events("ses_1") if row["type"] == "cancelled"]
     assert (cancelled["request_id"], cancelled["cause"]) == ("t1", "asker_gave_up")
     await ann.close()
+    await ask.close()
 
 
 async def test_without_a_gateway_the_callback_denies_or_asks_the_other_one(sdk: None, gateway: RunningGateway) -> None:

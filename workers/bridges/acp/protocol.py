@@ -6,8 +6,10 @@ first `allow_once` and nothing wider: what a person allowed for longer stands in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
+from workers.bridges.acp.modes import is_silent, mode_begun, mode_changed
 from workers.bridges.acp.tools import call_of, input_shown
 from workers.bridges.judging import Verdict
 from workers.bridges.messages import Message, line_of
@@ -32,8 +34,11 @@ class AcpWire:
 
     host = "editor"
 
-    def __init__(self, agent: str, run: str) -> None:
+    def __init__(self, agent: str, run: str, tell: Callable[[str], None] = lambda _: None) -> None:
+        """`tell` is given what the person at the bridge should know."""
         self.agent = agent
+        self._tell = tell
+        self._mode_told: str | None = None
         self._run = run
         self._opening: dict[str, str] = {}
         self._cwd: dict[str, str] = {}
@@ -128,10 +133,23 @@ class AcpWire:
     def _hear_answer(self, message: Message) -> None:
         cwd = self._opening.pop(key_of(message.get("id")), None)
         result = message.get("result")
+        if isinstance(result, dict):
+            self._hear_mode(mode_begun(result))
         if cwd is not None and isinstance(result, dict) and isinstance(result.get("sessionId"), str):
             self._cwd[result["sessionId"]] = cwd
 
+    def _hear_mode(self, mode: str | None) -> None:
+        if mode is None or mode == self._mode_told:
+            return
+        if is_silent(mode):
+            self._tell(
+                f"`{self.agent}` is in mode `{mode}`: what it allows there by itself is not asked about, and not in the "
+                "ledger; choose a mode that asks"
+            )
+        self._mode_told = mode
+
     def _hear_update(self, session: object, update: dict[str, Any]) -> None:
+        self._hear_mode(mode_changed(update))
         call_id = update.get("toolCallId")
         if not isinstance(session, str) or not isinstance(call_id, str):
             return

@@ -34,7 +34,7 @@ def ledger_can_use_tool(
     on_unreachable: OnUnreachable = "deny",
     profile: Literal["hardened", "faithful"] | None = None,
     otherwise: CanUseTool | None = None,
-) -> CanUseTool:
+) -> LedgerCallback:
     """A `can_use_tool` for `ClaudeAgentOptions`.
 
     `session` is the ledger's (a new one unless given), `rules` a file, `profile` that of its rules
@@ -42,8 +42,7 @@ def ledger_can_use_tool(
     With `on_unreachable="agent"` the callback `otherwise` decides when nobody can be asked; without one that is a
     deny. `interrupt` ends the turn where the ledger says that the agent should stop. With `share_grants` the client is
     told what a person granted, and asks no more about it: not even once the grant is revoked. Call it inside a running
-    loop, or before one; it keeps its connections for as long as the program runs. Raises MissingExtraError without
-    claude-agent-sdk.
+    loop, or before one. It keeps its connections until `close`. Raises MissingExtraError without claude-agent-sdk.
     """
     from ledger.extras import require_extra  # noqa: PLC0415 - other bridges never import the ledger
 
@@ -54,7 +53,8 @@ def ledger_can_use_tool(
     options = Options(
         session=session, project=project, rules=rules, on_unreachable=on_unreachable, grace=grace, profile=profile
     )
-    judge = Judge(GatewayClient(grace=grace), options, session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
+    client = GatewayClient(grace=grace)
+    judge = Judge(client, options, session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
 
     async def can_use_tool(tool_name: str, tool_input: dict[str, Any], context: Any) -> Any:
         permission = _permission(tool_name, tool_input, context)
@@ -69,7 +69,22 @@ def ledger_can_use_tool(
             return PermissionResultAllow(updated_input=changed, **_remembered(granted))
         return PermissionResultDeny(message=verdict.message, interrupt=_stops(verdict, interrupt))
 
-    return can_use_tool
+    return LedgerCallback(can_use_tool, client)
+
+
+class LedgerCallback:
+    """The callback, and the connections that it keeps between two calls."""
+
+    def __init__(self, ask: CanUseTool, client: GatewayClient) -> None:
+        self._ask = ask
+        self._client = client
+
+    async def __call__(self, tool_name: str, tool_input: dict[str, Any], context: Any) -> Any:
+        return await self._ask(tool_name, tool_input, context)
+
+    async def close(self) -> None:
+        """Close the connections to the gateway. A later call opens new ones."""
+        await self._client.close()
 
 
 def _remembered(granted: tuple[str, ...]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from workers.bridges.options import Options
 from workers.bridges.racing import RacingBridge
 from workers.bridges.rpc import Wire
 from workers.bridges.starting import run_bridge
+from workers.bridges.stdio import tell
 from workers.cli.bridge.base import bridge_command
 
 
@@ -33,7 +34,7 @@ def acp(*, options: Options, command: Sequence[str]) -> int:
     Rules decide at once. What waits for a person is shown by the editor too; whoever answers first, there or in the
     inbox, counts. Tools are judged under OpenCode's names: bash, edit, read, webfetch.
     """
-    return run_racing(options, command, AcpWire(PurePath(command[0]).name or "acp", new_id("run")))
+    return run_racing(options, command, AcpWire(PurePath(command[0]).name or "acp", new_id("run"), tell))
 
 
 def run_racing(options: Options, command: Sequence[str], wire: Wire) -> int:
