@@ -66,14 +66,14 @@ def recorder() -> Recorder:
 
 @pytest.fixture
 async def session(ledger: Ledger) -> Session:
-    return await ledger.session("ses_1", rules=ASKED)
+    return await ledger.session("ses_1", rules=ASKED, cwd="/repo")
 
 
 @pytest.fixture
 def sync_session(url: str, clock: TestClock) -> Iterator[SyncSession]:
     connecting = SyncLedger.connect(url, clock=clock, partitions=PARTITION_COUNT, entry_points=False)
     with connecting as ledger:
-        yield ledger.session("ses_1", rules=ASKED)
+        yield ledger.session("ses_1", rules=ASKED, cwd="/repo")
 
 
 @pytest.fixture

@@ -42,7 +42,8 @@ def test_a_bridge_states_its_deadlines_when_it_opens_the_session() -> None:
 def test_an_installed_hook_states_them_too(tmp_path: Path) -> None:
     options = Options(attended="2m", unattended="none")
     words = hook_words(options)
-    assert words[-4:] == ["--attended", "2m", "--unattended", "none"]
+    at = words.index("--attended")
+    assert words[at : at + 4] == ["--attended", "2m", "--unattended", "none"]
     assert "--attended 2m --unattended none" in hook_line("codex", options, 60, "user")
     settings = HookSettings.read(words, "claude")
     stated = settings.opening({"cwd": str(tmp_path)})["timeouts"]
