@@ -94,6 +94,8 @@ class Together:
         _git(work, "init", "-q", "-b", "main")
         for name, value in (("user.name", "shop"), ("user.email", "shop@example.com")):
             _git(work, "config", name, value)
+        # Whoever tags does not wait for whoever commits.
+        _git(work, "commit", "-q", "--allow-empty", "-m", "Begin")
         (work / "prices.py").write_text(PRICES)
         (work / "build").mkdir()
         (work / "build" / "old").write_text("")
