@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -278,8 +277,8 @@ async def test_an_installed_hook_runs_once_it_is_trusted_and_after_uninstalling_
     gateway: RunningGateway, program: Path, tmp_path: Path, scope: str
 ) -> None:
     home, model = Home(tmp_path), ScriptedModel([shell("touch proof")])
-    path = f"{program.parent}:{os.environ['PATH']}"
-    environment = {**home.codex(model.url), "PERMISSION_LEDGER_HOME": str(gateway.home), "PATH": path}
+    environment = {**home.codex(model.url), "PERMISSION_LEDGER_HOME": str(gateway.home)}
+    environment["PATH"] = f"{program.parent}:{environment['PATH']}"  # a shared line names our command
     kept = home.folder / "home" / ".codex" / "config.toml"
     kept.write_text(f"# mine, and it stays\n{kept.read_text()}")
     there = home.work / ".codex" / "hooks.json" if scope == "project" else kept.with_name("hooks.json")
