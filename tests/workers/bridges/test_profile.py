@@ -67,6 +67,7 @@ def test_a_profile_that_is_none_is_refused(words: tuple[str, ...], rules: str) -
 
 @pytest.mark.parametrize("words", HOOKS)
 def test_the_line_that_is_installed_says_the_profile(words: tuple[str, ...], rules: str) -> None:
+    Path(rules).write_text(json.dumps({"permission": {"bash": "ask"}, "permissions": {"ask": ["Bash"]}}))
     printed = CommandLine("memory://")(*words, "--rules", rules, "--profile", "faithful")
     line = next(iter(json.loads(printed.out)["hooks"].values()))[0]["hooks"][0]["command"]
     said = shlex.split(line)
