@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 import redis
@@ -12,6 +14,9 @@ import redis
 from tests.support.command_line import ROOT, CommandLine, ended, interrupted
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
+
+HERE: Final = shlex.quote(f"--cwd={ROOT}")
+"""The folder of the call, without which it would be another request."""
 
 
 def asked(ledger: CommandLine, request_id: str = "r1", session: str = "ses_1") -> None:
@@ -109,7 +114,7 @@ def test_6_is_a_withdrawn_ask_and_anything_asked_of_a_closed_session(ledger: Com
 def test_7_is_still_pending_with_the_way_to_wait_again(ledger: CommandLine) -> None:
     ran = ledger("ask", "ses_1", "bash", "git push", "--always", "git *", "--id", "r1", "--timeout", "10ms", code=7)
     assert ran.out.startswith("pending until ")
-    again = "permission-ledger ask ses_1 --id=r1 '--always=git *' -- bash 'git push'"
+    again = f"permission-ledger ask ses_1 --id=r1 {HERE} '--always=git *' -- bash 'git push'"
     assert ran.err.splitlines()[-1] == f"hint: wait for it again with: {again}"
 
 
@@ -238,7 +243,7 @@ def test_130_is_ctrl_c_which_leaves_the_request_pending_and_says_how_to_go_on(le
         assert process.stderr
         assert process.stderr.readline().startswith("waiting for an answer to r1")
         ran = interrupted(process)
-    again = "permission-ledger ask ses_1 --id=r1 -- bash 'git push'"
+    again = f"permission-ledger ask ses_1 --id=r1 {HERE} -- bash 'git push'"
     assert ran == (130, "", f"the request stays pending; wait for it again with: {again}\n")
     assert [row["request_id"] for row in ledger("pending", "--json").rows] == ["r1"]
 
