@@ -93,6 +93,11 @@ async def as_of(ledger: Ledger, key: StreamKey, version: int) -> None:
     await wait_until_async(reached, f"the views of {key.name} to be as of version {version}")
 
 
+async def consumer_counts(ledger: Ledger) -> list[int]:
+    """Return how many projectors each group of a feed knows."""
+    return [group.consumer_count for one in await ledger.store.admin.partitions() for group in one.groups]
+
+
 def line_with(process: subprocess.Popen[str], text: str) -> str:
     """The next line that the projector says with this in it."""
     while text not in (line := next_line(process)):
@@ -275,12 +280,17 @@ async def test_sigterm_ends_it_cleanly_and_its_name_is_gone(ledger: Ledger, proj
     await ledger.session("ses_1")
     process = projector(feed=0.2)
     await as_of(ledger, SES_1, 1)
+
+    async def is_named() -> bool:
+        return await consumer_counts(ledger) == [1]
+
+    # The views are up before the group is made: they are found by a scan, which comes first.
+    await wait_until_async(is_named, "the projector's name to stand in its group")
     process.terminate()
     out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
     assert out.splitlines()[-2:] == ["projector: stopped, 1 events projected", "ended"]
-    consumers = [group.consumer_count for one in await ledger.store.admin.partitions() for group in one.groups]
-    assert consumers == [0]
+    assert await consumer_counts(ledger) == [0]
 
 
 async def test_views_of_a_history_that_the_server_lost_are_built_anew(

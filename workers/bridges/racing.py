@@ -7,7 +7,7 @@ is recorded, and the other is told that it is over. Everything else passes byte 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -63,29 +63,35 @@ class RacingBridge:
     # --- lines, in threads --------------------------------------------------------------------------------------------
 
     def _hear_host(self, line: bytes) -> None:
-        if self._passes(line, self._passes_to_agent, self._wire.host):
-            self._carrier.to_client(line)
-
-    def _hear_agent(self, line: bytes) -> None:
-        if self._passes(line, self._passes_to_host, self._wire.agent):
-            self._carrier.to_host(line)
-
-    def _passes(self, line: bytes, passes: Callable[[Message, bytes], bool], origin: str) -> bool:
         if not line.strip():
-            return True
-        message = parse(line)
+            self._carrier.to_client(line)
+            return
+        message = self._read(line, self._wire.host)
         if message is None:
-            tell(f"a line of {origin} is left out, it is no JSON object: {line[:_SHOWN_CHARS_MAX]!r}")
-            return False
-        return passes(message, line)
-
-    def _passes_to_agent(self, message: Message, line: bytes) -> bool:
+            return
         key = None if "method" in message or "id" not in message else key_of(message["id"])
         if key in self._ours:
             self._carrier.on_loop(self._host_answered, key, message, line)
-            return False
-        self._ended(self._wire.heard_from_host(message))
-        return True
+            return
+        ending = self._wire.heard_from_host(message)
+        # Before the answers that follow from it: the agent hears of a cancelled turn first.
+        self._carrier.to_client(line)
+        self._ended(ending)
+
+    def _hear_agent(self, line: bytes) -> None:
+        if not line.strip():
+            self._carrier.to_host(line)
+            return
+        message = self._read(line, self._wire.agent)
+        if message is not None and self._passes_to_host(message, line):
+            self._carrier.to_host(line)
+
+    def _read(self, line: bytes, origin: str) -> Message | None:
+        """Return the message of a line; None, and a word about it, where it is no JSON object."""
+        message = parse(line)
+        if message is None:
+            tell(f"a line of {origin} is left out, it is no JSON object: {line[:_SHOWN_CHARS_MAX]!r}")
+        return message
 
     def _passes_to_host(self, message: Message, line: bytes) -> bool:
         found = self._wire.question_of(message)
