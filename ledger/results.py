@@ -23,6 +23,7 @@ from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.times import format_time
 from ledger.would_run import would_run
+from ledger.would_run.describing import description_json
 
 _ERRORS: dict[str, type[RefusalError]] = {
     "denied": DeniedError,
@@ -232,6 +233,10 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
             **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
         }
+
+    def described(self) -> dict[str, Any]:
+        """Return the same object with `description`, for whoever shows the request; views do not store that."""
+        return {**self.as_json(), "description": description_json(self.request)}
 
 
 def pending_of(state: SessionState, *, is_replay: bool = False) -> list[Pending]:

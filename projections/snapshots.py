@@ -36,7 +36,7 @@ _FOLDING_CODE: Final = (
     ("ledger", "events.py"),
     ("ledger", "grants.py"),
     ("ledger", "project.py"),
-    ("ledger", "would_run.py"),
+    ("ledger.would_run", "lines.py"),
     ("ledger.policy", "model.py"),
     ("ledger.session", "evolve.py"),
     ("ledger.session", "state.py"),

@@ -32,7 +32,7 @@ async def pending(ledger: Ledger, output: Output, *, session: str | None) -> int
     waiting = found.rows
     gone = {one: await gone_askers(ledger.store, one) for one in {row.session for row in waiting}}
     if output.as_json:
-        output.rows({**one.as_json(), "asker_gone_at": _time(_gone_ms(one, gone))} for one in waiting)
+        output.rows({**one.described(), "asker_gone_at": _time(_gone_ms(one, gone))} for one in waiting)
     elif waiting:
         now_ms = ledger.store.clock.now_ms()
         if any(gone.values()):

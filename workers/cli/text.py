@@ -10,14 +10,10 @@ import json
 import re
 from typing import Any, Final
 
+from ledger.would_run.marks import is_shown
+
 _NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
-# Characters that Unicode calls letters, marks or symbols and that show nothing.
-_BLANK: Final = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
-    + "".join(map(chr, range(0xFE00, 0xFE10)))
-    + "".join(map(chr, range(0xE0100, 0xE01F0)))
-)
 _NOT_ASCII: Final = re.compile(r"[^ -~]")
 # Greedy: a password with an unescaped `@` or `/` in it is blotted out whole.
 _PASSWORD: Final = re.compile(r"(://[^\s/:@]*:)\S*(?=@)|([?&]password=)[^&\s`]*")
@@ -27,7 +23,7 @@ def visible(text: str) -> str:
     """The text on one line, each character that cannot be seen written as its escape in Python."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(one if _is_shown(one) else _NAMED.get(one) or _escape(one) for one in text)
+    return "".join(one if is_shown(one) else _NAMED.get(one) or _escape(one) for one in text)
 
 
 def json_line(value: Any) -> str:
@@ -40,10 +36,6 @@ def without_passwords(text: str) -> str:
     return _PASSWORD.sub(r"\1\2***", text)
 
 
-def _is_shown(character: str) -> bool:
-    return character.isprintable() and character not in _BLANK
-
-
 def _escape(character: str) -> str:
     code = ord(character)
     if code < 0x100:
@@ -53,4 +45,4 @@ def _escape(character: str) -> str:
 
 def _json_character(found: re.Match[str]) -> str:
     character = found[0]
-    return character if _is_shown(character) else json.dumps(character)[1:-1]
+    return character if is_shown(character) else json.dumps(character)[1:-1]

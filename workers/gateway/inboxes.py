@@ -50,7 +50,7 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
                 order = (deadline is None, deadline or 0, one.request.asked_ms, state.session_id, one.request.version)
                 at = None if gone_ms is None else format_time(gone_ms)
                 row = {
-                    **one.as_json(),
+                    **one.described(),
                     "asker_gone_at": at,
                     "project": state.project,
                     "lineage": above,

@@ -61,7 +61,7 @@ def result_row(result: Result) -> Row:
         "via": None if settled is None else settled.by.via,
         "cause": None if settled is None else msgspec.to_builtins(settled.cause),
         "cancel_cause": None if settled is None else settled.cancel_cause,
-        "request": Pending(session=result.session, request=result.request).as_json(),
+        "request": Pending(session=result.session, request=result.request).described(),
     }
 
 

@@ -104,7 +104,7 @@ def frames_of(key: StreamKey, recorded: Recorded, before: State, after: State, l
 
 def replay_row(state: SessionState, request: Request, lineage: tuple[str, ...]) -> Row:
     """A request that was pending before the reader came, as `permission.asked` tells it."""
-    row = Pending(session=state.session_id, request=request, is_replay=True).as_json()
+    row = Pending(session=state.session_id, request=request, is_replay=True).described()
     return {**row, "project": state.project, "lineage": list(lineage), **answering_facts(state)}
 
 
@@ -121,7 +121,7 @@ def _asked(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionSt
     if request is None:
         yield from _as_logged(key, recorded, after, after)
     elif event.verdict is Verdict.ASK and event.request_id in after.pending:
-        row = Pending(session=key.id, request=request).as_json()
+        row = Pending(session=key.id, request=request).described()
         yield "permission.asked", {**row, **answering_facts(after)}, request
     else:
         yield "permission.decided", _outcome_row(result_of(after, event.request_id)), request

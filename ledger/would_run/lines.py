@@ -1,7 +1,6 @@
-"""The description of a request: what would run, told from the tool's input, else from the patterns that were judged.
+"""The description of a request in lines, for tables, timelines and messages.
 
-Every reader (tables, timeline, messages, pages, event streams) draws this one description with its own escapes. The
-texts are whole and as the agent wrote them; `cut` shortens one and says by how much.
+The texts are whole and as the agent wrote them; `cut` shortens one and says by how much.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ LINE_CHARS: Final = 200
 Kind = Literal["command", "file", "search", "address", "query", "question", "plan", "tool", "patterns"]
 Input = Mapping[str, Any]
 
-_SHELLS: Final = frozenset(
+SHELL_NAMES: Final = frozenset(
     {
         "bash", "shell", "sh", "zsh", "powershell", "execute", "exec", "exec_command", "local_shell", "terminal",
         "run_shell_command", "run_command",
@@ -40,10 +39,10 @@ _SEARCHES: Final = frozenset({"glob", "grep", "search", "grep_search", "search_f
 _ADDRESSES: Final = frozenset({"webfetch", "web_fetch", "fetch"})
 _QUERIES: Final = frozenset({"websearch", "codesearch", "web_search", "google_web_search"})
 
-_PATHS: Final = ("file_path", "filePath", "filepath", "notebook_path", "path", "abs_path", "dir_path")
-_PATCHES: Final = ("patchText", "patch_text", "patch", "diff")
-_BEFORE: Final = ("old_string", "oldString", "oldText")
-_AFTER: Final = ("new_string", "newString", "newText", "new_source")
+PATH_NAMES: Final = ("file_path", "filePath", "filepath", "notebook_path", "path", "abs_path", "dir_path")
+PATCH_NAMES: Final = ("patchText", "patch_text", "patch", "diff")
+BEFORE_NAMES: Final = ("old_string", "oldString", "oldText")
+AFTER_NAMES: Final = ("new_string", "newString", "newText", "new_source")
 _ANYTHING: Final = "*"
 _SPELLING: Final = str.maketrans("", "", " \t\n\"'\\")
 
@@ -162,8 +161,15 @@ def _command(given: Input) -> str | None:
         value = given.get(name)
         if isinstance(value, str) and value.strip():
             return value
-        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-            return shlex.join(value)
+        if (joined := joined_command(value)) is not None:
+            return joined
+    return None
+
+
+def joined_command(value: Any) -> str | None:
+    """Return a command that is given as a list of words as one line; None for anything else."""
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        return shlex.join(value)
     return None
 
 
@@ -187,8 +193,8 @@ def _plan(given: Input, _: Input) -> tuple[str, ...]:
 
 def _file(given: Input, metadata: Input) -> tuple[str, ...]:
     """The path, and below it what would change: `-` and `+` lines, the new content, or the patch as it was sent."""
-    path = _text(given, *_PATHS)
-    changes = list(_changes(given)) or [one for one in (_text(given, *_PATCHES), _text(metadata, "diff")) if one][:1]
+    path = _text(given, *PATH_NAMES)
+    changes = list(_changes(given)) or [one for one in (_text(given, *PATCH_NAMES), _text(metadata, "diff")) if one][:1]
     shown = [path, *changes] if path is not None else changes
     return ("\n".join(shown),) if shown else ()
 
@@ -199,7 +205,7 @@ def _changes(given: Input) -> Iterable[str]:
         if not isinstance(one, Mapping):
             yield _compact(one)
             continue
-        before, after = _text(one, *_BEFORE), _text(one, *_AFTER)
+        before, after = _text(one, *BEFORE_NAMES), _text(one, *AFTER_NAMES)
         if before:
             yield _marked("-", before)
         if after:
@@ -213,7 +219,7 @@ def _marked(mark: str, text: str) -> str:
 
 
 def _search(given: Input, _: Input) -> tuple[str, ...]:
-    pattern, path = _text(given, "pattern", "query"), _text(given, *_PATHS)
+    pattern, path = _text(given, "pattern", "query"), _text(given, *PATH_NAMES)
     return () if pattern is None else (pattern,) if path is None else (f"{pattern} in {path}",)
 
 
@@ -228,7 +234,7 @@ def _member(*names: str) -> Callable[[Input, Input], tuple[str, ...]]:
 _TELLERS: Final[tuple[tuple[Kind, frozenset[str], Callable[[Input, Input], tuple[str, ...]]], ...]] = (
     ("question", _QUESTIONS, _questions),
     ("plan", _PLANS, _plan),
-    ("command", _SHELLS, _commands),
+    ("command", SHELL_NAMES, _commands),
     ("file", _FILES, _file),
     ("search", _SEARCHES, _search),
     ("address", _ADDRESSES, _member("url")),

@@ -1,0 +1,198 @@
+"""Dangers of a command line or a path, as facts for people. Nothing is judged by them: rules decide, these explain.
+
+Wide on purpose: a fact that is said too often costs a glance, one that is missing may cost more. A line that cannot be
+read to its end has the danger `unread`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final, Literal
+
+import msgspec
+
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.model import Command
+from ledger.policy.shell.names import lookups
+from ledger.policy.shell.parse import is_grammatical
+from ledger.policy.shell.tables import SHELLS
+from ledger.policy.shell.tables.dangers import (
+    DELETERS,
+    DELETING_WORDS,
+    DOWNLOADERS,
+    FETCHING_RUNNERS,
+    INTERPRETERS,
+    NETWORK,
+    NETWORK_WORDS,
+    OWN_FILES,
+    PRIVILEGE_WORDS,
+    PRIVILEGES,
+    PROGRAM_FOLDERS,
+    SECRET,
+)
+from ledger.policy.shell.text import join_lines, shorten, too_long
+from ledger.policy.shell.understood import accesses
+
+DANGERS_COUNT: Final = 32
+"""Dangers of one text; what is more is counted by the last one."""
+
+KNOWN_COUNT: Final = 64
+"""Lines whose dangers are remembered: a page is drawn again and again."""
+
+DangerKind = Literal["runs-downloaded", "privileges", "deletes", "secrets", "outside", "network", "unread", "more"]
+
+ORDER: Final[tuple[DangerKind, ...]] = (
+    "runs-downloaded", "privileges", "deletes", "secrets", "outside", "unread", "network", "more",
+)  # fmt: skip
+"""The gravest first."""
+
+_URL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://|/dev/(?:tcp|udp)/")
+_FILE_URL: Final = re.compile(r"\Afile://[^/]*", re.IGNORECASE)
+_PATH_AT: Final = re.compile(r"""(?:\A|[=@:,])(?=[/~]|\.\.(?:/|\Z)|\$\{?HOME\b)""")
+_HOME: Final = re.compile(r"\A(?:~|\$\{?HOME\b)")
+_PATCHED: Final = re.compile(
+    r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |(?:---|\+\+\+) |rename (?:from|to) )([^\t\r\n]+)",
+    re.MULTILINE,
+)
+
+
+class Danger(msgspec.Struct, frozen=True):
+    """What a part of a text may do, in a word (`kind`) and a sentence (`says`); `part` is that part of the text."""
+
+    kind: DangerKind
+    part: str
+    says: str
+
+
+@lru_cache(maxsize=KNOWN_COUNT)
+def command_dangers(line: str, folder: str | None) -> tuple[Danger, ...]:
+    """Return the dangers of a command line that starts in `folder`, the gravest first. Pure and bounded."""
+    return gravest_first(_of_line(line, folder))
+
+
+def path_dangers(path: str, folder: str | None) -> tuple[Danger, ...]:
+    """Return the dangers of touching a file from `folder`."""
+    return gravest_first(_of_path(path, folder, path))
+
+
+def patch_dangers(patch: str, folder: str | None) -> tuple[Danger, ...]:
+    """Return the dangers of the files that a patch names: unified diffs, and the patches of Codex and OpenCode."""
+    named = dict.fromkeys(found[1].strip() for found in _PATCHED.finditer(patch))
+    bare = (one[2:] if one.startswith(("a/", "b/")) else one for one in named if one != "/dev/null")
+    return gravest_first(danger for one in dict.fromkeys(bare) for danger in _of_path(one, folder, one))
+
+
+def address_dangers(address: str) -> tuple[Danger, ...]:
+    """Return the dangers of fetching an address."""
+    return (Danger("network", shorten(address), f"connects to `{shorten(address)}`"),)
+
+
+def gravest_first(found: Iterable[Danger]) -> tuple[Danger, ...]:
+    """Return dangers without repeats, ordered and bounded."""
+    distinct = sorted(dict.fromkeys(found), key=lambda one: ORDER.index(one.kind))
+    if len(distinct) <= DANGERS_COUNT:
+        return tuple(distinct)
+    left = len(distinct) - DANGERS_COUNT + 1
+    return (*distinct[: DANGERS_COUNT - 1], Danger("more", "", f"{left} more such facts"))
+
+
+def _of_line(line: str, folder: str | None) -> Iterator[Danger]:
+    if too_long(line):
+        yield Danger("unread", "", "longer than 64 KiB: nobody looked into it")
+        return
+    analysis = analyse(line)
+    if analysis.cut:
+        yield Danger("unread", "", analysis.reason or "too complicated to look into")
+    elif not analysis.plain and not analysis.redirects_only and not is_grammatical(join_lines(line)):
+        yield Danger("unread", "", analysis.reason or "not understood to its end")
+    runs_something = {one.text for one in analysis.commands if _in(one, SHELLS | INTERPRETERS)}
+    for command in analysis.commands:
+        part = shorten(command.statement or command.text)
+        yield from _of_command(command, part, folder)
+        if runs_something and _in(command, DOWNLOADERS):
+            yield Danger("runs-downloaded", part, f"`{command.name}` downloads, and the line runs an interpreter")
+
+
+def _of_command(command: Command, part: str, folder: str | None) -> Iterator[Danger]:
+    words = [_plain(word.raw, word.resolved) for word in command.words]
+    name = command.name
+    if command.words and name is None:
+        yield Danger("unread", part, f"the name `{shorten(command.words[0].raw)}` is known only when it runs")
+    if name is not None:
+        yield from _of_program(command, words[1:], part)
+        if "/" in name and posixpath.dirname(name) not in PROGRAM_FOLDERS:
+            yield from _of_path(name, folder, part)
+    values = [_plain(one.value.raw, one.value.resolved) for one in command.assignments]
+    for word in (*words[1:], *values):
+        yield from _of_word(word, folder, part)
+    for redirect in command.redirects:
+        if accesses(redirect):
+            yield from _of_path(_plain(redirect.target.raw, redirect.target.resolved), folder, part)
+            yield from _connects(redirect.target.raw, part)
+
+
+def _plain(raw: str, resolved: str | None) -> str:
+    return raw.strip("\"'") if resolved is None else resolved
+
+
+def _of_program(command: Command, words: list[str], part: str) -> Iterator[Danger]:
+    name, given = command.name, frozenset(words)
+    if _in(command, PRIVILEGES) or _has(command, words, PRIVILEGE_WORDS):
+        yield Danger("privileges", part, f"`{name}` acts with other rights")
+    if _in(command, DELETERS) or _has(command, words, DELETING_WORDS):
+        yield Danger("deletes", part, f"`{name}` deletes or overwrites what cannot be brought back")
+    if _has(command, words, FETCHING_RUNNERS):
+        yield Danger("runs-downloaded", part, f"`{name}` fetches packages or images and runs code of theirs")
+    if _in(command, NETWORK) or _has(command, words, NETWORK_WORDS):
+        yield Danger("network", part, f"`{name}` connects to other machines")
+    if name in ("printenv", "env", "export", "set", "declare") and not given - {"-0", "-p", "-x"}:
+        yield Danger("secrets", part, f"`{name}` prints the environment, with the secrets in it")
+
+
+def _in(command: Command, programs: frozenset[str]) -> bool:
+    return command.name is not None and not programs.isdisjoint(lookups(command.name))
+
+
+def _has(command: Command, words: list[str], table: dict[str, re.Pattern[str]]) -> bool:
+    """Whether the arguments of a program of the table, joined by blanks, hold what its pattern looks for."""
+    if command.name is None:
+        return False
+    found = next((table[one] for one in lookups(command.name) if one in table), None)
+    return found is not None and found.search(" ".join(words)) is not None
+
+
+def _of_word(word: str, folder: str | None, part: str) -> Iterator[Danger]:
+    yield from _connects(word, part)
+    if _FILE_URL.match(word):
+        yield from _of_path(_FILE_URL.sub("", word), folder, part)
+    elif _URL.search(word) is None:
+        places = [found.end() for found in _PATH_AT.finditer(word)]
+        paths = [word[at:] for at in places] or ([word] if "/" in word or SECRET.search(word) else [])
+        for path in paths[:DANGERS_COUNT]:
+            yield from _of_path(path, folder, part)
+
+
+def _connects(word: str, part: str) -> Iterator[Danger]:
+    found = _URL.search(word)
+    if found is not None and not _FILE_URL.match(word):
+        yield Danger("network", part, f"names the address `{shorten(word)}`")
+
+
+def _of_path(path: str, folder: str | None, part: str) -> Iterator[Danger]:
+    found = SECRET.search(path)
+    if found is not None:
+        yield Danger("secrets", part, f"`{shorten(path)}` is where secrets are kept")
+    if path in OWN_FILES:
+        return
+    if _HOME.match(path):
+        yield Danger("outside", part, f"`{shorten(path)}` is in the home folder")
+    elif folder is None:
+        if path.startswith("/") or ".." in path.split("/"):
+            yield Danger("outside", part, f"`{shorten(path)}` may be outside; the request names no folder")
+    else:
+        full = posixpath.normpath(posixpath.join(folder, path))
+        if full != posixpath.normpath(folder) and not full.startswith(posixpath.normpath(folder).rstrip("/") + "/"):
+            yield Danger("outside", part, f"`{shorten(path)}` is outside of the folder")

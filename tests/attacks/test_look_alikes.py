@@ -1,0 +1,76 @@
+# ruff: noqa: RUF001 - the letters are the attack
+"""Attacks with letters that look like others, show nothing, or turn a line around."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.would_run.marks import MARKS_COUNT, Mark, marks_of, odd_characters
+
+
+def _marked(text: str) -> list[tuple[str, str]]:
+    return [(text[one.start : one.end], one.kind) for one in marks_of(text)]
+
+
+@pytest.mark.parametrize("word", ["сору", "расе", "ѕсоре", "ехе", "АВС", "ΑΒΟ", "р", "ｌｓ", "𝐫𝐦"])
+def test_writing_a_whole_word_in_another_script(word: str) -> None:
+    assert _marked(f"rm {word} now") == [(word, "look-alike")]
+
+
+@pytest.mark.parametrize("letter", ["ɡ", "ı", "／", "⁄", "∕", "ⅼ", "‐", "–", "’", "“", "․", "﹨", "ǃ", "；", "｜"])
+def test_swapping_one_letter_for_its_double(letter: str) -> None:
+    assert _marked(f"a{letter}b") == [(letter, "look-alike")]
+    assert _marked(f"a {letter} b") == [(letter, "look-alike")]
+
+
+def test_mixing_letters_of_two_scripts_in_a_word() -> None:
+    assert _marked("раураl.com") == [("раура", "look-alike")]
+    assert _marked("goоgle жlib") == [("о", "look-alike"), ("ж", "look-alike")]
+
+
+@pytest.mark.parametrize(
+    "text", ["привет", "Überraschung", "naïve façade", "日本語のテスト", "ελληνικά", "שלום", "हिन्दी", "→ ✓ €"]
+)
+def test_text_in_a_language_of_its_own_is_left_alone(text: str) -> None:
+    assert _marked(text) == []
+
+
+@pytest.mark.parametrize(
+    "letter", ["\u200b", "\u00ad", "\u3164", "\x1b", "\x00", "\r", "\u00a0", "\u2028", "\ue000", "\ufe0f", "\U000e0041"]
+)
+def test_writing_what_nobody_sees(letter: str) -> None:
+    assert _marked(f"ls{letter} x") == [(letter, "invisible")]
+
+
+@pytest.mark.parametrize("letter", ["\u202e", "\u2066", "\u200f", "\u061c"])
+def test_turning_a_line_around(letter: str) -> None:
+    assert _marked(f"ls {letter}gpj.x") == [(letter, "bidi")]
+
+
+@pytest.mark.parametrize("text", ["rm\u0332 x", "a\u0338b", "ls \u0332x", "/\u0338etc"])
+def test_drawing_over_a_letter(text: str) -> None:
+    assert [kind for _, kind in _marked(text)] == ["combining"]
+
+
+def test_piling_marks_on_a_letter_of_any_script() -> None:
+    assert ("\u0941", "combining") in _marked("ह" + "\u0941" * 3)
+
+
+def test_hiding_a_letter_behind_thousands_of_others() -> None:
+    text = "а b " * 2 * MARKS_COUNT
+    marks = marks_of(text)
+    assert len(marks) == MARKS_COUNT + 1
+    assert marks[-1] == Mark(marks[-1].start, len(text), "crowded")
+    assert marks[-1].start == MARKS_COUNT * 4
+
+
+def test_every_odd_letter_is_named_with_what_it_looks_like() -> None:
+    named, left = odd_characters(["сору", "a\u200bb", "ok"])
+    assert [(one.code, one.kind, one.like) for one in named] == [
+        ("U+0441", "look-alike", "c"),
+        ("U+043E", "look-alike", "o"),
+        ("U+0440", "look-alike", "p"),
+        ("U+0443", "look-alike", "y"),
+        ("U+200B", "invisible", None),
+    ]
+    assert left == 0
