@@ -54,6 +54,8 @@ class Calls:
         self._waiters = Waiters(ledger.streams, stream)
         self.token_id: str | None = None
         """The access token of whoever asks and waits here; None in a process that needs none."""
+        self.owner: str = ledger.actor_name
+        """The person for whom the asker works: as its token says, else whoever runs this process."""
 
     # --- submitted --------------------------------------------------------------------------------------------------
 
@@ -89,6 +91,7 @@ class Calls:
             agent=question.agent,
             parent=question.parent,
             token_id=self.token_id,
+            owner=self.owner,
             opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
             live=await self._grounds.live(state),
             project=project.state if project else None,

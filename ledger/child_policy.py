@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ledger.errors import InputError
+from ledger.policy.demands import demand_rules
 from ledger.policy.model import Layer, PolicySource
 from ledger.policy.opencode import OpenCodePolicy, child_rules
 from ledger.policy.opencode.layers import INHERITED
@@ -26,6 +27,10 @@ def child_source(parent: PolicySource, own: PolicySource | None, agent: str | No
     Layers that both have are judged for the child by the child's agent. Raises InputError when the two speak different
     dialects, PolicyError for rules that are misshapen.
     """
+    return _with_demands(_with_rules(parent, own, agent), parent)
+
+
+def _with_rules(parent: PolicySource, own: PolicySource | None, agent: str | None) -> PolicySource:
     source = own if own is not None else _as_parents(parent, agent)
     if source.dialect != parent.dialect:
         if not parent.layers:
@@ -73,6 +78,13 @@ def _with_denies(source: PolicySource, parents: tuple[PolicySource, ...]) -> Pol
     of_parent = tuple(rule for parent in parents for rule in OpenCodePolicy(parent).rules)
     rules = child_rules(of_parent, OpenCodePolicy(source).rules)
     return replace(source, layers=(*source.layers, Layer(INHERITED, rules=rules))) if rules else source
+
+
+def _with_demands(source: PolicySource, parent: PolicySource) -> PolicySource:
+    """A child's requests are answered under the demands of its parent too."""
+    own = demand_rules(source)
+    lacking = tuple(rule for rule in demand_rules(parent) if rule not in own)
+    return replace(source, layers=(*source.layers, Layer(INHERITED, demands=lacking))) if lacking else source
 
 
 def _bare(options: dict[str, Any]) -> dict[str, Any]:

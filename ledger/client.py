@@ -91,7 +91,7 @@ class Ledger:
         self._durability = durability
         self._clock = clock
         self._partitions = partitions
-        self._actor_name = check_name(actor or default_actor_name(), "actor")
+        self.actor_name = check_name(actor or default_actor_name(), "actor")
         self.deciders = plugins
         self._server: EmbeddedServer | None = None
         self._store: Store | None = None
@@ -553,7 +553,7 @@ class Ledger:
         """The author of an event: as given, else this process's own name."""
         if isinstance(actor, Actor):
             return actor
-        return Actor(kind, self._actor_name if actor is None else check_name(actor, "actor"))
+        return Actor(kind, self.actor_name if actor is None else check_name(actor, "actor"))
 
 
 def named_url(url: str | None) -> str:

@@ -16,7 +16,8 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 │   ├── StaleReplyError          the deadline has passed                                       PERMISSION_STALE
 │   ├── NoInputLockError         another client holds the input lock                           NO_INPUT_LOCK
 │   ├── DigestMismatchError      what was shown is not what is pending                         DIGEST_MISMATCH
-│   └── EditDeniedError          a rule denies what the person made of the input               EDIT_DENIED
+│   ├── EditDeniedError          a rule denies what the person made of the input               EDIT_DENIED
+│   └── DemandNotMetError        a rule demands another answer: by another person               DEMAND_NOT_MET
 ├── UnknownGrantError            no such grant                                                 UNKNOWN_GRANT
 ├── SessionClosedError           the session takes no more commands                            SESSION_CLOSED
 ├── UnknownSessionError          no such session                                               UNKNOWN_SESSION
@@ -179,6 +180,12 @@ class EditDeniedError(ReplyError):
     """A rule denies the input that the person put in place of the tool's; the request stays pending."""
 
     code = "EDIT_DENIED"
+
+
+class DemandNotMetError(ReplyError):
+    """A rule sets a condition on the answer that this one does not meet; the request stays pending."""
+
+    code = "DEMAND_NOT_MET"
 
 
 class UnknownGrantError(LedgerError):

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ledger.limits import DURATION_MS_MAX
-from ledger.policy.model import Evaluation, PolicySource, Verdict
+from ledger.policy.model import Demand, Evaluation, PolicySource, Verdict
 
 ReplyKind = Literal["once", "session", "always", "reject"]
 Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
@@ -155,7 +155,8 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
 
     `digest` is the SHA-256 of what was asked (see `ledger.requests`); `grants` are the grants that lifted it;
     `project_version` is the version of the project's stream that it was judged by. `token_id` is the access token of
-    whoever asked over a gateway: the request ends with it.
+    whoever asked over a gateway: the request ends with it. `owner` is the person for whom the asker works, as that token
+    says it; `demands` are conditions on the answer.
     """
 
     request_id: str
@@ -177,6 +178,8 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     parent: str | None = None
     token_id: str | None = None
     detail: AskedDetail | None = None
+    owner: str | None = None
+    demands: tuple[Demand, ...] = ()
 
 
 class ReopenedDetail(Value, frozen=True):

@@ -230,6 +230,8 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "evaluation": msgspec.to_builtins(request.evaluation),
             "is_replay": self.is_replay,
             "would_run": would_run(request).in_words(),
+            **({} if request.owner is None else {"owner": request.owner}),
+            **({"demands": msgspec.to_builtins(request.demands)} if request.demands else {}),
             **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
             **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
         }

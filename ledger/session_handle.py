@@ -59,9 +59,10 @@ class Session(ToolCalls, Notes):
         self.before_asking: Callable[[], Awaitable[None]] | None = None
         """Run before each ask; what it raises, the ask raises (see `ledger.policy_files`)."""
 
-    def on_behalf_of(self, token_id: str | None) -> None:
-        """Ask and wait for the holder of an access token: both end when the token does."""
+    def on_behalf_of(self, token_id: str | None, owner: str | None = None) -> None:
+        """Ask and wait for the holder of an access token, who works for `owner`: both end when the token does."""
         self._calls.token_id = token_id
+        self._calls.owner = owner or self._calls.owner
 
     # --- asking -----------------------------------------------------------------------------------------------------
 

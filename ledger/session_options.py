@@ -9,6 +9,7 @@ import msgspec
 
 from ledger.errors import InputError
 from ledger.events import Settings
+from ledger.policy.demands import MEMBER, demands_in
 from ledger.policy.model import Layer, PolicySource, Rule
 from ledger.policy.rules import merge
 from ledger.session.state import SessionState
@@ -35,9 +36,15 @@ def policy_source_of(
             f"rules given as an object are a whole configuration, with `permission` in it; this one has only "
             f"{', '.join(f'`{name}`' for name in list(rules)[:5]) or 'nothing'}"
         )
-    given = {"config": dict(rules)} if isinstance(rules, Mapping) else {"rules": merge(rules)}
+    given: dict[str, Any] = {"rules": merge(rules)} if not isinstance(rules, Mapping) else _of_config(rules)
     layer = Layer("session", **given)
     return PolicySource(dialect=dialect, layers=(layer,), options=dict(options or {}))
+
+
+def _of_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a layer: the configuration as its dialect reads it, and its demands on answers."""
+    kept = {name: value for name, value in config.items() if name != MEMBER}
+    return {"config": kept, "demands": demands_in(config)}
 
 
 def settings_of(state: SessionState, dialect: str, timeouts: Timeouts | None, **named: str | None) -> Settings:

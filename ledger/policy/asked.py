@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission, shown
+from ledger.policy.demands import demands_in
 from ledger.policy.dialects import DIALECTS
 from ledger.policy.errors import PolicyError
 from ledger.policy.model import Call, Grant, Layer, PolicySource, Rule, Verdict
@@ -52,7 +53,7 @@ def source_of(asked: PolicyOptions) -> PolicySource:
     layers = [*_layers(asked.get("layers"))]
     config = asked.get("config")
     if config is not None:
-        layers.append(config if isinstance(config, Layer) else Layer(INLINE, config=config))
+        layers.append(config if isinstance(config, Layer) else Layer(INLINE, config=config, demands=demands_in(config)))
     denying = _denying(asked) if dialect not in _TOOL_RULES and dialect != "codelia" else ()
     if denying:
         layers.append(Layer("grants", rules=denying))
@@ -82,7 +83,7 @@ def _layer(value: object, index: int) -> Layer:
         raise PolicyError(f"`trusted` of layer {shown(name)} must be true or false", key="layers")
     if value.get("config") is None:
         raise PolicyError(f"layer {shown(name)} needs a `config`", key="layers")
-    return Layer(name, config=value["config"], trusted=trusted)
+    return Layer(name, config=value["config"], trusted=trusted, demands=demands_in(value["config"]))
 
 
 def call_of(asked: PolicyOptions) -> Call:

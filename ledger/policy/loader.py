@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ledger.policy.checks import Origin, as_rules, shown
 from ledger.policy.config import read_section, read_tools
+from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document
 from ledger.policy.model import Layer
@@ -35,7 +36,7 @@ def load_rules(path: str | os.PathLike[str], *, name: str = "rules") -> Layer:
         rules = as_rules(document.value, Origin(name, file, document.lines))
         return Layer(name, rules=rules, file=file)
     layer = config_layer(document, file, name)
-    if not layer.config:
+    if not layer.config and not layer.demands:
         raise PolicyError(f"{shown(file)} has neither `permission` nor `tools`, so it sets no rule", file=file)
     return layer
 
@@ -45,7 +46,8 @@ def config_layer(document: Document, file: str, name: str, *, trusted: bool = Tr
     config = _permission_parts(document.value, file)
     lines = {where: line for where, line in document.lines.items() if _concerns_permissions(where)}
     _check(config, Origin(name, file, lines))
-    return Layer(name, config=config, file=file, trusted=trusted, lines=lines)
+    demands = demands_in(document.value, Origin(name, file, document.lines))
+    return Layer(name, config=config, file=file, trusted=trusted, lines=lines, demands=demands)
 
 
 def _permission_parts(config: Any, file: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -54,12 +54,28 @@ class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     line: int | None = None
 
 
+class Demand(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A condition on the answer to a request.
+
+    `not_by="asker"`: the answer is not given by the agent that asked, nor by the person whom its token names as owner.
+    """
+
+    not_by: Literal["asker"] | None = None
+
+
+class DemandRule(Demand, frozen=True, omit_defaults=True, gc=False):
+    """A demand on every call of a permission that a pattern matches; both are wildcards."""
+
+    permission: str = "*"
+    pattern: str = "*"
+
+
 class Layer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One source of configuration, lowest first.
 
     Exactly one of `config` (the source's own file, parsed JSON) and `rules` (already normalised) is given.
     `trusted=False` means that its allow rules do not count. `lines` says on which line (1-based) of `file` a member of
-    `config` stands, by JSON pointer.
+    `config` stands, by JSON pointer. `demands` count whether the layer is trusted or not.
     """
 
     name: str
@@ -68,6 +84,7 @@ class Layer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     file: str | None = None
     trusted: bool = True
     lines: dict[str, int] = {}
+    demands: tuple[DemandRule, ...] = ()
 
 
 class PolicySource(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -19,8 +19,9 @@ from ledger.events import (
     Tier,
 )
 from ledger.grants import StandingGrant
+from ledger.policy.demands import demands_on
 from ledger.policy.honouring import not_honoured, still_asked
-from ledger.policy.model import Evaluation, Verdict
+from ledger.policy.model import Demand, Evaluation, Verdict
 from ledger.project import ProjectState
 from ledger.session.commands import (
     Ask,
@@ -28,6 +29,7 @@ from ledger.session.commands import (
     Recheck,
 )
 from ledger.session.decision import Decision, require_open, standing_grants, until_expiry
+from ledger.session.demands import askers, grants_for, that_count
 from ledger.session.first import judge
 from ledger.session.rechecking import rests_on_project
 from ledger.session.settle import drop_absent
@@ -42,16 +44,27 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
         return Decision()
     require_open(state, request_id=command.request_id)
     standing = standing_grants(state, command.project, now_ms)
+    demands = demands_on(command.policy, command.call)
+    if demands:
+        standing = that_count(standing, demands, askers(command.actor.name, command.owner))
     evaluation, grant_ids = judge(state, command.policy, command.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, command.opinions) if command.opinions else evaluation.verdict
     if verdict is Verdict.ASK:
-        return Decision((*drop_absent(state, command.live), _pending(state, command, evaluation, standing)))
+        asked = _pending(state, command, evaluation, standing, demands=demands)
+        return Decision((*drop_absent(state, command.live), asked))
     used = tuple([grant for grant in standing if grant.grant_id in grant_ids]) if verdict is Verdict.ALLOW else ()
-    return Decision((_decided(state, command, evaluation, verdict, used),), until_expiry(used) if used else None)
+    decided = _decided(state, command, evaluation, verdict, used, demands=demands)
+    return Decision((decided,), until_expiry(used) if used else None)
 
 
 def _decided(
-    state: SessionState, command: Ask, evaluation: Evaluation, verdict: Verdict, used: tuple[StandingGrant, ...]
+    state: SessionState,
+    command: Ask,
+    evaluation: Evaluation,
+    verdict: Verdict,
+    used: tuple[StandingGrant, ...],
+    *,
+    demands: tuple[Demand, ...],
 ) -> Asked:
     """A request that rules, grants or deciders have answered by themselves."""
     call, project = command.call, command.project
@@ -70,10 +83,19 @@ def _decided(
         parent=command.parent or state.parent,
         token_id=command.token_id,
         detail=_detail(command, evaluation),
+        owner=_owner(command, demands),
+        demands=demands,
     )
 
 
-def _pending(state: SessionState, command: Ask, evaluation: Evaluation, standing: Sequence[StandingGrant]) -> Asked:
+def _pending(
+    state: SessionState,
+    command: Ask,
+    evaluation: Evaluation,
+    standing: Sequence[StandingGrant],
+    *,
+    demands: tuple[Demand, ...],
+) -> Asked:
     """A request that a person must answer."""
     call, settings = command.call, state.settings
     present = _present(state, command.live)
@@ -96,7 +118,14 @@ def _pending(state: SessionState, command: Ask, evaluation: Evaluation, standing
         parent=command.parent or state.parent,
         token_id=command.token_id,
         detail=_detail(command, evaluation, standing),
+        owner=_owner(command, demands),
+        demands=demands,
     )
+
+
+def _owner(command: Ask, demands: tuple[Demand, ...]) -> str | None:
+    """The owner of a token; within a process only where a demand rests on it."""
+    return command.owner if demands or command.token_id is not None else None
 
 
 def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGrant] = ()) -> AskedDetail:
@@ -144,7 +173,7 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
     settled = state.settled.get(command.request_id)
     if settled is None or not rests_on_project(settled):
         return Decision()
-    standing = standing_grants(state, command.project, now_ms)
+    standing = grants_for(settled.request, standing_grants(state, command.project, now_ms))
     evaluation, _ = judge(state, command.policy, command.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, settled.request.opinions)
     if verdict is Verdict.ALLOW:

@@ -69,7 +69,10 @@ class Judging(Command, frozen=True, kw_only=True):
 
 
 class Ask(Judging, frozen=True, kw_only=True):
-    """May this run? `opinions` are what the deciders after the rules said of it, in their order."""
+    """May this run? `opinions` are what the deciders after the rules said of it, in their order.
+
+    `owner` is the person for whom the asker works.
+    """
 
     request_id: str
     call: Call
@@ -80,6 +83,7 @@ class Ask(Judging, frozen=True, kw_only=True):
     agent: str | None = None
     parent: str | None = None
     token_id: str | None = None
+    owner: str | None = None
     opinions: tuple[Opinion, ...] = ()
     live: Live = Live()
     project: ProjectState | None = None

@@ -95,6 +95,8 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         agent=event.agent,
         parent=event.parent,
         token_id=event.token_id,
+        owner=event.owner,
+        demands=event.demands,
         evaluation=detail.evaluation,
         opinions=detail.opinions,
         not_honoured=detail.not_honoured,

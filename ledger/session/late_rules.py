@@ -13,8 +13,9 @@ from ledger.errors import EditDeniedError
 from ledger.grants import StandingGrant
 from ledger.policy.asked import known_tool, permission_of
 from ledger.policy.model import Call, Evaluation, Policy, Verdict
+from ledger.session.demands import grants_for
 from ledger.session.first import judge
-from ledger.session.state import Request, SessionState
+from ledger.session.state import Request, SessionState, call_of
 
 
 def denied_now(
@@ -27,9 +28,16 @@ def denied_now(
     """
     if state.settings.late_denies == "ignore" or policy.source.options.get("profile") == "faithful":
         return None
-    call = Call(request.permission, request.patterns, request.tool_name, request.input, request.cwd)
-    evaluation, _ = judge(state, policy, call, request.request_id, standing)
+    call = call_of(request)
+    evaluation, _ = judge(state, policy, call, request.request_id, grants_for(request, standing))
     return evaluation if evaluation.verdict is Verdict.DENY else None
+
+
+def edited_call(policy: Policy, request: Request, edited: Any) -> Call:
+    """Return the call of a request with the input that a person made of it, as the dialect reads it."""
+    dialect = policy.source.dialect
+    tool = known_tool(dialect, request.tool_name or request.permission)
+    return Call(permission_of(dialect, tool), (), tool, edited, request.cwd)
 
 
 def judge_edit(
@@ -39,10 +47,8 @@ def judge_edit(
 
     Raises EditDeniedError where the rules of now deny it; the request stays pending.
     """
-    dialect = policy.source.dialect
-    tool = known_tool(dialect, request.tool_name or request.permission)
-    call = Call(permission_of(dialect, tool), (), tool, edited, request.cwd)
-    evaluation, _ = judge(state, policy, call, request.request_id, standing)
+    call = edited_call(policy, request, edited)
+    evaluation, _ = judge(state, policy, call, request.request_id, grants_for(request, standing))
     if evaluation.verdict is Verdict.DENY:
         rules = ", ".join(f"`{rule.text}`" for rule in evaluation.rules) or evaluation.reason or "the rules"
         raise EditDeniedError(

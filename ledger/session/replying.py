@@ -23,15 +23,16 @@ from ledger.events import (
     Settings,
 )
 from ledger.grants import StandingGrant, derived_grant_id, in_force
-from ledger.policy.model import Evaluation
+from ledger.policy.model import Call, Evaluation
 from ledger.project import ProjectState
 from ledger.session.commands import (
     Release,
     Reply,
 )
 from ledger.session.decision import Decision, standing_grants, until_expiry
-from ledger.session.late_rules import denied_now, judge_edit
-from ledger.session.state import Request, SessionState, Settled, in_order
+from ledger.session.demands import require_met
+from ledger.session.late_rules import denied_now, edited_call, judge_edit
+from ledger.session.state import Request, SessionState, Settled, call_of, in_order
 from ledger.session.texts import describe_settled
 from ledger.session.verdicts import grants_that_release, lifts_denies
 
@@ -60,6 +61,7 @@ def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
         )
     if command.updated_input is not None:
         _check_edit(request, command)
+    require_met(state, request, command, *_calls_answered(request, command))
     override = _check_lock(state, request, command)
     if command.reply == "reject":
         return _reject(state, request, command, override)
@@ -94,6 +96,12 @@ def _check_edit(request: Request, command: Reply) -> None:
             f"request `{request.request_id}` is not about a tool's input, so there is none to change",
             request_id=request.request_id,
         )
+
+
+def _calls_answered(request: Request, command: Reply) -> list[Call]:
+    """The call that was asked about, and what the answer makes of it."""
+    edited = command.updated_input
+    return [call_of(request), *([] if edited is None else [edited_call(command.policy, request, edited)])]
 
 
 def _check_lock(state: SessionState, request: Request, command: Reply) -> bool:

@@ -24,7 +24,7 @@ from ledger.events import (
     Value,
 )
 from ledger.grants import Grants, no_grants
-from ledger.policy.model import Evaluation, PolicySource
+from ledger.policy.model import Call, Demand, Evaluation, PolicySource
 
 
 class Request(Value, kw_only=True, frozen=True):
@@ -51,6 +51,10 @@ class Request(Value, kw_only=True, frozen=True):
     agent: str | None = None
     parent: str | None = None
     token_id: str | None = None
+    owner: str | None = None
+    """The person for whom the asker works."""
+    demands: tuple[Demand, ...] = ()
+    """Conditions on the answer."""
     evaluation: Evaluation | None = None
     opinions: tuple[Opinion, ...] = ()
     not_honoured: tuple[str, ...] = ()
@@ -64,6 +68,11 @@ class Request(Value, kw_only=True, frozen=True):
     unattended_ms: int | None = None
     cap_at_ms: int | None = None
     present: tuple[Presence, ...] = ()
+
+
+def call_of(request: Request) -> Call:
+    """Return the call that a pending request is about."""
+    return Call(request.permission, request.patterns, request.tool_name, request.input, request.cwd)
 
 
 def input_digest(value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ledger.events import Opinion
 from ledger.grants import StandingGrant
 from ledger.policy.model import Policy, Verdict, strictest
+from ledger.session.demands import grants_for
 from ledger.session.state import Request
 
 
@@ -47,6 +48,7 @@ def grants_that_release(
         return None
     if with_opinions(Verdict.ALLOW, request.opinions) is not Verdict.ALLOW:
         return None
+    grants = grants_for(request, grants)
     grants_alone = lifts_denies(policy)
     used: list[StandingGrant] = []
     for part in evaluation.parts:

@@ -29,6 +29,9 @@ _SECTION: Final = {
 }
 """The one member of a configuration that holds rules; keys and tokens that stand beside it never leave the machine."""
 
+_DEMANDS: Final = "demands"
+"""The member that holds conditions on answers, in a file of any dialect."""
+
 
 class Options(NamedTuple):
     """`session` None: the client's own id. `rules` None: the gateway's rules judge.
@@ -100,4 +103,5 @@ def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:
         raise BridgeError(
             f"the rules `{path}` stand below `{other}`; in the words of `{dialect}` they stand below `{section}`"
         )
-    return dict(found) if section is None else {section: found.get(section, {})}
+    demands = {name: found[name] for name in (_DEMANDS,) if name in found}
+    return dict(found) if section is None else {section: found.get(section, {}), **demands}

@@ -22,6 +22,7 @@ _EXITS: Final[dict[type[errors.LedgerError], Exit]] = {
     errors.AlreadyAnsweredError: Exit.ANSWERED_OTHERWISE,
     errors.StaleReplyError: Exit.EXPIRED,
     errors.NoInputLockError: Exit.BAD_INPUT,
+    errors.DemandNotMetError: Exit.BAD_INPUT,
     errors.DigestMismatchError: Exit.BAD_INPUT,
     errors.EditDeniedError: Exit.DENIED,
     errors.SessionClosedError: Exit.CANCELLED,

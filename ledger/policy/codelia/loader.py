@@ -15,6 +15,7 @@ from typing import Any, Final
 from ledger.policy.checks import Origin, shown
 from ledger.policy.codelia.edit import remembered
 from ledger.policy.codelia.rule import read_config
+from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
 from ledger.policy.model import Layer
 from ledger.policy.reading import cause_of, parse_document, read_text
@@ -85,7 +86,8 @@ def load_config(
         where: line for where, line in document.lines.items() if where.split("/")[1:2] in ([name] for name in _KEPT)
     }
     read_config(config, Origin(name, file, lines), strict=strict)
-    return Layer(name, config=config, file=file, trusted=trusted, lines=lines)
+    demands = demands_in(document.value, Origin(name, file, document.lines))
+    return Layer(name, config=config, file=file, trusted=trusted, lines=lines, demands=demands)
 
 
 def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, str]]) -> bool:

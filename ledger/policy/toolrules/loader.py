@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ledger.policy.checks import Origin, shown
+from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
 from ledger.policy.model import Layer
 from ledger.policy.reading import parse_document, read_text
@@ -70,7 +71,8 @@ def load_tool_rules(path: str | Path, *, name: str = "project", trusted: bool = 
     config = _kept(file, document.value)
     lines = {where: line for where, line in document.lines.items() if where.split("/")[1:2] == [SECTION]}
     check_config(config, Origin(name, file, lines))
-    return Layer(name, config=config, file=file, trusted=trusted, lines=lines)
+    demands = demands_in(document.value, Origin(name, file, document.lines))
+    return Layer(name, config=config, file=file, trusted=trusted, lines=lines, demands=demands)
 
 
 def _kept(file: str, value: Any) -> dict[str, Any]:
