@@ -7,6 +7,7 @@ when they are collected, so what a cluster test left is collected before the nex
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Final
 
 import pytest
@@ -32,6 +33,21 @@ def let_through(items: list[pytest.Item]) -> None:
 
 
 def collect_after(item: pytest.Item) -> None:
-    """Collect what a test of a cluster dropped, while its filters hold."""
-    if item.get_closest_marker(MARKER):
+    """Collect what a test of a cluster dropped.
+
+    pytest has looked at the test's own messages by then: what comes now it would tell of the next test, whose filters
+    are others.
+    """
+    if not item.get_closest_marker(MARKER):
+        return
+    told = sys.unraisablehook
+
+    def tell_others(message: sys.UnraisableHookArgs) -> None:
+        if not repr(message.object).startswith(_DROPPED):
+            told(message)
+
+    sys.unraisablehook = tell_others
+    try:
         gc.collect()
+    finally:
+        sys.unraisablehook = told
