@@ -58,7 +58,7 @@ from ledger.session_options import policy_source_of, settings_of
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
 from ledger.stores.embedded import EmbeddedServer, embedded_server
-from ledger.stores.opening import embedded_folder, open_store
+from ledger.stores.opening import embedded_folder, open_store, url_of_environment
 from ledger.stores.port import Store, StreamKey
 from ledger.stream import Stream
 from ledger.streams import Streams
@@ -169,6 +169,11 @@ class Ledger:
                 await self._server.revive()
         except StoreError as error:
             log.warning("the embedded server could not be started again: %s", error)
+
+    @property
+    def server_url(self) -> str:
+        """The URL of the server in use; of an embedded one its socket's. Holds the password."""
+        return self._url if self._server is None else self._server.url
 
     @property
     def store(self) -> Store:
@@ -557,8 +562,11 @@ class Ledger:
 
 
 def named_url(url: str | None) -> str:
-    """The URL of the ledger: as given, else of PERMISSION_LEDGER_URL, else the embedded server of the data folder."""
-    return url or os.environ.get("PERMISSION_LEDGER_URL") or "embedded://"
+    """The URL of the ledger: as given, else of the environment, else the embedded server of the data folder.
+
+    Raises InputError for a PERMISSION_LEDGER_URL_FILE that cannot be read.
+    """
+    return url or url_of_environment() or "embedded://"
 
 
 def default_actor_name() -> str:

@@ -16,6 +16,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "langgraph": ("langchain_core", "langgraph"),
     "mcp": ("mcp",),
     "notify": ("apprise",),
+    "oidc": ("authlib", "httpx2"),
 }
 """The packages that are imported from each extra."""
 

@@ -11,6 +11,7 @@ import msgspec
 from ledger.durations import SECOND_MS
 from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
+from ledger.stores.strangers import OpenDoors
 from projections.lag import checkpoints
 from workers.checking import check_stream
 from workers.disk import DiskSpace
@@ -50,16 +51,22 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def check_server_facts(
-    facts: Mapping[str, str], skew_ms: int, durability: Durability, space: DiskSpace | None = None
+    facts: Mapping[str, str],
+    skew_ms: int,
+    durability: Durability,
+    space: DiskSpace | None = None,
+    doors: OpenDoors = OpenDoors(),  # noqa: B008 - frozen
 ) -> list[Finding]:
     """What the server says of itself, beside what is demanded of it. Pure.
 
-    `skew_ms` is how far its clock is ahead of this machine's; `space` that of its disk, where it can be seen.
+    `skew_ms` is how far its clock is ahead of this machine's; `space` that of its disk, where it can be seen; `doors`
+    are what somebody without credentials found open.
     """
     if facts.get("server_name") == "memory":
         return [Finding("server", True, "this process's own memory: nothing outlives it"), _clock(skew_ms)]
     return [
         _server(facts),
+        _access(facts, doors),
         _durability(facts, durability),
         _disk(facts, space),
         _eviction(facts),
@@ -74,6 +81,22 @@ def _server(facts: Mapping[str, str]) -> Finding:
     return Finding(
         "server", True, f"{name} {version}, {facts.get('redis_mode', facts.get('server_mode', 'standalone'))}"
     )
+
+
+def _access(facts: Mapping[str, str], doors: OpenDoors) -> Finding:
+    if not doors.without_credentials:
+        return Finding("access", True, "the server wants a password or a certificate")
+    hint = "give the ledger a user: `permission-ledger server-user`; or take `port 0` and `unixsocketperm 700`"
+    port = facts.get("tcp_port", "0")
+    if port != "0":
+        text = f"no password: whoever reaches port {port} may read and rewrite the ledger, everybody on its machine too"
+        return Finding("access", False, text, hint)
+    if doors.socket_of_everybody is not None:
+        text = (
+            f"no password: every user of this machine may read and rewrite the ledger by `{doors.socket_of_everybody}`"
+        )
+        return Finding("access", False, text, hint)
+    return Finding("access", True, "no password, and no way in but a socket that not everybody may open")
 
 
 def _durability(facts: Mapping[str, str], durability: Durability) -> Finding:

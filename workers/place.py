@@ -13,7 +13,7 @@ from urllib.parse import quote
 from ledger.errors import InputError
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.embedded.locks import is_held
-from ledger.stores.opening import default_home, embedded_folder, redact
+from ledger.stores.opening import default_home, embedded_folder, redact, url_of_environment
 
 NAME: Final = "permission-ledger"
 
@@ -25,7 +25,7 @@ class Place:
         """Raises InputError when both are given."""
         if url is not None and home is not None:
             raise InputError(f"give either --url or {home_option}: a data folder has a server of its own")
-        named = url or (None if home is not None else os.environ.get("PERMISSION_LEDGER_URL"))
+        named = url or (None if home is not None else url_of_environment())
         self.url = named or f"embedded://{quote(str((home or default_home()).absolute()))}"
         self.folder = embedded_folder(self.url).absolute() if self.url.startswith("embedded://") else None
         self._is_default = home is None and named is None and "PERMISSION_LEDGER_HOME" not in os.environ

@@ -71,6 +71,12 @@ def open_store(
     )
 
 
+def servers_of(url: str) -> Servers:
+    """The servers that a URL of a known scheme names, without a store. Raises InputError."""
+    address, _ = durability_in(url)
+    return _servers(address.partition("://")[0], address)
+
+
 def _servers(scheme: str, url: str) -> Servers:
     try:
         _check_address(url)
@@ -232,6 +238,21 @@ def redact(url: str) -> str:
         credentials = f"{user}:***" if colon else "***"
     address = re.sub(r"(?i)(password=)[^&#]*", r"\1***", address)
     return f"{scheme}{separator}{credentials}{at}{address}"
+
+
+def url_of_environment() -> str | None:
+    """`PERMISSION_LEDGER_URL`, else the text of the file `PERMISSION_LEDGER_URL_FILE`, else None. Raises InputError."""
+    url, file = os.environ.get("PERMISSION_LEDGER_URL"), os.environ.get("PERMISSION_LEDGER_URL_FILE")
+    if url or not file:
+        return url or None
+    try:
+        found = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
+        raise InputError(f"the file `{file}` of PERMISSION_LEDGER_URL_FILE cannot be read: {why}") from None
+    if not found:
+        raise InputError(f"the file `{file}` of PERMISSION_LEDGER_URL_FILE is empty; write the ledger's URL into it")
+    return found
 
 
 def embedded_folder(url: str) -> Path:

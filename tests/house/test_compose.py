@@ -18,8 +18,12 @@ from workers.gateway.routes import service
 
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load(text_of("compose.yaml"))
 SERVICES: Final[dict[str, dict[str, Any]]] = COMPOSE["services"]
-OURS: Final = [name for name, service in SERVICES.items() if "build" in service]
-URL: Final = "redis://redis:6379/0"
+ONCE: Final = "server-user"
+"""Runs to its end before the server starts."""
+
+OURS: Final = [name for name, service in SERVICES.items() if "build" in service and name != ONCE]
+ACL_FOLDER: Final = "/var/lib/permission-ledger/acl"
+URL_FILE: Final = "/var/lib/permission-ledger/url/url"
 PUBLIC_URL: Final = "${PERMISSION_LEDGER_PUBLIC_URL:-http://127.0.0.1:8420}"
 NOTIFY_FILE: Final = "/etc/permission-ledger/notify.toml"
 
@@ -40,7 +44,7 @@ def arguments(value: str | list[str]) -> list[str]:
 
 def all_commands() -> list[list[str]]:
     found = [service[key] for service in SERVICES.values() for key in ("command", "entrypoint") if key in service]
-    found += [service["healthcheck"]["test"] for service in SERVICES.values()]
+    found += [service["healthcheck"]["test"] for service in SERVICES.values() if "healthcheck" in service]
     found += [json.loads(value) for word in ("CMD", "ENTRYPOINT") for value in instructions(word)]
     found += [f"permission-ledger {words}" for words in re.findall(r"\$\(COMMAND\) (.+)", text_of("Makefile"))]
     return [arguments(value) for value in found]
@@ -76,8 +80,10 @@ def test_every_command_exists_with_its_options(words: list[str]) -> None:
 def test_one_server_and_all_that_a_team_needs_are_started() -> None:
     running = {name: (arguments(s["command"]), s.get("deploy", {}).get("replicas", 1)) for name, s in SERVICES.items()}
     durable = ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
+    made = ["--server", "redis://redis:6379/0", "--url-file", URL_FILE, "--acl-file", f"{ACL_FOLDER}/users.acl"]
     assert running == {
-        "redis": (["redis-server", *durable], 1),
+        ONCE: (["permission-ledger", "server-user", *made], 1),
+        "redis": (["redis-server", *durable, "--aclfile", "/etc/redis-acl/users.acl"], 1),
         "projector": (["permission-ledger", "worker", "projector"], 1),
         "expiry": (["permission-ledger", "worker", "expiry"], 2),
         "gateway": (["permission-ledger", "serve", "--listen", "0.0.0.0:8420", "--public-url", PUBLIC_URL], 2),
@@ -91,7 +97,7 @@ def test_the_gateways_are_reached_from_this_machine_only_each_by_a_port_of_its_o
 
 def test_the_notifier_starts_only_when_asked_for_and_reads_a_file_that_must_be_there() -> None:
     notifier = SERVICES["notifier"]
-    (volume,) = notifier["volumes"]
+    _, volume = notifier["volumes"]
     assert notifier["profiles"] == ["notify"]
     assert (volume["target"], volume["read_only"], volume["bind"]) == (NOTIFY_FILE, True, {"create_host_path": False})
 
@@ -104,28 +110,40 @@ def test_a_gateway_is_healthy_when_it_reaches_the_ledger() -> None:
 
 
 def test_the_log_lives_in_a_volume_that_is_declared() -> None:
-    assert SERVICES["redis"]["volumes"] == ["redis-data:/data"]
-    assert set(COMPOSE["volumes"]) == {"redis-data"}
+    assert SERVICES["redis"]["volumes"] == ["redis-data:/data", "redis-acl:/etc/redis-acl:ro"]
+    assert set(COMPOSE["volumes"]) == {"ledger-url", "redis-acl", "redis-data"}
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != ONCE])
 def test_every_service_has_a_health_check_and_comes_back(name: str) -> None:
     service = SERVICES[name]
     assert set(service["healthcheck"]) == {"test", "interval", "timeout", "retries", "start_period"}
     assert service["restart"] == "unless-stopped"
 
 
-def test_the_server_is_reached_from_this_machine_only() -> None:
-    assert SERVICES["redis"]["ports"] == ["127.0.0.1:6379:6379"]
+def test_the_password_is_made_before_the_server_starts_and_only_its_digest_reaches_it() -> None:
+    assert SERVICES["redis"]["depends_on"] == {ONCE: {"condition": "service_completed_successfully"}}
+    url, acl = URL_FILE.rpartition("/")[0], ACL_FOLDER
+    assert SERVICES[ONCE]["volumes"] == [f"ledger-url:{url}", f"redis-acl:{acl}"]
+    assert [name for name in OURS if f"ledger-url:{url}:ro" not in SERVICES[name]["volumes"]] == []
+
+
+def test_the_folders_of_the_secrets_are_the_users_own_in_the_image() -> None:
+    made = " ".join(instructions("RUN")[-1].split())
+    assert f"--owner ledger --mode 0700 {URL_FILE.rpartition('/')[0]}" in made
+    assert f"--owner ledger --mode 0755 {ACL_FOLDER}" in made
+    uid = re.search(r"--uid (\d+) ledger", made)
+    assert uid
+    assert f"/home/ledger:uid={uid[1]},gid={uid[1]},mode=0700" in COMPOSE["x-ours"]["tmpfs"]
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_worker_waits_for_the_server_and_is_asked_about_the_same_one(name: str) -> None:
     service = SERVICES[name]
-    assert service["environment"] == {"PERMISSION_LEDGER_URL": URL}
+    assert service["environment"] == {"PERMISSION_LEDGER_URL_FILE": URL_FILE}
     assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
     asked = arguments(service["healthcheck"]["test"])
-    assert name == "gateway" or asked == ["permission-ledger", "doctor", "--url", URL]
+    assert name == "gateway" or asked == ["permission-ledger", "doctor"]
 
 
 def copied() -> list[str]:

@@ -35,6 +35,7 @@ COMMANDS = {
     "hook": Listed("workers.cli.hook:hook", "What an agent calls before a tool runs.", AGENTS),
     "inbox": Listed("workers.cli.inbox:inbox", "Print a link that signs a browser in to the inbox.", RUNNING),
     "serve": Listed("workers.cli.serve:serve", "Serve the ledger over HTTP: inbox and API.", RUNNING),
+    "server-user": Listed("workers.cli.server_user:server_user", "Make the ledger's user on a server.", RUNNING),
     "token": Listed("workers.cli.tokens:token", "Who may use the gateway: create, list, revoke.", RUNNING),
     "demo": Listed("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
     "up": Listed("workers.cli.run:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),

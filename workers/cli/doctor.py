@@ -12,6 +12,7 @@ import click
 from ledger import Ledger
 from ledger.client import named_url
 from ledger.errors import SetupError
+from ledger.stores.strangers import open_doors
 from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
 from workers.cli.output import Output, talk
@@ -55,8 +56,11 @@ async def _examine(url: str | None, *, deep: bool) -> list[Finding]:
         # The primaries of a cluster mostly say the same; each thing is told once.
         demanded = ledger.store.durability
         space = _space(servers) if is_on_this_machine(named_url(url)) else None
+        doors = await open_doors(ledger.server_url)
         findings = list(
-            dict.fromkeys(one for facts in servers for one in check_server_facts(facts, skew_ms, demanded, space))
+            dict.fromkeys(
+                one for facts in servers for one in check_server_facts(facts, skew_ms, demanded, space, doors)
+            )
         )
         return findings + await check_deployment(ledger.store, deep=deep)
 

@@ -93,6 +93,7 @@ def test_all_is_well_on_a_server_as_it_should_be(ledger: CommandLine) -> None:
     assert [list(row) for row in rows] == [FINDING] * len(rows)
     assert [row["check"] for row in rows] == [
         "server",
+        "access",
         "durability",
         "disk",
         "memory",
@@ -104,7 +105,7 @@ def test_all_is_well_on_a_server_as_it_should_be(ledger: CommandLine) -> None:
         "expiry",
     ]
     assert {row["ok"] for row in rows} == {True}
-    assert ledger("doctor", "--deep", code=0).err == "10 checks: all is well\n"
+    assert ledger("doctor", "--deep", code=0).err == "11 checks: all is well\n"
 
 
 def test_a_server_that_would_lose_data_is_named(server_without_file: CommandLine) -> None:

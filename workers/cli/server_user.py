@@ -1,0 +1,29 @@
+"""`server-user`: the password and the rights by which the ledger uses a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from workers.cli.base import LedgerCommand
+from workers.cli.output import talk
+
+EXAMPLE = "permission-ledger server-user --server redis://redis:6379/0 --url-file secret/url --acl-file acl/users.acl"
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("server-user", cls=LedgerCommand, examples=(EXAMPLE,))
+@click.option("--server", metavar="URL", required=True, help="Where the ledger's processes reach the server.")
+@click.option("--url-file", type=FILE, required=True, help="For PERMISSION_LEDGER_URL_FILE; kept where it is there.")
+@click.option("--acl-file", type=FILE, required=True, help="For the server's `aclfile`; written anew each time.")
+def server_user(*, server: str, url_file: Path, acl_file: Path) -> None:
+    """Make a password for the ledger's user on a server, with the least rights that the ledger needs.
+
+    The URL with the password goes into one file, its SHA-256 and the rights into the other. The server's default user
+    is switched off.
+    """
+    from workers.server_user import write_server_user  # noqa: PLC0415 - slow to import
+
+    write_server_user(server, url_file, acl_file)
+    talk(f"{url_file}: the ledger's URL; {acl_file}: its user on the server")
