@@ -47,6 +47,7 @@ class Token(Value, kw_only=True, frozen=True):
     at_ms: int
     expires_ms: int | None = None
     made_from: str | None = None
+    proof_digest: str | None = None
     revoked_ms: int | None = None
     redeemed_ms: int | None = None
 
@@ -95,6 +96,7 @@ class CreateToken(Value, kw_only=True, frozen=True):
     expires_in_ms: int | None = None
     made_from: str | None = None
     redeems: str | None = None
+    proof_digest: str | None = None
 
 
 class RevokeToken(Value, kw_only=True, frozen=True):
@@ -131,6 +133,7 @@ def decide_access(state: AccessState, command: AccessCommand, now_ms: int) -> tu
         brings_rules=command.brings_rules,
         expires_in_ms=command.expires_in_ms,
         made_from=command.made_from,
+        proof_digest=command.proof_digest,
     )
     if command.redeems is None:
         return (created,)
@@ -182,5 +185,6 @@ def _with_created(tokens: Tokens, recorded: Recorded, event: TokenCreated) -> To
         at_ms=recorded.ms,
         expires_ms=None if event.expires_in_ms is None else recorded.ms + event.expires_in_ms,
         made_from=event.made_from,
+        proof_digest=event.proof_digest,
     )
     return tokens.insert(event.token_id, token)

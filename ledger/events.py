@@ -385,6 +385,7 @@ class TokenCreated(Value, tag="token_created", kw_only=True, frozen=True):
 
     No projects and no sessions named is all of them. A `sign_in` token is good for one browser token; `made_from` is
     the token that a browser token stands for, and ends with. `brings_rules`: an agent's own rules count.
+    `proof_digest` is the SHA-256 of a second secret, which a browser token's page sends beside its cookie.
     """
 
     token_id: str
@@ -397,6 +398,7 @@ class TokenCreated(Value, tag="token_created", kw_only=True, frozen=True):
     brings_rules: bool = False
     expires_in_ms: DurationMs | None = None
     made_from: str | None = None
+    proof_digest: str | None = None
 
 
 class TokenRedeemed(Value, tag="token_redeemed", kw_only=True, frozen=True):

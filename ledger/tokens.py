@@ -33,10 +33,14 @@ ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 
 class Made(NamedTuple):
-    """A new token, and its text `plt_<id>_<secret>`, which nobody can show again."""
+    """A new token, and its text `plt_<id>_<secret>`, which nobody can show again.
+
+    `proof` is a browser token's second secret, kept apart from the cookie that holds the text.
+    """
 
     token: Token
     text: str
+    proof: str | None = None
 
 
 class Tokens:
@@ -77,6 +81,7 @@ class Tokens:
         if brings_rules and role not in ("agent", "admin"):
             raise InputError(f"only an agent brings rules, not a token of role {role}")
         secret = secrets.token_urlsafe(SECRET_BYTES) if secret is None else secret
+        proof = secrets.token_urlsafe(SECRET_BYTES) if use == "browser" else None
         command = CreateToken(
             actor=self._ledger.actor(actor, "person"),
             token_id=new_id("tok") if token_id is None else check_id(token_id, "token id"),
@@ -90,10 +95,11 @@ class Tokens:
             expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
             made_from=made_from,
             redeems=redeems,
+            proof_digest=None if proof is None else digest_of(proof),
         )
         done = await self._stream.submit(command)
         await self._stream.make_safe()
-        return Made(done.state.tokens[command.token_id], f"{PREFIX}_{command.token_id}_{secret}")
+        return Made(done.state.tokens[command.token_id], f"{PREFIX}_{command.token_id}_{secret}", proof)
 
     async def find(self, text: str) -> Token:
         """The token in force that has this text. Raises UnauthorizedError."""
@@ -173,6 +179,11 @@ def parse_token(text: str) -> tuple[str, str]:
 def digest_of(secret: str) -> str:
     """What is kept of a secret. It is 256 random bits, so a plain SHA-256 cannot be guessed back."""
     return sha256(secret.encode()).hexdigest()
+
+
+def is_proof_of(token: Token, proof: str) -> bool:
+    """Return whether this is the second secret of a browser token; False for one that was made without."""
+    return token.proof_digest is not None and hmac.compare_digest(token.proof_digest, digest_of(proof))
 
 
 def token_json(token: Token, now_ms: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from playwright.async_api import async_playwright, expect
 
 from ledger import Ledger
 from tests.agents.together import ANSWERS, PROJECT, Together, all_wait
-from tests.gateway.inbox.conftest import ARGUMENTS
+from tests.gateway.inbox.fixtures import ARGUMENTS
 from tests.gateway.inbox.visitors import Inbox
 from tests.support.browsers import chromium
 from tests.support.command_line import CommandLine

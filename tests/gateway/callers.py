@@ -12,6 +12,7 @@ import httpx
 
 from ledger import Ledger
 from ledger.events import Role
+from workers.gateway.authenticating import PROOF_HEADER
 from workers.gateway.gateway import Gateway
 from workers.gateway.serving import Address, listen, run
 from workers.gateway.settings import GatewaySettings
@@ -70,6 +71,14 @@ class Served:
     def caller_with(self, token: str | None) -> Caller:
         caller = Caller(self.socket, token)
         self._callers.append(caller)
+        return caller
+
+    async def browser(self, token: str) -> Caller:
+        """Somebody who has signed in with a token: with a cookie and the proof of it, and no bearer token."""
+        caller = self.caller_with(None)
+        signed_in = await caller.post("/v1/sign-in", {"token": token}, Origin="http://gateway")
+        assert signed_in.status_code == 200, signed_in.text
+        caller.http.headers[PROOF_HEADER] = signed_in.json()["proof"]
         return caller
 
     async def close(self) -> None:

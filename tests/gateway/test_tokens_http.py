@@ -9,6 +9,7 @@ import pytest
 from ledger import Ledger
 from ledger.stores.port import START
 from tests.gateway.callers import Caller, Served
+from workers.gateway.authenticating import PROOF_HEADER
 from workers.gateway.signing_in import sign_in_link
 
 ORIGIN = "http://gateway"
@@ -53,15 +54,26 @@ async def test_a_browser_signs_in_with_a_token_and_ends_with_it(gateway: Served,
     cookie = signed_in.headers["set-cookie"]
     assert signed_in.status_code == 200
     assert all(flag in cookie for flag in ("HttpOnly", "SameSite=strict", "Path=/"))
-    assert (await browser.get("/v1/me")).json()["via"] == "inbox"
+    assert signed_in.json()["proof"] not in cookie
+    with_proof = {PROOF_HEADER: signed_in.json()["proof"]}
+    assert (await browser.get("/v1/me", **with_proof)).json()["via"] == "inbox"
     await ledger.tokens.revoke(made.token.token_id)
-    assert (await browser.get("/v1/me")).status_code == 401
+    assert (await browser.get("/v1/me", **with_proof)).json()["code"] == "UNAUTHORIZED"
+
+
+async def test_a_cookie_counts_only_with_the_proof_of_its_own_sign_in(gateway: Served, ledger: Ledger) -> None:
+    made = await ledger.tokens.create("ann", "approver")
+    first, second = await gateway.browser(made.text), await gateway.browser(made.text)
+    assert (await first.get("/v1/me")).status_code == 200
+    first.http.headers[PROOF_HEADER] = second.http.headers[PROOF_HEADER]
+    for method, path in (("GET", "/v1/me"), ("GET", "/v1/pending"), ("GET", "/v1/events"), ("PUT", "/v1/clients/c1")):
+        refused = await first.send(method, path, {}, Origin=ORIGIN)
+        assert (refused.status_code, refused.json()["code"]) == (401, "SIGN_IN_AGAIN")
+    assert (await second.get("/v1/me")).status_code == 200
 
 
 async def test_a_signed_in_browser_changes_nothing_for_another_page(gateway: Served, ledger: Ledger) -> None:
-    made = await ledger.tokens.create("root", "admin")
-    browser = gateway.caller_with(None)
-    await browser.post("/v1/sign-in", {"token": made.text}, Origin=ORIGIN)
+    browser = await gateway.browser((await ledger.tokens.create("root", "admin")).text)
     body = {"project": "shop", "permission": "bash", "patterns": ["*"]}
     for headers in ({}, {"Origin": "http://evil.example"}, {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site"}):
         refused = await browser.post("/v1/grants", body, **headers)
@@ -77,20 +89,20 @@ async def test_nobody_is_signed_in_as_somebody_else_by_another_page(gateway: Ser
 
 
 async def test_signing_out_ends_the_browser_s_token(gateway: Served, ledger: Ledger) -> None:
-    made = await ledger.tokens.create("ann", "approver")
-    browser = gateway.caller_with(None)
-    await browser.post("/v1/sign-in", {"token": made.text}, Origin=ORIGIN)
-    cookie = browser.http.cookies["permission_ledger"]
-    assert (await browser.post("/v1/sign-out", Origin=ORIGIN)).status_code == 204
+    browser = await gateway.browser((await ledger.tokens.create("ann", "approver")).text)
     stolen = gateway.caller_with(None)
-    stolen.http.cookies.set("permission_ledger", cookie)
-    assert (await stolen.get("/v1/me")).status_code == 401
+    stolen.http.cookies.set("permission_ledger", browser.http.cookies["permission_ledger"])
+    assert (await stolen.post("/v1/sign-out", Origin=ORIGIN)).status_code == 204
+    assert (await browser.get("/v1/me")).status_code == 200
+    stolen.http.cookies.set("permission_ledger", browser.http.cookies["permission_ledger"])
+    stolen.http.headers[PROOF_HEADER] = browser.http.headers[PROOF_HEADER]
+    assert (await browser.post("/v1/sign-out", Origin=ORIGIN)).status_code == 204
+    assert (await stolen.get("/v1/me")).json()["code"] == "UNAUTHORIZED"
 
 
 async def test_a_browser_s_cookie_is_no_bearer_token_nor_the_other_way_round(gateway: Served, ledger: Ledger) -> None:
     made = await ledger.tokens.create("ann", "approver")
-    browser = gateway.caller_with(None)
-    await browser.post("/v1/sign-in", {"token": made.text}, Origin=ORIGIN)
+    browser = await gateway.browser(made.text)
     stolen = gateway.caller_with(browser.http.cookies["permission_ledger"])
     assert (await stolen.get("/v1/me")).status_code == 401
     other = gateway.caller_with(None)
@@ -115,8 +127,8 @@ async def test_a_link_signs_in_by_its_code_once_and_looking_at_it_uses_nothing_u
     page, code = link.removeprefix(ORIGIN), link.partition("code=")[2]
     first, second = gateway.caller_with(None), gateway.caller_with(None)
     assert [(await first.get(page)).status_code for _ in range(2)] == [200, 200]
-    assert (await first.post("/v1/sign-in", {"code": code}, Origin=ORIGIN)).status_code == 200
-    assert (await first.get("/v1/me")).json()["name"] == "ann"
+    proof = (await first.post("/v1/sign-in", {"code": code}, Origin=ORIGIN)).json()["proof"]
+    assert (await first.get("/v1/me", **{PROOF_HEADER: proof})).json()["name"] == "ann"
     again = await second.post("/v1/sign-in", {"code": code}, Origin=ORIGIN)
     assert (again.status_code, again.json()["code"]) == (401, "UNAUTHORIZED")
 

@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from ledger.access import Token
 from ledger.errors import UnauthorizedError
+from ledger.tokens import is_proof_of
 from workers.gateway.access import ACCESS, ANYBODY
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import LOCAL, ForbiddenError, Principal, principal_of
@@ -18,6 +20,13 @@ from workers.gateway.slashes import restore_slashes
 COOKIE: Final = "permission_ledger"
 SECURE_COOKIE: Final = "__Host-permission_ledger"
 """The same over TLS: browsers keep such a name to this host, and to TLS."""
+
+PROOF_HEADER: Final = "Permission-Ledger-Proof"
+"""Bears the second secret of a browser's sign-in, which its page keeps in the storage of its origin.
+
+A browser sends a cookie to every port of a host, so whoever serves another port of this machine is sent the cookie too.
+The storage belongs to one port, and no browser sends what is in it by itself.
+"""
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER: Final = "bearer"
@@ -30,6 +39,12 @@ class CsrfError(ForbiddenError):
     """A browser sends a signed-in request that another page may have made."""
 
     code = "CSRF"
+
+
+class HalfSignedInError(UnauthorizedError):
+    """A browser's cookie without the second proof that belongs to it."""
+
+    code = "SIGN_IN_AGAIN"
 
 
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
@@ -49,14 +64,16 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
 
 
 async def authenticate(connection: Connection, gateway: Gateway) -> Principal:
-    """The author of a request, by its bearer token or its cookie. Raises UnauthorizedError, CsrfError."""
+    """The author of a request, by its bearer token, or its cookie and the proof of it.
+
+    Raises UnauthorizedError, HalfSignedInError, CsrfError.
+    """
     header = connection.headers.get("authorization")
     if header is not None:
         return principal_of(await _find(connection, gateway, _token_in(connection, gateway, header), "bearer"))
-    cookie = connection.cookies.get(cookie_name(gateway))
-    if cookie is not None:
+    if cookie_name(gateway) in connection.cookies:
         require_same_origin(connection, gateway)
-        return principal_of(await _find(connection, gateway, cookie, "browser"), "inbox")
+        return principal_of(await browser_token(connection, gateway), "inbox")
     if gateway.settings.open_to_all:
         require_local_host(connection)
         require_same_origin(connection, gateway)
@@ -80,7 +97,7 @@ def _token_in(connection: Connection, gateway: Gateway, header: str) -> str:
         raise UnauthorizedError("the header `Authorization: Basic` is not the base64 of `user:token`") from None
 
 
-async def _find(connection: Connection, gateway: Gateway, text: str, use: str) -> Any:
+async def _find(connection: Connection, gateway: Gateway, text: str, use: str) -> Token:
     try:
         token = await gateway.tokens.find(text)
     except UnauthorizedError:
@@ -90,6 +107,20 @@ async def _find(connection: Connection, gateway: Gateway, text: str, use: str) -
     if token.use != use:
         raise UnauthorizedError(f"this is a token of another use ({token.use}); ask for a bearer token")
     return token
+
+
+async def browser_token(connection: Connection, gateway: Gateway) -> Token:
+    """Return the token of a request's cookie, where the request bears the proof of it too.
+
+    Raises UnauthorizedError, HalfSignedInError.
+    """
+    token = await _find(connection, gateway, connection.cookies[cookie_name(gateway)], "browser")
+    if is_proof_of(token, connection.headers.get(PROOF_HEADER, "")):
+        return token
+    gateway.limiter.take(_address(connection))
+    raise HalfSignedInError(
+        f"the cookie counts only together with the header `{PROOF_HEADER}`, which the inbox sends; sign in again"
+    )
 
 
 def cookie_name(gateway: Gateway) -> str:

@@ -36,6 +36,7 @@ STATUS: Final[dict[str, int]] = {
     "BAD_LINK": 404,
     "LINK_EXPIRED": 410,
     "UNAUTHORIZED": 401,
+    "SIGN_IN_AGAIN": 401,
     "FORBIDDEN": 403,
     "RULES_NOT_YOURS": 403,
     "CSRF": 403,

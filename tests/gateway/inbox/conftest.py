@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright, expect
 from redis.asyncio import Redis
 
-from ledger import Ledger
-from tests.gateway.inbox.visitors import Inbox
+from tests.gateway.inbox.fixtures import browser, inbox
 from tests.support.backends import Operator
-from tests.support.browsers import browser_left_out, chromium
+from tests.support.browsers import browser_left_out
 from tests.support.servers import RealServer
-from workers.gateway.gateway import Gateway
-from workers.gateway.serving import Address, listen, run, url_of
-from workers.gateway.settings import GatewaySettings
+
+__all__ = ["browser", "inbox"]
 
 collect_ignore_glob = [] if browser_left_out() is None else ["test_*.py"]
-
-expect.set_options(timeout=15_000)
-
-# Chromium's sandbox cannot be had by root, whom containers and continuous integration run as.
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,37 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
-        yield browser
-        await browser.close()
-
-
 @pytest_asyncio.fixture(loop_scope="session")
 async def admin(server: RealServer) -> AsyncIterator[Operator]:
     """For what is done to the server without the ledger, in the loop of the browser."""
     async with Redis.from_url(server.url, protocol=2) as client:
         yield Operator(client)
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def inbox(server: RealServer, browser: Browser) -> AsyncIterator[Inbox]:
-    """A gateway on an address that a browser reaches, by the server's own clock."""
-    stop, ready = asyncio.Event(), asyncio.Event()
-    listener = listen(Address(host="127.0.0.1", port=0))
-    settings = GatewaySettings(public_url=url_of(listener))
-
-    def started(_: Gateway) -> None:
-        ready.set()
-
-    async with Ledger.connect(server.url) as ledger, AsyncExitStack() as stack:
-        serving = asyncio.create_task(run(ledger, settings, [listener], stop, started))
-        await ready.wait()
-        inbox = Inbox(ledger, browser, settings.public_url, stack)
-        yield inbox
-        await inbox.close()
-        stop.set()
-        await serving
-    listener.close()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, Locator, Page, Request
+from playwright.async_api import Browser, BrowserContext, Locator, Page, Request, StorageState
 
 from ledger import Ledger, Session
 from ledger.events import Role
 from workers.projector import CatchingUp
+
+PROOF_ENTRY = "permission-ledger.proof"
+"""The name under which `proof.js` keeps a sign-in's second secret in the origin's storage."""
 
 RULES = [
     {"permission": "bash", "pattern": "ls*", "action": "allow"},
@@ -57,15 +60,8 @@ class Inbox:
     async def visit(self, name: str, path: str | None = "/", *, role: Role = "approver", **options: Any) -> Visitor:
         """A browser of their own, signed in; `path` None opens nothing yet."""
         options = {"viewport": {"width": 1200, "height": 900}, **options}
-        context = await self._browser.new_context(**options)
-        context.set_default_timeout(15_000)
         token = (await self.ledger.tokens.create(name, role)).text
-        signed_in = await context.request.post(
-            f"{self.url}/v1/sign-in", data={"token": token}, headers={"Origin": self.url}
-        )
-        assert signed_in.ok
-        visitor = Visitor(self, context, await context.new_page())
-        self._visitors.append(visitor)
+        visitor = await self.stranger(**options, storage_state=await self._signed_in(token))
         if path is not None:
             await visitor.go(path)
         return visitor
@@ -77,6 +73,20 @@ class Inbox:
         visitor = Visitor(self, context, await context.new_page())
         self._visitors.append(visitor)
         return visitor
+
+    async def _signed_in(self, token: str) -> StorageState:
+        """What a browser keeps after signing in: the cookie of the host, and the proof in the storage of the origin."""
+        context = await self._browser.new_context()
+        try:
+            answer = await context.request.post(
+                f"{self.url}/v1/sign-in", data={"token": token}, headers={"Origin": self.url}
+            )
+            proof = (await answer.json())["proof"]
+            state = await context.storage_state()
+        finally:
+            await context.close()
+        state["origins"] = [{"origin": self.url, "localStorage": [{"name": PROOF_ENTRY, "value": proof}]}]
+        return state
 
     async def session(self, session_id: str = "ses_1", **more: Any) -> Session:
         return await self.ledger.session(session_id, **{"project": "shop", "rules": RULES, "agent": "build", **more})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from litestar import Request, Response, delete, get, post
@@ -11,7 +12,7 @@ from litestar.params import JSONBody
 from ledger.durations import parse_duration
 from ledger.errors import InputError, UnauthorizedError
 from ledger.tokens import Made, token_json
-from workers.gateway.authenticating import cookie_name, require_same_origin
+from workers.gateway.authenticating import browser_token, cookie_name, require_same_origin
 from workers.gateway.bodies import SignInBody, TokenBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived
@@ -73,25 +74,23 @@ async def read_me(principal: ThePrincipal) -> Row:
 async def sign_in(data: JSONBody[SignInBody], request: Request[Any, Any, Any], gateway: TheGateway) -> Response[Row]:
     """Sign a browser in with a token or a one-time code: it gets a cookie of its own, which ends with the token.
 
-    A code is used up here and never by looking at its link: mail and chat programs look at links in advance.
+    The cookie counts only with `proof`, which stands in this answer and nowhere else: the page keeps it in the storage
+    of its origin and sends it with every call as the header `Permission-Ledger-Proof`. A code is used up here and never by looking at its link: mail and chat programs look at links in advance.
     """
     require_same_origin(request, gateway)
     gateway.sign_in_limiter.take(request.client.host if request.client else "unix")
     made = await _browser_token(gateway, data)
-    return Response({"name": made.token.name, "role": made.token.role}, cookies=[_cookie(gateway, made.text)])
+    row = {"name": made.token.name, "role": made.token.role, "proof": made.proof}
+    return Response(row, cookies=[_cookie(gateway, made.text)])
 
 
 @post("/v1/sign-out", status_code=204, operation_id="sign_out")
 async def sign_out(request: Request[Any, Any, Any], gateway: TheGateway) -> Response[None]:
-    """End this browser's token and its cookie."""
+    """End this browser's token and its cookie. Without the proof of the sign-in the cookie alone is taken back."""
     require_same_origin(request, gateway)
-    text = request.cookies.get(cookie_name(gateway))
-    if text is not None:
-        try:
-            token = await gateway.tokens.find(text)
-        except UnauthorizedError:
-            token = None
-        if token is not None and token.use == "browser":
+    if cookie_name(gateway) in request.cookies:
+        with suppress(UnauthorizedError):
+            token = await browser_token(request, gateway)
             await gateway.tokens.revoke(token.token_id, reason="signed out", actor=token.name)
     gone = _cookie(gateway, "", max_age=0)
     return Response(None, status_code=204, cookies=[gone])

@@ -1,6 +1,7 @@
 // Talking to the gateway: every failure is a Problem with its code, or says that there is no connection.
 
 import { learnServerTime } from "./clock.js";
+import { proofHeaders } from "./proof.js";
 
 const TIMEOUT_MS = 15_000;
 
@@ -44,7 +45,7 @@ export function path(template, ...ids) {
 }
 
 async function send(method, url, { body, signal, key, keepalive }) {
-  const headers = { Accept: "application/json" };
+  const headers = { Accept: "application/json", ...proofHeaders() };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (key) headers["Idempotency-Key"] = key;
   const timeout = AbortSignal.timeout(TIMEOUT_MS);
@@ -62,6 +63,12 @@ async function send(method, url, { body, signal, key, keepalive }) {
     if (signal?.aborted) throw error;
     throw new NoConnection("no connection to the gateway");
   }
+}
+
+/** The response to a stream of events, which goes on until `signal` ends it. Raises TypeError without a connection. */
+export function openStream(url, signal) {
+  const headers = { Accept: "text/event-stream", ...proofHeaders() };
+  return fetch(url, { headers, cache: "no-store", credentials: "same-origin", signal });
 }
 
 async function json(response) {

@@ -2,6 +2,7 @@
 
 import { NoConnection, Problem, get, path } from "./api.js";
 import { keyOf } from "./store.js";
+import { EventStream } from "./stream.js";
 
 const POLL_MS = 2000;
 const HIDDEN_POLL_MS = 30_000;
@@ -106,15 +107,14 @@ export class Live extends EventTarget {
 
   #stream() {
     if (this.noStream || this.source || document.hidden) return;
-    const source = new EventSource("/v1/events");
+    const source = new EventStream("/v1/events");
     this.source = source;
     let snapshot = [];
     const on = (type, handle) => source.addEventListener(type, (event) => {
       if (this.source === source) handle(event.data ? JSON.parse(event.data) : {});
       this.asOf = Date.now();
     });
-    source.onopen = () => { this.isOpen = true; };
-    source.onerror = () => this.#streamFailed(source);
+    source.addEventListener("error", () => this.#streamFailed(source));
     on("permission.asked", (row) => (snapshot && row.is_replay ? snapshot.push(row) : this.requests.add(row)));
     on("snapshot.end", () => {
       if (snapshot) this.#howTheyEnded(this.requests.replace(snapshot));
@@ -133,11 +133,10 @@ export class Live extends EventTarget {
 
   #streamFailed(source) {
     if (this.source !== source) return;
-    const wasOpen = this.isOpen;
     if (this.state === "live") this.asOf = Date.now();
     this.#close();
     // A gateway that has no event stream refuses at once; then asking again and again must do.
-    if (!wasOpen && source.readyState === EventSource.CLOSED) this.noStream = true;
+    if (source.isRefused) this.noStream = true;
     this.poll().then((ok) => { if (ok) this.#stream(); });
   }
 
@@ -145,7 +144,6 @@ export class Live extends EventTarget {
     clearTimeout(this.timer);
     this.source?.close();
     this.source = null;
-    this.isOpen = false;
   }
 
   /** Browsers allow six connections to a host over HTTP/1.1: a tab that nobody looks at gives its own back. */

@@ -7,6 +7,7 @@ import { Live } from "./live.js";
 import { listenToKeys, showHelp } from "./keys.js";
 import { offerLock } from "./lock.js";
 import { Presence } from "./presence.js";
+import { forgetProof } from "./proof.js";
 import { Requests } from "./store.js";
 import { Telling } from "./telling.js";
 import * as account from "./pages/account.js";
@@ -32,7 +33,7 @@ async function start() {
   try {
     app.me = await get("/v1/me");
   } catch (error) {
-    if (error.status === 401) return signIn.show(byId("main"), { next: location.pathname + location.hash });
+    if (error.status === 401) return signIn.show(byId("main"), { next: location.pathname + location.hash, text: halfSignedIn(error) });
     if (error instanceof NoConnection) setTimeout(start, RETRY_MS);
     const text = error instanceof NoConnection ? "No connection to the gateway; trying again …" : `The gateway says: ${error.message}.`;
     return byId("main").replaceChildren(h("p", { class: "empty" }, text));
@@ -43,7 +44,7 @@ async function start() {
   app.live = new Live(app.requests);
   app.presence = new Presence();
   if (app.me.role !== "auditor") new Telling(app.requests);
-  onSignedOut(() => signedOut());
+  onSignedOut(signedOut);
   drawNav();
   app.requests.addEventListener("change", drawNav);
   app.live.addEventListener("state", drawConnection);
@@ -115,17 +116,20 @@ function drawConnection() {
   box.dataset.state = state;
 }
 
-function signedOut() {
+const halfSignedIn = (error) => error.code === "SIGN_IN_AGAIN" ? "Sign in again: this browser has only the cookie of its sign-in. That is so after an update, when the data of this site was deleted, or when another program on this machine has set the cookie." : null;
+
+function signedOut(problem) {
   app.live.end();
   app.shown?.leave?.();
   app.shown = null;
   byId("nav").replaceChildren();
-  signIn.show(byId("main"), { next: location.pathname + location.hash, text: "You were signed out." });
+  signIn.show(byId("main"), { next: location.pathname + location.hash, text: halfSignedIn(problem) ?? "You were signed out." });
 }
 
 export async function signOut() {
   app.presence?.leave();
   await call("POST", "/v1/sign-out").catch(() => {});
+  forgetProof();
   location.assign("/");
 }
 

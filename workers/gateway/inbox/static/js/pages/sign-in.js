@@ -2,6 +2,7 @@
 
 import { button, h } from "../dom.js";
 import { call } from "../api.js";
+import { keepProof } from "../proof.js";
 
 export function show(main, { next = "/", text = null }) {
   document.title = "Sign in";
@@ -10,7 +11,12 @@ export function show(main, { next = "/", text = null }) {
   const signIn = async (body) => {
     status.textContent = "";
     try {
-      await call("POST", "/v1/sign-in", { body });
+      const { proof } = await call("POST", "/v1/sign-in", { body });
+      if (!keepProof(proof)) {
+        await call("POST", "/v1/sign-out");
+        status.textContent = "This browser keeps no data for this address, and signing in needs that: allow it in the browser's settings.";
+        return;
+      }
       const place = next.startsWith("/") && !next.startsWith("//") && !next.startsWith("/sign-in") ? next : "/";
       history.replaceState(null, "", place); // a replaced address that differs by its # alone would not load anew
       location.reload();

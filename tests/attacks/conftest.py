@@ -1,0 +1,11 @@
+"""Gateways and pages on real servers, and those who attack them."""
+
+from __future__ import annotations
+
+from tests.gateway.conftest import admin_caller, agent, ann, gateway, ledger, sockets
+from tests.gateway.inbox.fixtures import browser, inbox
+from tests.support.browsers import browser_left_out
+
+__all__ = ["admin_caller", "agent", "ann", "browser", "gateway", "inbox", "ledger", "sockets"]
+
+collect_ignore = [] if browser_left_out() is None else ["test_other_ports.py"]
