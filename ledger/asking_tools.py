@@ -16,18 +16,22 @@ from ledger.codelia_config import DIALECT, Remembering
 from ledger.errors import InputError
 from ledger.events import Actor, ToolRef
 from ledger.ids import check_id, new_request_id
-from ledger.limits import PATTERN_COUNT, PATTERN_LENGTH_BYTES
+from ledger.limits import METADATA_BYTES, PATTERN_COUNT, PATTERN_LENGTH_BYTES
 from ledger.policy.asked import known_tool, permission_of
 from ledger.policy.codelia import confirm_request
 from ledger.policy.honouring import not_honoured
 from ledger.policy.model import Call, Evaluation, Policy, Verdict
 from ledger.requests import check_name, make_question
 from ledger.results import Result
-from ledger.session.first import first_request_id
+from ledger.session.first import BEHIND, call_behind, first_request_id
 from ledger.session.state import Request, SessionState
 
 CONFIRM: Final = "confirm"
 """The member of a request's metadata that holds its dialect's confirm request."""
+
+
+_FRAME_BYTES: Final = 2048
+"""What stands in metadata around the call behind a folder: names of members, and of the tool."""
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +72,11 @@ def tool_requests(
     # Checked as `submit` checks it, so that what is judged here and there is the same.
     call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd).call
     evaluation = policy.evaluate(call)
-    first = () if _is_denied_for_certain(policy, evaluation) else tuple(_first_requests(policy, evaluation, request_id))
+    first = (
+        ()
+        if _is_denied_for_certain(policy, evaluation)
+        else tuple(_first_requests(policy, evaluation, request_id, call))
+    )
     own = ToolRequest(
         permission=call.permission,
         patterns=_shown_patterns(policy, call, evaluation),
@@ -84,16 +92,24 @@ def tool_requests(
 
 def as_asked(requests: Iterable[ToolRequest], state: SessionState) -> tuple[ToolRequest, ...]:
     """The requests, those that the session knows as they were asked: other rules by now are no other request."""
-    return tuple(_as_asked(request, state.find(request.request_id)) for request in requests)
+    return tuple(_as_asked(request, state) for request in requests)
 
 
-def _as_asked(request: ToolRequest, known: Request | None) -> ToolRequest:
-    own = request.tool_name is not None
+def _as_asked(request: ToolRequest, state: SessionState) -> ToolRequest:
+    own, known = request.tool_name is not None, state.find(request.request_id)
     if known is None or (known.tool_name, known.input) != (request.tool_name, request.tool_input):
         return request
     patterns = known.patterns if own else request.patterns
     metadata = {CONFIRM: known.metadata[CONFIRM]} if CONFIRM in known.metadata else {}
+    if not own and _names_the_call(state, known):
+        metadata = request.metadata
     return msgspec.structs.replace(request, patterns=patterns, always=known.always, metadata=metadata)
+
+
+def _names_the_call(state: SessionState, known: Request) -> bool:
+    """Whether a request about what comes first was asked with the call behind it; those of older logs were not."""
+    settled = state.settled.get(known.request_id)
+    return BEHIND in known.metadata if settled is None else settled.input_digest is not None
 
 
 def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, Any]:
@@ -113,14 +129,18 @@ def _is_denied_for_certain(policy: Policy, evaluation: Evaluation) -> bool:
     return evaluation.verdict is Verdict.DENY and policy.source.options.get("profile") != "faithful"
 
 
-def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str) -> Iterator[ToolRequest]:
-    for number, call in enumerate(evaluation.ask_first, 1):
+def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str, call: Call) -> Iterator[ToolRequest]:
+    for number, first in enumerate(evaluation.ask_first, 1):
         yield ToolRequest(
-            permission=call.permission,
-            patterns=call.patterns,
-            always=_grantable(policy.evaluate(call).always or call.patterns),
-            request_id=check_id(first_request_id(request_id, call, number), "request id"),
-            cwd=call.cwd,
+            permission=first.permission,
+            patterns=first.patterns,
+            always=_grantable(policy.evaluate(first).always or first.patterns),
+            request_id=check_id(first_request_id(request_id, first, number), "request id"),
+            cwd=first.cwd,
+            # Nobody can judge a folder without the command that wants it.
+            metadata={
+                BEHIND: call_behind(call.tool_name or call.permission, call.input, METADATA_BYTES - _FRAME_BYTES)
+            },
         )
 
 
@@ -145,8 +165,23 @@ def _shown_patterns(policy: Policy, call: Call, evaluation: Evaluation) -> tuple
 
 
 def _joined(own: Mapping[str, Any], given: Any) -> Any:
-    """What the caller says comes first; what is no object is left to the check of requests."""
-    return {**own, **given} if isinstance(given, Mapping) else own if given is None else given
+    """What the caller says comes first, but for the call behind a folder; what is no object is checked with requests."""
+    if not isinstance(given, Mapping):
+        return own if given is None else given
+    if BEHIND not in own:
+        return {**own, **given}
+    behind = own[BEHIND]
+    if "input" in behind and _size_bytes(given) + _size_bytes(behind) > METADATA_BYTES - _FRAME_BYTES:
+        behind = call_behind(behind["tool"], behind["input"], 0)
+    return {**own, **given, BEHIND: behind}
+
+
+def _size_bytes(value: Any) -> int:
+    """What a value takes as JSON; nothing where it is none, which the check of requests says."""
+    try:
+        return len(msgspec.json.encode(value))
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        return 0
 
 
 def _fits(text: str) -> bool:

@@ -37,8 +37,11 @@ _FOLDING_CODE: Final = (
     ("ledger", "grants.py"),
     ("ledger", "project.py"),
     ("ledger.would_run", "lines.py"),
+    ("ledger.would_run", "members.py"),
+    ("ledger.would_run", "names.py"),
     ("ledger.policy", "model.py"),
     ("ledger.session", "evolve.py"),
+    ("ledger.session", "first.py"),
     ("ledger.session", "state.py"),
     ("projections", "snapshots.py"),
 )

@@ -59,7 +59,7 @@ def moment_json(moment: Moment[SessionState], standing: list[Approved], *, brief
         "version": moment.version,
         "at": format_time(moment.ms),
         "state": {
-            "pending": [one.as_json() for one in pending_of(state)],
+            "pending": [one.described() for one in pending_of(state)],
             "approved": [one.as_json() for one in standing],
             "clients": [
                 {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}

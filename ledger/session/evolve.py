@@ -33,6 +33,7 @@ from ledger.events import (
 )
 from ledger.grants import Recorded, add_granted, mark_imported, mark_revoked
 from ledger.policy.model import Verdict
+from ledger.session.first import digest_behind
 from ledger.session.state import Client, LockRequest, Request, SessionState, Settled, input_digest
 from ledger.would_run import told_of
 
@@ -191,7 +192,7 @@ def _cancelled(state: SessionState, recorded: Recorded, event: Cancelled) -> Ses
 
 def _settle(state: SessionState, recorded: Recorded, request: Request, **how: Any) -> SessionState:
     # A settled request keeps what proves and explains it; its bulk (metadata, input) stays in the log alone.
-    asked_input = None if request.input is None else input_digest(request.input)
+    asked_input = digest_behind(request) if request.input is None else input_digest(request.input)
     if request.metadata or request.input is not None:
         request = replace(request, metadata={}, input=None, told=told_of(request))
     settled = Settled(

@@ -7,19 +7,42 @@ brutus.md "Tool Integration").
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from ledger.grants import StandingGrant
 from ledger.policy.model import Call, Evaluation, Part, Policy, Verdict, strictest
-from ledger.session.state import SessionState
+from ledger.session.state import Request, SessionState, input_digest
+
+BEHIND: Final = "behind"
+"""The member of the metadata of what comes first that holds the call behind it: `{"tool", "input"}`.
+
+Of an input for which there is no room, `{"tool", "input_digest", "input_bytes"}`."""
 
 
 def first_request_id(request_id: str, call: Call, number: int) -> str:
     """The id of the request about what comes first, the `number`th (from 1) of its call."""
     return f"{request_id}.{call.permission}{f'.{number}' if number > 1 else ''}"
+
+
+def call_behind(tool: str, tool_input: Any, room_bytes: int) -> dict[str, Any]:
+    """Return what a person is shown of the call behind a folder; an input of more bytes by its digest."""
+    size = len(msgspec.json.encode(tool_input))
+    if size <= room_bytes:
+        return {"tool": tool, "input": tool_input}
+    return {"tool": tool, "input_digest": input_digest(tool_input), "input_bytes": size}
+
+
+def digest_behind(request: Request) -> str | None:
+    """Return the digest of the input behind a request that comes first; None where its metadata names none."""
+    behind = request.metadata.get(BEHIND)
+    if not isinstance(behind, Mapping) or request.input is not None:
+        return None
+    digest = behind.get("input_digest")
+    return input_digest(behind["input"]) if "input" in behind else digest if isinstance(digest, str) else None
 
 
 def judge(
@@ -40,7 +63,7 @@ def judge(
             used |= _grants_of(judged)
             continue
         asked_as = first_request_id(request_id, first, number)
-        if judged.verdict is Verdict.DENY or not _was_allowed(state, asked_as, first):
+        if judged.verdict is Verdict.DENY or not _was_allowed(state, asked_as, first, call):
             evaluation = _raised(evaluation, first, judged)
     return evaluation, used
 
@@ -52,10 +75,12 @@ def _grants_of(evaluation: Evaluation) -> frozenset[str]:
     return frozenset(grant_id for part in evaluation.parts for grant_id in part.grants)
 
 
-def _was_allowed(state: SessionState, request_id: str, first: Call) -> bool:
+def _was_allowed(state: SessionState, request_id: str, first: Call, call: Call) -> bool:
     """Whether somebody allowed it for this very call: a person, or a decider. What rules and grants say is asked anew."""
     settled = state.settled.get(request_id)
     if settled is None or settled.outcome != "allowed" or settled.cause is not None:
+        return False
+    if settled.input_digest is not None and settled.input_digest != input_digest(call.input):
         return False
     request = settled.request
     if (request.permission, request.patterns) != (first.permission, first.patterns):

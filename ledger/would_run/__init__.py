@@ -10,7 +10,6 @@ from __future__ import annotations
 from ledger.would_run.lines import (
     LINE_CHARS,
     Input,
-    Kind,
     WouldRun,
     cut,
     describe,
@@ -23,7 +22,6 @@ from ledger.would_run.lines import (
 __all__ = [
     "LINE_CHARS",
     "Input",
-    "Kind",
     "WouldRun",
     "cut",
     "describe",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,11 +16,13 @@ from ledger.policy.shell.facts import (
     path_dangers,
 )
 from ledger.policy.shell.layout import rows_of
+from ledger.session.first import BEHIND
 from ledger.session.state import Request
-from ledger.would_run.lines import SHELL_NAMES, would_run
+from ledger.would_run.lines import would_run
 from ledger.would_run.marks import marks_of, odd_characters
-from ledger.would_run.members import Piece, pieces_of
+from ledger.would_run.members import Piece, pieces_behind, pieces_of
 from ledger.would_run.model import LONG_CHARS, LONG_LINES, Description, Section
+from ledger.would_run.names import SHELL_TOOLS
 
 _FILES: Final = frozenset({"read", "edit", "write", "list", "external_directory"})
 """Permissions whose patterns are files or folders."""
@@ -29,8 +31,11 @@ _FILES: Final = frozenset({"read", "edit", "write", "list", "external_directory"
 def describe_request(request: Request) -> Description:
     """Return all of a request: input, metadata, patterns, folder, and who asks, in the order in which it is drawn."""
     told = [Piece("member", "request", "what was asked", one) for one in request.told if request.input is None]
-    pieces = [*pieces_of(request.input, "input"), *told, *_patterns(request), *_around(request)]
-    pieces += pieces_of(request.metadata or None, "metadata")
+    behind = request.metadata.get(BEHIND)
+    before = pieces_behind(behind) if isinstance(behind, Mapping) else []
+    said = {name: value for name, value in request.metadata.items() if name != BEHIND or not before}
+    pieces = [*pieces_of(request.input, "input"), *told, *before, *_patterns(request), *_around(request)]
+    pieces += pieces_of(said or None, "metadata")
     sections = _sections(pieces, request)
     odd, left = odd_characters(text for one in sections for text in (one.label, one.text))
     return Description(
@@ -57,7 +62,7 @@ def _patterns(request: Request) -> Iterator[Piece]:
 
 
 def _is_shell(request: Request) -> bool:
-    return request.permission.lower() in SHELL_NAMES or (request.tool_name or "").lower() in SHELL_NAMES
+    return request.permission.lower() in SHELL_TOOLS or (request.tool_name or "").lower() in SHELL_TOOLS
 
 
 def _around(request: Request) -> Iterator[Piece]:
@@ -85,7 +90,9 @@ def _sections(pieces: Iterable[Piece], request: Request) -> list[Section]:
 
 
 def _may_repeat(piece: Piece) -> bool:
-    return piece.kind == "pattern" or (piece.origin == "metadata" and piece.kind != "rest")
+    return piece.kind == "pattern" or (
+        piece.origin == "metadata" and piece.kind != "rest" and not piece.label.startswith(f"{BEHIND}.")
+    )
 
 
 def _section(piece: Piece, request: Request, *, repeats: bool) -> Section:

@@ -6,43 +6,34 @@ The texts are whole and as the agent wrote them; `cut` shortens one and says by 
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ledger.events import Asked
 from ledger.session.state import Request
+from ledger.would_run.members import joined_command, pieces_of
+from ledger.would_run.names import (
+    ADDRESS_TOOLS,
+    AFTER_NAMES,
+    BEFORE_NAMES,
+    FILE_TOOLS,
+    PATCH_NAMES,
+    PATH_NAMES,
+    PLAN_TOOLS,
+    QUERY_TOOLS,
+    QUESTION_TOOLS,
+    SEARCH_TOOLS,
+    SHELL_TOOLS,
+    Kind,
+)
 
 LINE_CHARS: Final = 200
 """Characters of a description in lists and lines; the request has the whole."""
 
-Kind = Literal["command", "file", "search", "address", "query", "question", "plan", "tool", "patterns"]
 Input = Mapping[str, Any]
 
-SHELL_NAMES: Final = frozenset(
-    {
-        "bash", "shell", "sh", "zsh", "powershell", "execute", "exec", "exec_command", "local_shell", "terminal",
-        "run_shell_command", "run_command",
-    }
-)  # fmt: skip
-_FILES: Final = frozenset(
-    {
-        "read", "edit", "write", "patch", "multiedit", "apply_patch", "notebookedit", "notebookread", "list", "ls", "lsp",
-        "delete", "move", "replace", "read_file", "write_file", "edit_file", "list_directory",
-    }
-)  # fmt: skip
-_QUESTIONS: Final = frozenset({"question", "askuserquestion", "ask_user"})
-_PLANS: Final = frozenset({"exitplanmode", "exit_plan_mode", "plan_exit", "plan"})
-_SEARCHES: Final = frozenset({"glob", "grep", "search", "grep_search", "search_file_content"})
-_ADDRESSES: Final = frozenset({"webfetch", "web_fetch", "fetch"})
-_QUERIES: Final = frozenset({"websearch", "codesearch", "web_search", "google_web_search"})
-
-PATH_NAMES: Final = ("file_path", "filePath", "filepath", "notebook_path", "path", "abs_path", "dir_path")
-PATCH_NAMES: Final = ("patchText", "patch_text", "patch", "diff")
-BEFORE_NAMES: Final = ("old_string", "oldString", "oldText")
-AFTER_NAMES: Final = ("new_string", "newString", "newText", "new_source")
 _ANYTHING: Final = "*"
 _SPELLING: Final = str.maketrans("", "", " \t\n\"'\\")
 
@@ -50,23 +41,28 @@ _SPELLING: Final = str.maketrans("", "", " \t\n\"'\\")
 class WouldRun(msgspec.Struct, frozen=True):
     """What a request would do.
 
-    `texts` are shown one after the other; lines within one stay lines. `judged_as` are the patterns that the texts do
-    not hold: rules were asked about these, so a reader shows them too.
+    `texts` are shown one after the other; lines within one stay lines. `beside` are the members of the input that are
+    in none of them, each after its name. `judged_as` are the patterns that the texts do not hold: rules were asked about
+    these. A reader shows all three.
     """
 
     kind: Kind
     texts: tuple[str, ...]
     judged_as: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     def in_words(self, limit_chars: int | None = LINE_CHARS) -> str:
         """Return the description as plain text."""
         shown = cut(", ".join(self.texts), limit_chars)
-        return f"{shown} (judged as {cut(', '.join(self.judged_as), limit_chars)})" if self.judged_as else shown
+        return shown + self._also(lambda texts: cut(", ".join(texts), limit_chars))
 
     def in_line(self, limit_chars: int | None = LINE_CHARS) -> str:
         """Return the description for one line, each text in backticks; line breaks are left to the reader's escapes."""
-        shown = quoted(self.texts, limit_chars)
-        return f"{shown} (judged as {quoted(self.judged_as, limit_chars)})" if self.judged_as else shown
+        return quoted(self.texts, limit_chars) + self._also(lambda texts: quoted(texts, limit_chars))
+
+    def _also(self, write: Callable[[tuple[str, ...]], str]) -> str:
+        beside = f" (beside it {write(self.beside)})" if self.beside else ""
+        return beside + (f" (judged as {write(self.judged_as)})" if self.judged_as else "")
 
 
 def cut(text: str, limit_chars: int | None) -> str:
@@ -98,7 +94,8 @@ def told_of(request: Request) -> tuple[str, ...]:
     """Return the texts to keep of a request whose input is dropped, each cut to a line; none where its patterns tell."""
     if request.input is None:
         return request.told
-    texts = would_run(request).texts
+    found = would_run(request)
+    texts = (*found.texts, *found.beside)
     return () if texts == request.patterns else tuple(cut(text, LINE_CHARS) for text in texts)
 
 
@@ -136,24 +133,46 @@ def describe(
     return WouldRun("tool", (tool_name or permission,)) if command is None else WouldRun("command", (command,))
 
 
+class _Told(NamedTuple):
+    """The texts of a call, and the texts of members that they hold."""
+
+    texts: tuple[str, ...]
+    used: frozenset[str]
+
+
 def _of_input(permission: str, tool: str, given: Any, metadata: Input) -> WouldRun | None:
     if not isinstance(given, Mapping):
         return WouldRun("tool", (f"{tool} {_compact(given)}",))
     names = {tool.lower(), permission.lower()}
     for kind, known, tell in _TELLERS:
-        texts = tell(given, metadata) if names & known else ()
-        if texts:
-            return WouldRun(kind, texts)
+        told = tell(given, metadata) if names & known else None
+        if told is not None:
+            return WouldRun(kind, told.texts, beside=tuple(_beside(given, told.used)))
     return WouldRun("tool", (f"{tool} {_compact(given)}",)) if given else None
 
 
+def _beside(given: Input, used: frozenset[str]) -> Iterator[str]:
+    """Every other member; what an agent says about its command is none, as it runs nothing."""
+    for piece in pieces_of(given, "input"):
+        if piece.text and piece.kind != "remark" and piece.text not in used:
+            yield f"{piece.label}: {piece.text}"
+
+
 def _with_patterns(found: WouldRun, patterns: Iterable[str], permission: str) -> WouldRun:
-    """Add what was judged and cannot be seen in the texts; quotes and blanks aside, which dialects write differently."""
-    seen = "\n".join(found.texts).translate(_SPELLING)
-    hidden = tuple(
-        one for one in patterns if one not in (_ANYTHING, permission) and one.translate(_SPELLING) not in seen
-    )
+    """Add what was judged and is not seen in the texts."""
+    hidden = tuple(one for one in patterns if one not in (_ANYTHING, permission) and not _is_seen(one, found))
     return msgspec.structs.replace(found, judged_as=hidden) if hidden else found
+
+
+def _is_seen(pattern: str, found: WouldRun) -> bool:
+    """Whether a command holds it, quotes and blanks aside, which dialects write differently; or a line is just that.
+
+    What merely stands somewhere in a plan or a file is not seen.
+    """
+    if found.kind in ("command", "tool"):
+        return pattern.translate(_SPELLING) in "\n".join(found.texts).translate(_SPELLING)
+    lines = [line for text in found.texts for line in (text, text.partition("\n")[0])]
+    return any(line == pattern or (found.kind == "file" and line.endswith(f"/{pattern}")) for line in lines)
 
 
 def _command(given: Input) -> str | None:
@@ -166,79 +185,81 @@ def _command(given: Input) -> str | None:
     return None
 
 
-def joined_command(value: Any) -> str | None:
-    """Return a command that is given as a list of words as one line; None for anything else."""
-    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-        return shlex.join(value)
-    return None
+def _told(*texts: str) -> _Told:
+    return _Told(texts, frozenset(texts))
 
 
-def _commands(given: Input, _: Input) -> tuple[str, ...]:
+def _commands(given: Input, _: Input) -> _Told | None:
     command = _command(given)
-    return () if command is None else (command,)
+    return None if command is None else _told(command)
 
 
-def _questions(given: Input, _: Input) -> tuple[str, ...]:
+def _questions(given: Input, _: Input) -> _Told | None:
     asked = given.get("questions")
     if not isinstance(asked, list) or not asked:
-        return ()
+        return None
     texts = [one.get("question") if isinstance(one, Mapping) else None for one in asked]
-    return tuple(text for text in texts if isinstance(text, str)) if all(isinstance(one, str) for one in texts) else ()
+    known = [text for text in texts if isinstance(text, str)]
+    return _told(*known) if len(known) == len(texts) else None
 
 
-def _plan(given: Input, _: Input) -> tuple[str, ...]:
+def _plan(given: Input, _: Input) -> _Told | None:
     plan = given.get("plan")
-    return (plan,) if isinstance(plan, str) and plan.strip() else ()
+    return _told(plan) if isinstance(plan, str) and plan.strip() else None
 
 
-def _file(given: Input, metadata: Input) -> tuple[str, ...]:
+def _file(given: Input, metadata: Input) -> _Told | None:
     """The path, and below it what would change: `-` and `+` lines, the new content, or the patch as it was sent."""
     path = _text(given, *PATH_NAMES)
-    changes = list(_changes(given)) or [one for one in (_text(given, *PATCH_NAMES), _text(metadata, "diff")) if one][:1]
+    marked = list(_changes(given))
+    patches = [] if marked else [one for one in (_text(given, *PATCH_NAMES), _text(metadata, "diff")) if one][:1]
+    changes = [*(_marked(mark, text) for mark, text in marked), *patches]
     shown = [path, *changes] if path is not None else changes
-    return ("\n".join(shown),) if shown else ()
+    used = {*patches, *(text for _, text in marked), *([path] if path is not None else [])}
+    return _Told(("\n".join(shown),), frozenset(used)) if shown else None
 
 
-def _changes(given: Input) -> Iterable[str]:
+def _changes(given: Input) -> Iterator[tuple[str, str]]:
     edits = given.get("edits")
     for one in edits if isinstance(edits, list) else [given]:
         if not isinstance(one, Mapping):
-            yield _compact(one)
             continue
         before, after = _text(one, *BEFORE_NAMES), _text(one, *AFTER_NAMES)
         if before:
-            yield _marked("-", before)
+            yield "-", before
         if after:
-            yield _marked("+", after)
+            yield "+", after
     if content := _text(given, "content"):
-        yield _marked("+", content)
+        yield "+", content
 
 
 def _marked(mark: str, text: str) -> str:
     return "\n".join(f"{mark} {line}" for line in text.split("\n"))
 
 
-def _search(given: Input, _: Input) -> tuple[str, ...]:
+def _search(given: Input, _: Input) -> _Told | None:
     pattern, path = _text(given, "pattern", "query"), _text(given, *PATH_NAMES)
-    return () if pattern is None else (pattern,) if path is None else (f"{pattern} in {path}",)
+    if pattern is None:
+        return None
+    return _told(pattern) if path is None else _Told((f"{pattern} in {path}",), frozenset({pattern, path}))
 
 
-def _member(*names: str) -> Callable[[Input, Input], tuple[str, ...]]:
-    def tell(given: Input, _: Input) -> tuple[str, ...]:
+def _member(*names: str) -> Callable[[Input, Input], _Told | None]:
+    def tell(given: Input, _: Input) -> _Told | None:
         text = _text(given, *names)
-        return (text,) if text else ()
+        return _told(text) if text else None
 
     return tell
 
 
-_TELLERS: Final[tuple[tuple[Kind, frozenset[str], Callable[[Input, Input], tuple[str, ...]]], ...]] = (
-    ("question", _QUESTIONS, _questions),
-    ("plan", _PLANS, _plan),
-    ("command", SHELL_NAMES, _commands),
-    ("file", _FILES, _file),
-    ("search", _SEARCHES, _search),
-    ("address", _ADDRESSES, _member("url")),
-    ("query", _QUERIES, _member("query")),
+_TELLERS: Final[tuple[tuple[Kind, frozenset[str], Callable[[Input, Input], _Told | None]], ...]] = (
+    ("question", QUESTION_TOOLS, _questions),
+    ("plan", PLAN_TOOLS, _plan),
+    ("command", SHELL_TOOLS, _commands),
+    ("file", FILE_TOOLS, _file),
+    ("search", SEARCH_TOOLS, _search),
+    ("address", ADDRESS_TOOLS, _member("url")),
+    ("query", QUERY_TOOLS, _member("query")),
 )
 """Kinds, the tools of each by lower-case name, and their texts; the input of any other tool is shown whole."""
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from ledger.would_run.lines import AFTER_NAMES, BEFORE_NAMES, PATCH_NAMES, PATH_NAMES, joined_command
-from ledger.would_run.model import Origin, SectionKind
+from ledger.session.first import BEHIND
+from ledger.would_run.names import AFTER_NAMES, BEFORE_NAMES, PATCH_NAMES, PATH_NAMES, Origin, SectionKind
 
 MEMBERS_COUNT: Final = 64
 """Members of an input that have sections of their own; all others stand together under `REST_LABEL`."""
@@ -89,6 +90,13 @@ def spelled(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
 
 
+def joined_command(value: Any) -> str | None:
+    """Return a command that is given as a list of words as one line; None for anything else."""
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        return shlex.join(value)
+    return None
+
+
 def _place(piece: Piece) -> int:
     return next((place for place, kinds in enumerate(_ORDER) if piece.kind in kinds), len(_ORDER))
 
@@ -111,6 +119,18 @@ def _member(name: str, value: Any, origin: Origin, beside_command: bool) -> Iter
         yield Piece(_KINDS.get(name, "member"), origin, name, value)
     else:
         yield _json_piece(origin, name, value)
+
+
+def pieces_behind(call: Mapping[str, Any]) -> list[Piece]:
+    """Return the call behind a folder, its members in the places that they have in a request of its own."""
+    found: list[Piece] = []
+    for name, value in call.items():
+        if name == "input" and isinstance(value, Mapping) and value:
+            inner = pieces_of(value, "metadata")
+            found += (msgspec.structs.replace(piece, label=f"{BEHIND}.input.{piece.label}") for piece in inner)
+        else:
+            found.append(_json_piece("metadata", f"{BEHIND}.{name}", value))
+    return sorted(found, key=_place)
 
 
 def _json_piece(origin: Origin, label: str, value: Any) -> Piece:

@@ -6,27 +6,19 @@ in JavaScript, `for (const one of text)` counts the same.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from ledger.policy.shell.facts import Danger
-from ledger.would_run.lines import Kind
 from ledger.would_run.marks import Mark, OddCharacter
+from ledger.would_run.names import Kind, Origin, SectionKind
 
 LONG_LINES: Final = 14
 """A section of more lines may be folded."""
 
 LONG_CHARS: Final = 1600
 """A section of more characters may be folded."""
-
-Origin = Literal["input", "metadata", "patterns", "always", "request"]
-"""The member of the request that a section stands for; labels of `input` and `metadata` are the agent's own words."""
-
-SectionKind = Literal[
-    "command", "path", "before", "after", "content", "patch", "address", "search", "query", "question", "option", "plan",
-    "remark", "member", "rest", "pattern", "offered", "folder", "asker", "agent", "tool", "permission",
-]  # fmt: skip
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

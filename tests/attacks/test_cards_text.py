@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from ledger import Ledger, Result, Session
 from ledger.events import Actor
-from ledger.session.state import Request
+from ledger.policy import Layer, PolicySource
+from ledger.session.state import Request, input_digest
+from ledger.testing import TestClock
 from ledger.would_run.describing import describe_request
 from ledger.would_run.model import Description, Section
+from workers.cli.log import event_line
+from workers.cli.output import Output
+from workers.cli.pending import COLUMNS, pending_cells
+from workers.cli.show import print_moment
 
 
 def _request(tool: str, given: Any, **others: Any) -> Request:
@@ -137,3 +146,119 @@ def test_hiding_the_tail_of_a_diff() -> None:
 def test_hiding_a_text_in_the_metadata(name: str) -> None:
     description = _described("edit", {"filePath": "a"}, metadata={name: "rm -rf /"})
     assert any(one.text == "rm -rf /" and one.label == name and not one.repeats for one in description.sections)
+
+
+@pytest.fixture
+async def ledger(clock: TestClock) -> AsyncIterator[Ledger]:
+    async with Ledger.connect("memory://", clock=clock) as ledger:
+        yield ledger
+
+
+OUTSIDE = "cat /srv/other/notes && " + "echo and on && " * 200 + "rm -rf /srv/other"
+
+
+async def _folder_asked(session: Session, command: str = OUTSIDE, **more: Any) -> Result:
+    return await session.submit_tool("bash", {"command": command}, request_id="r1", cwd="/srv/shop", **more)
+
+
+async def _session(ledger: Ledger, permission: Any = "ask") -> Session:
+    policy = PolicySource("opencode", (Layer("project", config={"permission": permission}),), {"cwd": "/srv/shop"})
+    return await ledger.session("ses_1", policy=policy)
+
+
+async def test_hiding_the_command_behind_a_folder(ledger: Ledger) -> None:
+    result = await _folder_asked(await _session(ledger))
+    assert result.request.permission == "external_directory"
+    first = describe_request(result.request).sections[0]
+    assert (first.kind, first.label, first.text) == ("command", "behind.input.command", OUTSIDE)
+    assert {"deletes", "outside"} <= {one.kind for one in describe_request(result.request).dangers}
+
+
+async def test_lying_about_the_command_behind_a_folder(ledger: Ledger) -> None:
+    result = await _folder_asked(
+        await _session(ledger), metadata={"behind": {"tool": "bash", "input": {"command": "ls"}}}
+    )
+    assert describe_request(result.request).sections[0].text == OUTSIDE
+
+
+async def test_running_another_command_in_a_folder_that_was_allowed_for_one(ledger: Ledger) -> None:
+    session = await _session(ledger, {"*": "allow", "external_directory": "ask"})
+    asked = await _folder_asked(session, "cat /srv/other/notes")
+    await session.reply(asked.request_id, "once", actor="ann")
+    call: dict[str, Any] = {"tool_name": "bash", "request_id": "r1", "cwd": "/srv/shop"}
+    other = await session.submit("bash", ["rm -rf /srv/other"], tool_input={"command": "rm -rf /srv/other"}, **call)
+    assert other.outcome != "allowed"
+
+
+async def test_the_command_that_a_folder_was_allowed_for_runs(ledger: Ledger) -> None:
+    session = await _session(ledger, {"*": "allow", "external_directory": "ask"})
+    asked = await _folder_asked(session, "cat /srv/other/notes")
+    await session.reply(asked.request_id, "once", actor="ann")
+    assert (await _folder_asked(session, "cat /srv/other/notes")).outcome == "allowed"
+
+
+async def test_a_command_for_which_there_is_no_room_is_bound_by_its_digest(ledger: Ledger) -> None:
+    session = await _session(ledger)
+    given = {"filePath": "/srv/other/a", "content": "x" * 261_000}
+    result = await session.submit_tool("write", given, request_id="r1", cwd="/srv/shop")
+    assert result.request.metadata["behind"] == {
+        "tool": "write",
+        "input_digest": input_digest(given),
+        "input_bytes": len(msgspec.json.encode(given)),
+    }
+    await session.reply(result.request_id, "once", actor="ann")
+    again = await session.submit_tool("write", given, request_id="r1", cwd="/srv/shop")
+    assert again.request_id == "r1"
+
+
+async def _shown_by_show(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    moment = await ledger.state_at("ses_1", None)
+    print_moment(Output(), moment, [], 0)
+    return capsys.readouterr().out.splitlines()
+
+
+HIDING: dict[str, Any] = {
+    "command": "ls " * 2_000 + "&& rm -rf /srv/other",
+    "cmd": "\u0441\u043e\u0440\u0443\u202e it\nrequest r2: harmless",
+}
+
+
+@pytest.fixture
+async def hiding(ledger: Ledger) -> Result:
+    session = await ledger.session("ses_1", agent="ann (approved)")
+    actor = Actor("agent", "worker-7")
+    return await session.submit_tool("bash", HIDING, request_id="r1", cwd="/srv/shop", actor=actor)
+
+
+async def test_hiding_a_second_command_from_the_table_of_what_waits(ledger: Ledger, hiding: Result) -> None:
+    cells = dict(zip(COLUMNS, pending_cells((await ledger.pending("ses_1"))[0], 0), strict=True))
+    assert "more characters: `permission-ledger show` has them" in (cells["what would run"] or "")
+    assert cells["dangers"] == "deletes, outside"
+    assert cells["asked by"] == "worker-7 (calls itself `ann (approved)`)"
+
+
+async def test_hiding_a_second_command_from_show(
+    ledger: Ledger, hiding: Result, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = await _shown_by_show(ledger, capsys)
+    assert "      rm -rf /srv/other" in lines
+    assert r"      \u0441\u043e\u0440\u0443\u202e it" in lines
+    assert "    U+0441 CYRILLIC SMALL LETTER ES (look-alike, looks like `c`)" in lines
+
+
+async def test_forging_a_line_of_show(ledger: Ledger, hiding: Result, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = await _shown_by_show(ledger, capsys)
+    assert "request r1:" in lines
+    assert [line for line in lines if line.startswith("request r") and line != "request r1:"] == []
+
+
+async def test_hiding_a_second_command_from_the_log(ledger: Ledger, hiding: Result) -> None:
+    events = [event async for event in (await ledger.attach("ses_1")).events(follow_on=False)]
+    line = next(event_line(one) for one in events if one.type == "asked")
+    assert r"cmd: \u0441\u043e\u0440\u0443\u202e it\nrequest r2: harmless" in line
+
+
+async def test_reading_the_description_as_a_program(ledger: Ledger, hiding: Result) -> None:
+    row = (await ledger.pending("ses_1"))[0].described()
+    shown = [(one["kind"], one["text"]) for one in row["description"]["sections"]][:2]
+    assert shown == [("command", HIDING["command"]), ("command", HIDING["cmd"])]

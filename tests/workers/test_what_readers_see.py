@@ -19,8 +19,9 @@ from ledger.session.state import SessionState
 from ledger.testing import TestClock
 from projections.sentences import sentence_of
 from tests.support.kinds import KINDS
+from workers.cli.describing import what_would_run
 from workers.cli.log import event_line
-from workers.cli.pending import pending_cells, what_would_run
+from workers.cli.pending import pending_cells
 from workers.cli.text import visible
 from workers.cli.wording import result_lines
 from workers.demo.story import call_of

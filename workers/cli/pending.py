@@ -11,13 +11,17 @@ from ledger.askers import gone_askers
 from ledger.session.state import Request
 from ledger.surveys import Survey
 from ledger.times import format_time
-from ledger.would_run import would_run
 from workers.cli.base import command, with_ledger
+from workers.cli.describing import danger_kinds, what_would_run, who_asks
 from workers.cli.output import Output, talk
 from workers.cli.problems import tell_problems
+from workers.cli.text import revealed
 from workers.cli.wording import about, listed
 
-COLUMNS = ("request", "session", "permission", "what would run", "folder", "always grants", "asked", "expires in")
+COLUMNS = (
+    "request", "session", "permission", "what would run", "dangers", "folder", "asked by", "always grants", "asked",
+    "expires in",
+)  # fmt: skip
 
 
 @command(examples=("permission-ledger pending", "permission-ledger pending --session ses_1 --json"))
@@ -25,6 +29,9 @@ COLUMNS = ("request", "session", "permission", "what would run", "folder", "alwa
 @with_ledger
 async def pending(ledger: Ledger, output: Output, *, session: str | None) -> int:
     """List what waits for a person, nearest deadline first.
+
+    What would run is told whole, up to 2000 characters; `show` has all of it, and --json the `description` of the
+    gateway's rows. A character that is not what it seems is written as its escape.
 
     Sessions that are damaged are named on stderr (exit code 11), beside the requests of all others.
     """
@@ -63,9 +70,11 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
     return (
         request.request_id,
         one.session,
-        request.permission,
+        revealed(request.permission),
         what_would_run(request),
-        request.cwd,
+        danger_kinds(request),
+        None if request.cwd is None else revealed(request.cwd),
+        who_asks(request),
         _granted_by_always(request),
         f"{about(now_ms - request.asked_ms)} ago",
         "never" if deadline is None else f"{about(deadline - now_ms)} ({request.tier})",
@@ -77,9 +86,4 @@ def _granted_by_always(request: Request) -> str | None:
     if not request.always:
         return None
     asked = f" (still asks: {'; '.join(request.still_asked)})" if request.still_asked else ""
-    return listed(request.always) + asked
-
-
-def what_would_run(request: Request) -> str:
-    """Return the description of the call, whole: no table cuts it off."""
-    return would_run(request).in_line(None)
+    return revealed(listed(request.always) + asked)

@@ -13,6 +13,7 @@ from ledger.session.state import SessionState
 from ledger.times import format_time, parse_moment
 from workers.cli import grants, pending
 from workers.cli.base import command, with_ledger
+from workers.cli.describing import description_lines, what_would_run
 from workers.cli.inputs import version_or_time
 from workers.cli.output import Output
 from workers.moments import approved_at, moment_json, project_grants, settled_ids
@@ -33,14 +34,18 @@ from workers.moments import approved_at, moment_json, project_grants, settled_id
 )
 @with_ledger
 async def show(ledger: Ledger, output: Output, *, session: str, at: str | None) -> None:
-    """Show what is pending, approved, connected and settled in a session: now, or as it was."""
+    """Show what is pending, approved, connected and settled in a session: now, or as it was.
+
+    Below the table of what is pending each request stands whole: its dangers, every member of its input, every pattern,
+    who asks, and what the characters are that look like others.
+    """
     moment = await ledger.state_at(session, version_or_time(at))
     as_of_ms = await _as_of_ms(ledger, moment, at)
     standing = approved_at(moment.state, await project_grants(ledger, moment.state), as_of_ms)
     if output.as_json:
         output.row(moment_json(moment, standing))
     else:
-        _print(output, moment, standing, as_of_ms)
+        print_moment(output, moment, standing, as_of_ms)
 
 
 async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None) -> int:
@@ -50,7 +55,8 @@ async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None
     return moment.ms if isinstance(version_or_time(at), int) else parse_moment(at)
 
 
-def _print(output: Output, moment: Moment[SessionState], standing: list[Approved], as_of_ms: int) -> None:
+def print_moment(output: Output, moment: Moment[SessionState], standing: list[Approved], as_of_ms: int) -> None:
+    """Print the state for a person; each request that waits stands whole below the table."""
     state = moment.state
     output.line(f"session {state.session_id}, version {moment.version}, {format_time(moment.ms)}")
     closed = "" if state.closed_ms is None else f", closed {format_time(state.closed_ms)}"
@@ -58,6 +64,11 @@ def _print(output: Output, moment: Moment[SessionState], standing: list[Approved
     output.line(f"project {state.project or '-'}, agent {state.agent or '-'}{imported}{closed}")
     waiting = pending_of(state)
     _section(output, "pending", pending.COLUMNS, [pending.pending_cells(one, as_of_ms) for one in waiting])
+    for one in waiting:
+        output.line()
+        output.line(f"request {one.request.request_id}:")
+        for line in description_lines(one.request):
+            output.line(f"  {line}")
     _section(output, "approved", grants.COLUMNS, [grants.approved_cells(one) for one in standing])
     clients = sorted(state.clients.values(), key=lambda client: client.version)
     rows = [
@@ -75,7 +86,7 @@ SETTLED_COLUMNS = ("request", "permission", "what was asked", "folder", "outcome
 def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
     result = result_of(state, request_id)
     request = result.request
-    asked = pending.what_would_run(request)
+    asked = what_would_run(request)
     by = f"{result.by.name}{' (imported)' if result.settled and result.settled.imported else ''}"
     return (request_id, request.permission, asked, request.cwd, result.outcome, result.reply, by, result.at)
 

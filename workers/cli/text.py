@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Final
 
-from ledger.would_run.marks import is_shown
+from ledger.would_run.marks import is_shown, marks_of
 
 _NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
@@ -24,6 +24,26 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(one if is_shown(one) else _NAMED.get(one) or _escape(one) for one in text)
+
+
+def revealed(text: str) -> str:
+    """Return the text on one line, each character that is not what it seems written as its escape in Python.
+
+    Look-alikes too: `rm \u0430` shows for a Cyrillic letter. For what agents wrote; people may write in any letters.
+    """
+    marks = marks_of(text)
+    if not marks:
+        return visible(text)
+    shown: list[str] = []
+    at = 0
+    for mark in marks:
+        shown += [visible(text[at : mark.start]), *map(_written, text[mark.start : mark.end])]
+        at = mark.end
+    return "".join((*shown, visible(text[at:])))
+
+
+def _written(character: str) -> str:
+    return character if " " <= character <= "~" else _NAMED.get(character) or _escape(character)
 
 
 def json_line(value: Any) -> str:

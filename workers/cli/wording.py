@@ -34,6 +34,7 @@ from ledger.events import (
 from ledger.policy import RuleRef
 from ledger.times import format_time
 from ledger.would_run import describe_asked, quoted, would_run
+from workers.cli.text import revealed
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
@@ -54,7 +55,7 @@ def listed(texts: Iterable[str]) -> str:
 def result_lines(result: Result) -> list[str]:
     """How a request ended, or that it still waits: who, when and why."""
     lines = [_headline(result), f"  request  {result.request_id} of session {result.session}, version {result.version}"]
-    lines.append(f"  what     {result.request.permission} {would_run(result.request).in_line(None)}")
+    lines.append(f"  what     {revealed(f'{result.request.permission} {would_run(result.request).in_line(None)}')}")
     lines.append(f"  at       {result.at}")
     if result.message:
         lines.append(f"  message  {result.message}")
@@ -122,9 +123,9 @@ def _opened(event: SessionOpened) -> str:
 
 
 def _asked(event: Asked) -> str:
-    what = describe_asked(event).in_line(None)
+    what = revealed(describe_asked(event).in_line(None))
     deadline = f", {event.tier} {format_duration(event.duration_ms)}" if event.tier else ""
-    folder = f" in `{event.detail.cwd}`" if event.detail and event.detail.cwd else ""
+    folder = f" in `{revealed(event.detail.cwd)}`" if event.detail and event.detail.cwd else ""
     return f"{event.request_id} {event.permission} {what}{folder}: {event.verdict}{deadline}"
 
 

@@ -38,7 +38,8 @@ def request_row(session: str, request: Request) -> Row:
 def _patterns(request: Request) -> list[str]:
     """What was judged; where that says nothing, what would run, because their clients show the patterns alone."""
     says_nothing = all(one in ("*", request.permission) for one in request.patterns)
-    return list(would_run(request).texts if says_nothing else request.patterns)
+    found = would_run(request)
+    return [*found.texts, *found.beside] if says_nothing else list(request.patterns)
 
 
 def event_of(frame: Frame) -> Row | None:
