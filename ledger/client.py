@@ -492,30 +492,34 @@ class Ledger:
 
     # --- the inbox --------------------------------------------------------------------------------------------------
 
-    async def connect_inbox(self, client_id: str, *, actor: str, reach: Reach = EVERYWHERE) -> list[Pending]:
+    async def connect_inbox(self, client_id: str, *, actor: Actor | str, reach: Reach = EVERYWHERE) -> list[Pending]:
         """A person's client has the inbox open: it is present for every session within its reach, also for those to
         come; what waits there is replayed to it.
         """
-        presence = Presence(check_id(client_id, "client id"), check_name(actor, "client name"))
+        who = self.actor(actor, "person")
+        presence = Presence(check_id(client_id, "client id"), check_name(who.name, "client name"))
         await renew_inbox(self.store, Inbox(presence, reach))
         self._forget_inboxes()
         replayed: list[Pending] = []
         for state in await self.pending_states():
             if state.closed_ms is None and reach.covers(state.session_id, state.project):
-                replayed += (await Session(self, state.session_id).connect(client_id, actor=actor)).replayed
+                replayed += (
+                    await Session(self, state.session_id).connect(client_id, actor=who, name=who.name)
+                ).replayed
         return sorted(replayed, key=lambda one: (one.request.asked_ms, one.session, one.request.version))
 
     async def renew_inbox(self, client_id: str, *, actor: str, reach: Reach = EVERYWHERE) -> None:
         """Say that the client still has the inbox open."""
         await renew_inbox(self.store, Inbox(Presence(client_id, actor), reach))
 
-    async def disconnect_inbox(self, client_id: str, *, actor: str) -> None:
+    async def disconnect_inbox(self, client_id: str, *, actor: Actor | str) -> None:
+        who = self.actor(actor, "person")
         await close_inbox(self.store, client_id)
         self._forget_inboxes()
         for state in await self.pending_states():
             known = state.clients.get(client_id)
-            if known is not None and known.name == actor:
-                await Session(self, state.session_id).disconnect(client_id, actor=actor)
+            if known is not None and known.name == who.name:
+                await Session(self, state.session_id).disconnect(client_id, actor=who)
 
     def known_inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...] | None:
         """As `inbox_presence`, where it was looked up within the last second; else None."""

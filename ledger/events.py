@@ -11,7 +11,7 @@ and deadlines follow `betcode.md`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -36,6 +36,10 @@ WhenAbandoned = Literal["move", "expire"]
 LateDenies = Literal["obey", "ignore"]
 
 
+TOLD: Final = "told"
+"""The channel of an answer that was given elsewhere, and told by the agent's side: no gateway has seen it."""
+
+
 class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Base of every stored shape: immutable, and a default takes no room.
 
@@ -45,11 +49,16 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Actor(Value, frozen=True):
-    """Who caused an event: an agent, a person, a `local` command, or a worker of ours; `via` names the channel."""
+    """The author of an event: an agent, a person, a `local` command, or a worker of ours.
+
+    Over a gateway every member is the gateway's own word: `name` and `token_id` are those of the access token, and
+    `via` is the channel by which the request came. `told` in `via` marks what an agent's side says that a person did.
+    """
 
     kind: str
     name: str
     via: str | None = None
+    token_id: str | None = None
 
 
 class ToolRef(Value, frozen=True):
@@ -221,7 +230,8 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
 
     Outcome `denied`: somebody said yes, and the rules of that moment deny the call; the grants stand all the same.
     `override` marks an administrator's local reply where only the holder of the input lock may answer. A released
-    request `rests_on_project` when a grant of the project as of `project_version` lifted it.
+    request `rests_on_project` when a grant of the project as of `project_version` lifted it. `told` is the prompt at
+    which a person answered, as the agent's side says; None is an answer that the ledger itself was given.
     """
 
     request_id: str
@@ -234,6 +244,7 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
     override: bool = False
     rests_on_project: bool = False
     project_version: int | None = None
+    told: str | None = None
     detail: RepliedDetail | None = None
 
 

@@ -16,7 +16,7 @@ from ledger.errors import (
     RejectedError,
     UnknownRequestError,
 )
-from ledger.events import Actor, AgentAction, Outcome, Presence, ReplyKind
+from ledger.events import TOLD, Actor, AgentAction, Outcome, Presence, ReplyKind
 from ledger.grants import StandingGrant
 from ledger.policy.model import Evaluation, PolicySource
 from ledger.session.state import Request, SessionState, Settled, in_order
@@ -71,6 +71,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.settled.updated_input if self.settled is not None else None
 
     @property
+    def told(self) -> str | None:
+        """The prompt at which a person answered, where only the agent's side says so; else None."""
+        return self.settled.told if self.settled is not None else None
+
+    @property
     def at(self) -> str:
         return format_time(self.at_ms)
 
@@ -111,6 +116,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             "agent": self.agent,
             "evaluation": msgspec.to_builtins(self.evaluation),
             **({"imported": True} if self.settled is not None and self.settled.imported else {}),
+            **({} if self.told is None else {"told": self.told}),
         }
 
 
@@ -177,7 +183,8 @@ def _remembered(settled: Settled) -> str | None:
         why = idle or "the request offers no pattern to grant"
         return f"nothing is remembered: {why}, so {settled.reply} counts as once"
     stands = f"a grant of {_entries(standing)} stands already" if standing else None
-    return "; ".join(one for one in (stands, idle or _asked_again(request)) if one) or None
+    told = "the agent's side told this answer, so it is kept for this session at most" if settled.told else None
+    return "; ".join(one for one in (told, stands, idle or _asked_again(request)) if one) or None
 
 
 def _entries(entries: Iterable[str]) -> str:
@@ -273,6 +280,7 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True):
             "request_id": grant.request_id,
             "reason": grant.reason,
             **({"imported": True} if grant.imported else {}),
+            **({"told": True} if grant.by.via == TOLD else {}),
         }
 
 

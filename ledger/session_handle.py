@@ -194,11 +194,13 @@ class Session(ToolCalls, Notes):
         client_id: str | None = None,
         administrator: bool = False,
         updated_input: Mapping[str, Any] | None = None,
+        told: str | None = None,
     ) -> Result:
         """Answer a request; the same answer again succeeds and writes nothing.
 
         `reply` is `once`, `session`, `always` or `reject`, a name that BetCode has for one of them, or Codelia's
         `{ok, remember, reason}`. `updated_input` (with `once`) is what the call may run with instead.
+        `told` names the agent's own prompt where a person is said to have answered: kept for this session at most.
         A yes to what the rules of now deny ends the request as denied, and the result says so; what the answer grants
         stands. Raises InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
         StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown), EditDeniedError (the rules
@@ -216,6 +218,7 @@ class Session(ToolCalls, Notes):
             client_id=client_id,
             administrator=administrator,
             updated_input=None if updated_input is None else check_tool_input(updated_input),
+            told=None if told is None else check_name(told, "name of the prompt (told)"),
         )
         done = await self._grounds.by_current_rules(self._answer, command)
         if not done.events:

@@ -35,6 +35,7 @@ from ledger.events import (
 from ledger.grants import Recorded
 from ledger.policy.model import Verdict
 from ledger.session.state import SessionState
+from ledger.session.texts import answerer
 from ledger.would_run import LINE_CHARS, WouldRun, cut, describe_asked, quoted, would_run
 
 QUOTED_CHARS: Final = LINE_CHARS
@@ -97,6 +98,7 @@ def _reopened(event: Reopened, who: str, before: SessionState) -> str:
 
 
 def _replied(event: Replied, who: str, before: SessionState) -> str:
+    who = answerer(who, event.told)
     what = _what(before, event.request_id)
     if event.cause is not None and event.cause.kind == "grant":
         stopped = ", but the rules of that moment deny it" if event.outcome == "denied" else ""

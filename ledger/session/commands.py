@@ -102,7 +102,8 @@ class Recheck(Judging, frozen=True, kw_only=True):
 class Reply(Judging, frozen=True, kw_only=True):
     """Answer a request. `administrator` may answer without the input lock, and it is marked.
 
-    `updated_input` is what the person made of the tool's input; only `once` goes with it.
+    `updated_input` is what the person made of the tool's input; only `once` goes with it. `told` is the prompt where
+    the agent's side says that a person answered: such an answer is kept for this session at most.
     """
 
     request_id: str
@@ -112,6 +113,7 @@ class Reply(Judging, frozen=True, kw_only=True):
     client_id: str | None = None
     administrator: bool = False
     updated_input: Any = None
+    told: str | None = None
     project: ProjectState | None = None
 
 

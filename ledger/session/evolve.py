@@ -168,6 +168,7 @@ def _replied(state: SessionState, recorded: Recorded, event: Replied) -> Session
         reply=event.reply,
         message=detail.message if detail else None,
         cause=event.cause,
+        told=event.told,
         grants=event.grants,
         granted_patterns=detail.patterns if detail else (),
         updated_input=detail.input if detail else None,

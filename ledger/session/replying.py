@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ledger.errors import (
     AlreadyAnsweredError,
     DigestMismatchError,
@@ -41,6 +43,7 @@ ALWAYS_SCOPE: dict[str, Scope] = {"brutus": "session", "betcode": "session"}
 
 
 def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
+    command = _within_session(command)
     settled = state.settled.get(command.request_id)
     if settled is not None:
         _refuse_unless_same(state, settled, command)
@@ -66,6 +69,13 @@ def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
     if command.reply == "reject":
         return _reject(state, request, command, override)
     return _allow(state, request, command, override, now_ms)
+
+
+def _within_session(command: Reply) -> Reply:
+    """Bound what an agent's side tells of: whoever is judged may not make grants that reach others."""
+    if command.told is None or command.reply != "always":
+        return command
+    return replace(command, reply="session")
 
 
 def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -> None:
@@ -127,10 +137,17 @@ def _reject(state: SessionState, request: Request, command: Reply, override: boo
         outcome="corrected" if message else "rejected",
         client_id=command.client_id,
         override=override,
+        told=command.told,
         detail=RepliedDetail(message) if message else None,
     )
     others = [
-        Replied(request_id=other.request_id, reply="reject", outcome="rejected", cause=_cascaded(request))
+        Replied(
+            request_id=other.request_id,
+            reply="reject",
+            outcome="rejected",
+            cause=_cascaded(request),
+            told=command.told,
+        )
         for other in in_order(state.pending.values())
         if _falls_with(state.settings, request, other)
     ]
@@ -170,6 +187,7 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
         grants=ids,
         client_id=command.client_id,
         override=override,
+        told=command.told,
         detail=_detail(command, patterns, evaluation),
     )
     if scope is None:
@@ -266,10 +284,11 @@ def _released_by(
             continue
         denial = denied_now(state, command.policy, other, standing)
         if denial is not None:
-            released.append(_stop(other, command.reply, _cascaded(request), denial))
+            released.append(replace(_stop(other, command.reply, _cascaded(request), denial), told=command.told))
             continue
         used += lifting
-        released.append(_release(other, command.reply, _cascaded(request), lifting, command.project))
+        release = _release(other, command.reply, _cascaded(request), lifting, command.project)
+        released.append(replace(release, told=command.told))
     return released, until_expiry(used)
 
 

@@ -92,6 +92,8 @@ class Settled(Value, kw_only=True, frozen=True):
     message: str | None = None
     cause: Cause | None = None
     cancel_cause: CancelCause | None = None
+    told: str | None = None
+    """The prompt at which a person answered, where only the agent's side says so."""
     grants: tuple[str, ...] = ()
     granted_patterns: tuple[str, ...] = ()
     granted_to_project: bool = False

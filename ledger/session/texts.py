@@ -79,9 +79,15 @@ def agent_action(settled: Settled, settings: Settings) -> AgentAction:
     return "stop" if settled.outcome == "rejected" else "continue"
 
 
+def answerer(name: str, told: str | None) -> str:
+    """Return the author of an answer; one that is only told never reads like an answer that the ledger was given."""
+    return name if told is None else f"{name} (told, not seen: answered at {told})"
+
+
 def describe_settled(settled: Settled) -> str:
     """For the person who came too late: `allowed by ann (always)`."""
+    who = answerer(settled.by.name, settled.told)
     if settled.outcome == "denied" and settled.reply is not None:
-        return f"denied by the rules, when {settled.by.name} answered {settled.reply}"
+        return f"denied by the rules, when {who} answered {settled.reply}"
     how = f" ({settled.reply})" if settled.reply else ""
-    return f"{settled.outcome} by {settled.by.name}{how}"
+    return f"{settled.outcome} by {who}{how}"

@@ -81,7 +81,11 @@ async def test_what_is_answered_at_the_terminal_counts_as_what_it_is(
 
     async def answers() -> list[Any]:
         rows = await ann.events(SESSION)
-        return [(row["event"]["reply"], row["actor"]["via"]) for row in rows if row["type"] == "replied"]
+        return [
+            (row["event"]["reply"], row["event"].get("told", row["actor"]["via"]))
+            for row in rows
+            if row["type"] == "replied"
+        ]
 
     assert await wait_until_async(answers, "the answer in the log", 30) == [(reply, "claude-code")]
     assert ((room.work / "proof").exists(), await ann.pending(SESSION)) == (ran, [])

@@ -212,7 +212,7 @@ async def test_two_people_at_once_one_in_opencode_and_the_first_counts(
     assert await client.reply(shown["request_id"], "once") == 200
     row = await ended(ann, session, shown["request_id"])
     assert ((await client.tool(session, "call_a"))["output"], row["outcome"]) == ("one\n", "allowed")
-    assert [event["actor"]["via"] for event in await ann.events(session) if event["type"] == "replied"] == ["opencode"]
+    assert [event["event"]["told"] for event in await ann.events(session) if event["type"] == "replied"] == ["opencode"]
 
 
 COLOUR = {

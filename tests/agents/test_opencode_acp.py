@@ -85,7 +85,7 @@ async def test_the_editor_allows_once_and_is_asked_about_the_next(start: Start, 
     assert editor.model.results == {"call_a": "one\n", "call_b": "one\n"}
     ann = gateway.person()
     events = await ann.events(editor.session)
-    assert [row["actor"]["via"] for row in events if row["type"] == "replied"] == ["editor", "editor"]
+    assert [row["event"]["told"] for row in events if row["type"] == "replied"] == ["editor", "editor"]
     await ann.close()
 
 
@@ -202,5 +202,5 @@ async def test_beside_its_server_too_the_editor_and_the_inbox_are_both_asked(
     assert editor.stop_reason() == "end_turn"
     assert ((editor.home.work / "proof").exists(), editor.model.results["call_b"]) == (True, "two\n")
     replied = [row for row in await ann.events(editor.session) if row["type"] == "replied"]
-    assert (replied[0]["actor"]["via"], len(replied)) == ("opencode", 2)
+    assert (replied[0]["event"]["told"], len(replied)) == ("opencode", 2)
     await ann.close()

@@ -159,7 +159,7 @@ async def test_a_person_may_correct_the_input_of_a_tool_call(opened: Caller, ann
 
 async def test_an_always_that_an_agent_records_reaches_its_own_session_only(opened: Caller, ann: Caller) -> None:
     await opened.ask("ses_1", request_id="r1", always=["git push *"])
-    done = await opened.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "always", "via": "codex"})
+    done = await opened.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "always", "prompt": "codex"})
     assert (done.json()["outcome"], done.json()["reply"]) == ("allowed", "session")
     assert (await ann.get("/v1/grants?project=shop")).json() == {"grants": []}
     assert (await opened.ask("ses_1", "git push again")).json()["outcome"] == "allowed"
@@ -200,10 +200,11 @@ async def test_the_actor_is_the_token_s_and_never_a_field_of_the_request(opened:
     await opened.ask("ses_1", request_id="r1", agent="the pope")
     await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once"})
     events = (await ann.get("/v1/sessions/ses_1/log")).json()["events"]
+    worker, answerer = [(await one.get("/v1/me")).json()["token_id"] for one in (opened, ann)]
     assert [one["actor"] for one in events] == [
-        {"kind": "agent", "name": "worker", "via": "gateway"},
-        {"kind": "agent", "name": "worker", "via": "gateway"},
-        {"kind": "person", "name": "ann", "via": "gateway"},
+        {"kind": "agent", "name": "worker", "via": "gateway", "token_id": worker},
+        {"kind": "agent", "name": "worker", "via": "gateway", "token_id": worker},
+        {"kind": "person", "name": "ann", "via": "gateway", "token_id": answerer},
     ]
 
 
@@ -229,17 +230,18 @@ def ask_body(request_id: str) -> dict[str, Any]:
     return {"permission": "bash", "patterns": ["git push"], "request_id": request_id}
 
 
-async def test_an_answer_given_at_the_agents_own_prompt_is_recorded_as_a_persons(opened: Caller, ann: Caller) -> None:
+async def test_an_answer_given_at_the_agents_own_prompt_is_recorded_as_told(opened: Caller, ann: Caller) -> None:
     await opened.ask("ses_1", request_id="r1")
-    done = await opened.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "once", "via": "opencode"})
+    done = await opened.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "once", "prompt": "opencode"})
     assert (done.status_code, done.json()["outcome"], done.json()["by"]) == (200, "allowed", "worker")
     events = (await ann.get("/v1/sessions/ses_1/log")).json()["events"]
-    assert events[-1]["actor"] == {"kind": "person", "name": "worker", "via": "opencode"}
+    assert (events[-1]["actor"]["kind"], events[-1]["actor"]["via"]) == ("agent", "told")
+    assert events[-1]["event"]["told"] == "opencode"
 
 
 async def test_an_agent_that_brings_no_rules_records_no_answers(opened: Caller, agent: Caller) -> None:
     await opened.ask("ses_1", request_id="r1")
-    refused = await agent.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "once", "via": "opencode"})
+    refused = await agent.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "once", "prompt": "opencode"})
     assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
     assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["outcome"] is None
 

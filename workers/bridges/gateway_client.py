@@ -100,10 +100,10 @@ class GatewayClient:
         path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}/cancel"
         return await self.call("POST", path, {"cause": cause, **({"reason": reason} if reason else {})})
 
-    async def record(self, session: str, request_id: str, reply: str, via: str) -> Row:
-        """What a person answered at the agent's own prompt, `via` the editor. Only tokens that bring rules may say so."""
+    async def record(self, session: str, request_id: str, reply: str, prompt: str) -> Row:
+        """What a person answered at the agent's own `prompt`. Only tokens that bring rules may say so."""
         path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}/answered"
-        return await self.call("POST", path, {"reply": reply, "via": via})
+        return await self.call("POST", path, {"reply": reply, "prompt": prompt})
 
     async def tool_finished(self, session: str, *, key: str, **body: Any) -> None:
         """Note what really ran: `request_id` or `call_id`, `ok`, `input`, `title`, `output`; once for each `key`."""

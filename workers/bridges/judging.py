@@ -166,10 +166,10 @@ class Judge:
                 await self.client.cancel(self.session, asked, cause, reason)
             self._done(request_id)
 
-    async def record(self, request_id: str, reply: str, via: str) -> Row:
+    async def record(self, request_id: str, reply: str, prompt: str) -> Row:
         """Say what a person answered at the agent's own prompt. Raises RefusedError, UnreachableError."""
         asked = self._asked_as.get(request_id, request_id)
-        row = await self.client.record(self.session, asked, reply, via)
+        row = await self.client.record(self.session, asked, reply, prompt)
         self._done(request_id)
         return row
 

@@ -263,7 +263,7 @@ class RacingBridge:
         call = question.call
         while True:
             try:
-                recorded = await judge.record(call.request_id, found.reply, found.via or self._wire.host)
+                recorded = await judge.record(call.request_id, found.reply, found.prompt or self._wire.host)
             except RefusedError as error:
                 if error.code not in _LATE:
                     raise

@@ -36,11 +36,11 @@ class Ending(NamedTuple):
 
 
 class HostAnswer(NamedTuple):
-    """What a person answered at the host: as the ledger records it, the `line` that the agent gets, and `via` which prompt."""
+    """What a person answered at the host: as the ledger records it, the `line` that the agent gets, and at which `prompt`."""
 
     reply: HostReply
     line: bytes
-    via: str | None = None
+    prompt: str | None = None
 
 
 class Wire(Protocol):

@@ -10,6 +10,7 @@ from ledger import Approved, Ledger
 from ledger.history import Moment
 from ledger.results import pending_of, result_of
 from ledger.session.state import SessionState
+from ledger.session.texts import answerer
 from ledger.times import format_time, parse_moment
 from workers.cli import grants, pending
 from workers.cli.base import command, with_ledger
@@ -87,7 +88,7 @@ def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
     result = result_of(state, request_id)
     request = result.request
     asked = what_would_run(request)
-    by = f"{result.by.name}{' (imported)' if result.settled and result.settled.imported else ''}"
+    by = f"{answerer(result.by.name, result.told)}{' (imported)' if result.settled and result.settled.imported else ''}"
     return (request_id, request.permission, asked, request.cwd, result.outcome, result.reply, by, result.at)
 
 

@@ -32,6 +32,7 @@ from ledger.events import (
     ToolFinished,
 )
 from ledger.policy import RuleRef
+from ledger.session.texts import answerer
 from ledger.times import format_time
 from ledger.would_run import describe_asked, quoted, would_run
 from workers.cli.text import revealed
@@ -71,13 +72,14 @@ def _headline(result: Result) -> str:
         until = "without a deadline" if deadline is None else f"until {format_time(deadline)} ({result.request.tier})"
         return f"pending {until}"
     how = f" ({result.reply})" if result.reply else ""
+    who = answerer(result.by.name, result.told)
     if result.outcome == "denied" and result.reply is not None:
-        return f"denied by the rules of now, although {result.by.name} answered {result.reply}"
+        return f"denied by the rules of now, although {who} answered {result.reply}"
     if result.outcome == "denied" or (result.outcome == "allowed" and result.reply is None):
         return f"{result.outcome} by {_decided_by(result)}"
     if result.outcome == "expired":
         return "expired"
-    return f"{result.outcome} by {result.by.name}{how}"
+    return f"{result.outcome} by {who}{how}"
 
 
 def _decided_by(result: Result) -> str:
@@ -132,7 +134,8 @@ def _asked(event: Asked) -> str:
 def _replied(event: Replied) -> str:
     cause = f", because of {event.cause.request_id or event.cause.grant_id}" if event.cause else ""
     message = f": {event.detail.message}" if event.detail and event.detail.message else ""
-    return f"{event.request_id} {event.reply}, {event.outcome}{cause}{message}"
+    told = f", told, not seen: answered at {event.told}" if event.told else ""
+    return f"{event.request_id} {event.reply}, {event.outcome}{told}{cause}{message}"
 
 
 def _granted(event: Granted) -> str:

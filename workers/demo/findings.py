@@ -7,6 +7,7 @@ from typing import Final
 
 from ledger.session import SessionState
 from ledger.session.state import Settled
+from ledger.session.texts import answerer
 from ledger.times import format_time
 from workers.demo.script import ENDINGS, Ending
 from workers.demo.story import call_of, short_name
@@ -60,7 +61,7 @@ def _decided_by(settled: Settled) -> str:
     if settled.reply is None:
         return "a grant" if settled.request.grants else "a rule"
     cascade = ", cascade" if settled.cause is not None else ""
-    return f"{settled.by.name} ({settled.reply}{cascade})"
+    return f"{answerer(settled.by.name, settled.told)} ({settled.reply}{cascade})"
 
 
 def not_as_told(state: SessionState) -> list[str]:

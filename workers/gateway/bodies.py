@@ -17,11 +17,15 @@ from ledger.events import (
     Role,
     WhenAbandoned,
 )
+from workers.gateway.principals import OWN_CHANNELS
 
 Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]
 AskersCause = Literal["asker_gave_up", "asker_died", "withdrawn"]
 """The causes that a caller may give; the others are the ledger's own to say."""
 
+Prompt = Annotated[
+    str, Meta(pattern="^[a-z][a-z0-9-]{0,31}$", description="Where it was answered, in a word: `opencode`, `editor`")
+]
 Patterns = Annotated[list[str], Meta(description="What would run or be touched, one text each")]
 
 
@@ -142,15 +146,23 @@ class AnsweredBody(Body, kw_only=True, frozen=True):
     """What a person answered at the agent's own prompt, which has acted on it already."""
 
     reply: Annotated[str | dict[str, Any], Meta(description="As for a reply")]
-    via: Annotated[
-        str,
-        Meta(pattern="^[a-z][a-z0-9-]{0,31}$", description="Where it was answered, in a word: `opencode`, `editor`"),
-    ]
+    prompt: Prompt | None = None
+    via: Annotated[Prompt | None, Meta(description="An older name of `prompt`, of bridges that still run")] = None
     message: str | None = None
     updated_input: Annotated[
         dict[str, Any] | None,
         Meta(description="What the person made of the tool's input, a question's answers for one"),
     ] = None
+
+    @property
+    def told(self) -> str:
+        """The prompt, by either of its names. Raises InputError for none, and for a channel of the gateway's own."""
+        said = self.prompt or self.via
+        if said is None:
+            raise InputError("say `prompt`: where it was answered, in a word, for example `editor`")
+        if said in OWN_CHANNELS:
+            raise InputError(f"`{said}` is a channel of the gateway itself; name the agent's prompt, such as `editor`")
+        return said
 
 
 class CancelBody(Body, kw_only=True, frozen=True):

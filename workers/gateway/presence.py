@@ -44,12 +44,12 @@ class Presences:
         for state in await self._ledger.pending_states():
             if principal.reaches(state.session_id, state.project):
                 _require_own(state, principal, client_id)
-        return await self._ledger.connect_inbox(client_id, actor=principal.name, reach=principal.reach)
+        return await self._ledger.connect_inbox(client_id, actor=principal.actor, reach=principal.reach)
 
     async def leave_inbox(self, principal: Principal, client_id: str) -> None:
         """Raises ForbiddenError."""
         await self._own_inboxes(principal, client_id)
-        await self._ledger.disconnect_inbox(client_id, actor=principal.name)
+        await self._ledger.disconnect_inbox(client_id, actor=principal.actor)
 
     async def _own_inboxes(self, principal: Principal, client_id: str) -> list[Inbox]:
         check_id(client_id, "client id")

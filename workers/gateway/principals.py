@@ -8,10 +8,14 @@ import msgspec
 
 from ledger.access import Token
 from ledger.errors import LedgerError
-from ledger.events import Actor, Role
+from ledger.events import TOLD, Actor, Role
 from ledger.inboxes import Reach
 
 Channel = Literal["gateway", "inbox", "link", "opencode"]
+"""How a request came, in the gateway's own word: by token, by a browser's cookie, by a link, as OpenCode's clients do."""
+
+OWN_CHANNELS: Final = frozenset({"gateway", "inbox", "link", "told", "local", "api", "cli"})
+"""Names that no prompt of an agent may have: an answer that is told must not read like one that was seen."""
 
 
 class ForbiddenError(LedgerError):
@@ -36,7 +40,12 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def actor(self) -> Actor:
-        return Actor("agent" if self.role == "agent" else "person", self.name, self.via)
+        return Actor("agent" if self.role == "agent" else "person", self.name, self.via, self.token_id)
+
+    @property
+    def teller(self) -> Actor:
+        """The actor of an answer that this principal did not give, and only tells of."""
+        return msgspec.structs.replace(self.actor, via=TOLD)
 
     @property
     def reach(self) -> Reach:

@@ -51,7 +51,8 @@ def result_row(result: Result) -> Row:
     """Where a request stands: CONTRACT's row of ask and reply, the request itself, and what bridges need beside it.
 
     `feedback` is a person's own words, without the dialect's around them; `cause` what it followed from, if it did;
-    `cancel_cause` why it was withdrawn; `via` where it was answered, in a word.
+    `cancel_cause` why it was withdrawn; `via` the channel by which it was answered, in the gateway's own word; `told`
+    the prompt at which a person answered, where only the agent's side says so.
     """
     settled = result.settled
     return {

@@ -26,7 +26,7 @@ async def browser_from_token(gateway: Gateway, text: str) -> Made:
         use="browser",
         expires_in_ms=BROWSER_DAYS * DAY_MS,
         made_from=token.token_id,
-        actor=Actor("person", token.name, "inbox"),
+        actor=Actor("person", token.name, "inbox", token.token_id),
     )
 
 
@@ -44,7 +44,7 @@ async def browser_from_link(gateway: Gateway, code: str) -> Made:
         expires_in_ms=BROWSER_DAYS * DAY_MS,
         made_from=link.token_id,
         redeems=link.token_id,
-        actor=Actor("person", link.name, "inbox"),
+        actor=Actor("person", link.name, "inbox", link.token_id),
     )
 
 

@@ -140,7 +140,7 @@ def _corrections(
         for request_id, told in book.told.items():
             settled = book.state.settled.get(request_id)
             tries = channel.own(told)
-            if settled is None or settled.by.name == channel.person.name:
+            if settled is None or (settled.by.name == channel.person.name and settled.told is None):
                 continue
             if not any(one.result == "sent" for one in tries) or any(one.result == "withdrawn" for one in tries):
                 continue

@@ -49,7 +49,7 @@ async def ended(person: Person) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for row in await person.events(SESSION):
         if row["type"] == "replied":
-            found.append((row["event"]["reply"], row["actor"]["via"]))
+            found.append((row["event"]["reply"], row["event"].get("told", row["actor"]["via"])))
         if row["type"] == "cancelled":
             found.append(("cancelled", row["event"]["cause"]))
     return found

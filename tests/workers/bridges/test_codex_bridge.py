@@ -134,8 +134,8 @@ async def test_what_codex_remembers_for_the_session_itself_is_recorded_once_and_
     between.host.say(decided(0, "acceptForSession"))
     assert between.agent.answer_to(0) == decided(0, "acceptForSession")
     await until_log_says(ann, ("replied", "once"))
-    [via] = [row["actor"]["via"] for row in await ann.events(THREAD) if row["type"] == "replied"]
-    assert via == "codex-session"
+    [prompt] = [row["event"]["told"] for row in await ann.events(THREAD) if row["type"] == "replied"]
+    assert prompt == "codex-session"
 
 
 async def test_a_request_that_the_server_drops_is_withdrawn(start: Start, ann: Person) -> None:

@@ -190,7 +190,7 @@ def test_what_the_client_decides_is_recorded_and_never_widened(
     message = decided(0, decision)
     found = wire().answer_of(asked, message, line_of(message))
     assert isinstance(found, HostAnswer)
-    assert (found.reply, json.loads(found.line)["result"]["decision"], found.via) == expected
+    assert (found.reply, json.loads(found.line)["result"]["decision"], found.prompt) == expected
 
 
 def test_a_prefix_other_than_the_proposed_one_is_codexs_own_to_remember() -> None:

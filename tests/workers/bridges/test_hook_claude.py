@@ -263,9 +263,10 @@ async def test_a_prompt_that_the_clients_own_user_answered_first_is_answered_by_
     hook(event("git push", name="PostToolUse"))
     ended(asking)
     rows = [row for row in await ann.events(SESSION) if row["type"] == "replied"]
-    assert [(row["event"]["request_id"], row["event"]["reply"], row["actor"]["via"]) for row in rows] == [
-        (shown["request_id"], "once", "claude-code")
-    ]
+    assert [
+        (row["event"]["request_id"], row["event"]["reply"], row["event"].get("told", row["actor"]["via"]))
+        for row in rows
+    ] == [(shown["request_id"], "once", "claude-code")]
     await ann.close()
 
 

@@ -55,7 +55,10 @@ async def endings(person: Any) -> list[tuple[str, Any]]:
     """How requests ended, in order: the kind of event, and whose answer it was."""
     kinds = ("replied", "cancelled")
     rows = [row for row in await person.events(SESSION) if row["type"] in kinds]
-    return [(row["event"].get("reply") or row["event"]["cause"], row["actor"]["via"]) for row in rows]
+    return [
+        (row["event"].get("reply") or row["event"]["cause"], row["event"].get("told", row["actor"]["via"]))
+        for row in rows
+    ]
 
 
 async def waiting(prompt: Prompt, gateway: RunningGateway, person: Any) -> Any:

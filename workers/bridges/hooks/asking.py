@@ -8,7 +8,7 @@ from time import monotonic
 from workers.bridges.errors import BridgeError, RefusedError
 from workers.bridges.hooks.brought_rules import BroughtRules
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
-from workers.bridges.hooks.terminal import VIA
+from workers.bridges.hooks.terminal import PROMPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class HookedCall:
             raise
         if row["outcome"] is not None and self._asker is not None:
             self._asker.done()
-        if row["outcome"] == "allowed" and self.transcript is not None and row.get("via") == VIA:
+        if row["outcome"] == "allowed" and self.transcript is not None and row.get("told") == PROMPT:
             # A yes to the prompt of one call must not answer the prompt of another one that is like it.
             raise ReaderGoneError("the user said yes at the agent's own prompt")
         return row

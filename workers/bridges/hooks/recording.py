@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workers.bridges.errors import BridgeError, RefusedError
 from workers.bridges.hooks.exchange import call, quoted
-from workers.bridges.hooks.terminal import VIA
+from workers.bridges.hooks.terminal import PROMPT
 
 FORBIDDEN = (401, 403)
 
@@ -15,7 +15,7 @@ def record(path: str, request_id: str, reply: str, words: str = "") -> bool:
     A token that may not record answers withdraws the request instead, with the answer as the reason.
     """
     about = f"{path}/asks/{quoted(request_id)}"
-    said = {"reply": reply, "via": VIA, **({"message": words} if words else {})}
+    said = {"reply": reply, "prompt": PROMPT, **({"message": words} if words else {})}
     try:
         try:
             call("POST", f"{about}/answered", said, 0, watched=False)

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VIA = "claude-code"
+PROMPT = "claude-code"
 """How the log names the place of such an answer."""
 
 ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"

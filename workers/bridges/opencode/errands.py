@@ -94,7 +94,7 @@ class Errands:
         """An answer given in OpenCode itself. Where the token may not record it, the request is withdrawn instead."""
         name = self._sessions.name(one.session)
         path = f"/v1/sessions/{name}/asks/{one.request_id}/answered"
-        said = {"reply": one.reply, "via": "opencode"} | ({} if one.input is None else {"updated_input": one.input})
+        said = {"reply": one.reply, "prompt": "opencode"} | ({} if one.input is None else {"updated_input": one.input})
         await self._after_asking(one.request_id)
 
         async def record() -> None:

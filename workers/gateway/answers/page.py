@@ -10,6 +10,7 @@ from typing import Final
 from ledger.durations import SECOND_MS
 from ledger.results import Result
 from ledger.session.state import Request, SessionState
+from ledger.session.texts import answerer
 from workers.cli.wording import about
 from workers.gateway.answers.revealing import text
 from workers.gateway.answers.showing import block, is_plan, is_question, what_runs
@@ -97,6 +98,7 @@ def problem_page(title: str, why: str) -> str:
 
 def headline(result: Result, name: str | None) -> str:
     """In a few words, to the person of this name."""
+    is_own = result.by.name == name and result.told is None
     match result.outcome:
         case None:
             return "Still waiting"
@@ -105,13 +107,13 @@ def headline(result: Result, name: str | None) -> str:
         case "cancelled":
             return "No answer is needed any more: the request was cancelled"
         case "denied" if result.reply is not None:
-            return f"Denied by the rules of now: {'your' if result.by.name == name else 'an'} answer came too late"
+            return f"Denied by the rules of now: {'your' if is_own else 'an'} answer came too late"
         case "denied":
             return "Denied by rule"
         case "allowed" if result.reply is None:
             return "Allowed by rule"
     word = "allowed" if result.outcome == "allowed" else "rejected"
-    who = "you" if result.by.name == name else result.by.name
+    who = "you" if is_own else answerer(result.by.name, result.told)
     how = f" ({result.reply})" if result.outcome == "allowed" else ""
     return f"Answered: {who} {word} it{how}"
 

@@ -7,7 +7,6 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
-from ledger.events import Actor
 from ledger.replies import parse_answer
 from ledger.unheard import unheard
 from workers.gateway import asking
@@ -88,7 +87,8 @@ async def record_answer(
 ) -> Row:
     """Record what a person answered at the agent's own prompt. Only for tokens that may bring rules.
 
-    Whoever may say by which rules an agent is judged gains nothing by it; any other agent would approve itself.
+    Whoever may say by which rules an agent is judged gains nothing by it; any other agent would approve itself. The
+    answer is marked as told, not seen, everywhere, and an `always` is kept for the session only.
     """
     found = await gateway.session(session, principal)
     if not principal.brings_rules:
@@ -97,11 +97,14 @@ async def record_answer(
             "or make a token with `token create --brings-rules`"
         )
     reply, message = parse_answer(data.reply, data.message)
-    if reply == "always" and principal.role == "agent":
-        # An agent's word reaches its own session: a grant for the whole project would lift what others are asked.
-        reply = "session"
-    who = Actor("person", principal.name, data.via)
-    result = await found.reply(request_id, reply, actor=who, message=message, updated_input=data.updated_input)
+    result = await found.reply(
+        request_id,
+        reply,
+        actor=principal.teller,
+        message=message,
+        updated_input=data.updated_input,
+        told=data.told,
+    )
     return result_row(result)
 
 

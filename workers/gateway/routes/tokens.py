@@ -17,6 +17,7 @@ from workers.gateway.bodies import SignInBody, TokenBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
+from workers.gateway.principals import principal_of
 from workers.gateway.rows import Row
 from workers.gateway.settings import BROWSER_DAYS
 from workers.gateway.signing_in import browser_from_link, browser_from_token, secret_for
@@ -91,7 +92,7 @@ async def sign_out(request: Request[Any, Any, Any], gateway: TheGateway) -> Resp
     if cookie_name(gateway) in request.cookies:
         with suppress(UnauthorizedError):
             token = await browser_token(request, gateway)
-            await gateway.tokens.revoke(token.token_id, reason="signed out", actor=token.name)
+            await gateway.tokens.revoke(token.token_id, reason="signed out", actor=principal_of(token, "inbox").actor)
     gone = _cookie(gateway, "", max_age=0)
     return Response(None, status_code=204, cookies=[gone])
 

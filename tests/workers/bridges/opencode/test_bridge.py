@@ -110,7 +110,7 @@ async def test_an_answer_given_in_opencode_is_recorded_as_given_there(
         row = await settled(ann, "ses_1", request_id)
     assert row["reply"] == kept
     last = (await ann.events("ses_1"))[-1]
-    assert (last["actor"]["kind"], last["actor"]["via"]) == ("person", "opencode")
+    assert (last["actor"]["via"], last["event"]["told"]) == ("told", "opencode")
 
 
 async def test_a_sub_agent_s_session_hangs_below_its_parent_s(bridged: Bridged, ann: Person) -> None:

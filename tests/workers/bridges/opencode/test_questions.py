@@ -116,7 +116,7 @@ async def test_what_a_person_answers_in_opencode_itself_is_recorded_with_the_ans
     assert (answered["outcome"], answered["updated_input"]["answers"]) == ("allowed", given)
     assert dismissed["outcome"] == "rejected"
     events = [row for row in await ann.events("ses_1") if row["type"] == "replied"]
-    assert [(row["actor"]["kind"], row["actor"]["via"]) for row in events] == [("person", "opencode")] * 2
+    assert [(row["actor"]["via"], row["event"]["told"]) for row in events] == [("told", "opencode")] * 2
 
 
 async def test_a_stopped_agent_s_question_is_withdrawn_and_its_ghost_left_alone(bridged: Bridged, ann: Person) -> None:

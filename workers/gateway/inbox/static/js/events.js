@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { reveal } from "./reveal.js";
 import { ruleText } from "./why.js";
 
-const VIA = { gateway: "over the gateway", inbox: "in the inbox", link: "by an answer link", opencode: "in OpenCode", local: "on this machine" };
+const VIA = { gateway: "over the gateway", inbox: "in the inbox", link: "by an answer link", opencode: "in OpenCode", local: "on this machine", told: "told by the agent's side, not seen" };
 const CANCELLED = { asker_gave_up: "the agent gave up waiting", asker_died: "the agent that asked is gone", withdrawn: "withdrawn", session_closed: "the session was closed", token_revoked: "the agent's token was revoked or has expired" };
 
 /** What the views say of it, or, while they lag behind, the event's own name. */

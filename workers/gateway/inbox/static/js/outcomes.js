@@ -8,7 +8,7 @@ export function outcomeText(result, me) {
   if (result.outcome === "expired") return "Expired: nobody answered in time";
   if (result.outcome === "cancelled") return `Withdrawn${result.message ? `: ${result.message}` : ""}`;
   if (result.outcome === "denied" && result.reply) return `Denied by the rules of now${result.message ? `: ${result.message}` : ""}`;
-  const by = result.by ? ` by ${result.by === me ? "you" : result.by}` : "";
+  const by = result.told ? ` at ${result.told}, as ${result.by} tells; not seen by the ledger` : result.by ? ` by ${result.by === me ? "you" : result.by}` : "";
   const reply = result.reply && result.reply !== "reject" ? ` (${result.reply})` : "";
   return `${word}${by}${reply}`;
 }
