@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ledger.errors import DemandNotMetError
+from ledger.events import TOLD
 from ledger.grants import StandingGrant
 from ledger.policy.demands import demands_on
 from ledger.policy.model import Call, Demand
@@ -19,10 +20,13 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
     """Raise DemandNotMetError for an answer that the demands of the ask, or those of now on these calls, forbid."""
     now = [demand for call in calls for demand in demands_on(command.policy, call)]
     for demand in dict.fromkeys((*request.demands, *now)):
-        if demand.not_by == "asker" and _is_one_of(command.actor.name, askers(request.asker.name, request.owner)):
+        who = command.actor.name
+        is_told = command.told is not None
+        if demand.not_by == "asker" and (is_told or _is_one_of(who, askers(request.asker.name, request.owner))):
+            why = "tells of an answer and names nobody" if is_told else "is the asker or the owner of its token"
             raise DemandNotMetError(
                 f"a rule says that request `{request.request_id}` is not answered by its asker, and "
-                f"`{command.actor.name}` is the asker or the owner of its token; let another person answer, or cancel it",
+                f"`{who}` {why}; let another person answer, or cancel it",
                 request_id=request.request_id,
                 session=state.session_id,
                 demand="not_by asker",
@@ -39,7 +43,7 @@ def that_count(
 ) -> list[StandingGrant]:
     """Return the grants that meet all demands on a call of these askers."""
     if any(demand.not_by == "asker" for demand in demands):
-        grants = [grant for grant in grants if not _is_one_of(grant.by.name, asking)]
+        grants = [grant for grant in grants if grant.by.via != TOLD and not _is_one_of(grant.by.name, asking)]
     return list(grants)
 
 

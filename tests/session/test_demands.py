@@ -45,6 +45,11 @@ def test_the_owner_and_the_asker_answer_nothing(reply: Any, by: Actor) -> None:
     waiting().when(replies("per_1", reply, by=by)).then_refused(DemandNotMetError, "DEMAND_NOT_MET")
 
 
+def test_an_answer_that_is_told_names_nobody_who_could_be_another() -> None:
+    told = replies("per_1", "once", by=Actor("agent", "bridge", "told"), told="editor")
+    waiting().when(told).then_refused(DemandNotMetError, "DEMAND_NOT_MET")
+
+
 def test_another_person_answers() -> None:
     happened = waiting().when(replies("per_1", "once", by=BOB))
     happened.then(Replied(request_id="per_1", reply="once", outcome="allowed"))

@@ -247,3 +247,20 @@ def test_a_reply_in_a_closed_session_finds_the_request_cancelled() -> None:
     asked().given(closes()).when(replies("per_1", "once")).then_refused(
         AlreadyAnsweredError, "ALREADY_ANSWERED", outcome="cancelled"
     )
+
+
+def test_an_always_that_is_told_is_granted_to_the_session_in_every_project() -> None:
+    happened = given(opens(project="shop"), asks("per_1", "git push", always=("git push *",)))
+    happened.when(replies("per_1", "always", told="editor")).then(
+        Replied(
+            request_id="per_1",
+            reply="session",
+            outcome="allowed",
+            scope="session",
+            grants=(FIRST,),
+            told="editor",
+            detail=RepliedDetail(None, ("git push *",)),
+        ),
+        _granted(FIRST, "git push *"),
+    )
+    happened.when(replies("per_1", "always", told="editor")).then()

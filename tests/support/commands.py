@@ -107,6 +107,7 @@ def replies(
     client: str | None = None,
     administrator: bool = False,
     edited: Any = None,
+    told: str | None = None,
 ) -> Reply:
     return Reply(
         actor=by,
@@ -118,6 +119,7 @@ def replies(
         client_id=client,
         administrator=administrator,
         updated_input=edited,
+        told=told,
         project=AS_IT_STANDS,
     )
 
