@@ -16,6 +16,7 @@ from ledger.errors import InputError, NewerSchemaError, UnknownTokenError
 from ledger.events import (
     Actor,
     Event,
+    LinkKeyReplaced,
     ReasonDetail,
     Role,
     TokenCreated,
@@ -67,6 +68,8 @@ class AccessState(Value, kw_only=True, frozen=True):
     last_ms: int = 0
     newer: bool = False
     tokens: Tokens = HashTrieMap()
+    links_replaced_ms: int | None = None
+    """When the key of answer links was last replaced."""
 
     def token(self, token_id: str, now_ms: int) -> Token | None:
         """A token that is in force at this moment, and the one it was made from is too."""
@@ -105,7 +108,14 @@ class RevokeToken(Value, kw_only=True, frozen=True):
     reason: str | None = None
 
 
-AccessCommand = CreateToken | RevokeToken
+class NoteLinkKey(Value, kw_only=True, frozen=True):
+    """Record that the key of answer links was replaced."""
+
+    actor: Actor
+    reason: str | None = None
+
+
+AccessCommand = CreateToken | RevokeToken | NoteLinkKey
 
 
 def decide_access(state: AccessState, command: AccessCommand, now_ms: int) -> tuple[Event, ...]:
@@ -117,6 +127,8 @@ def decide_access(state: AccessState, command: AccessCommand, now_ms: int) -> tu
         raise NewerSchemaError("the access stream holds events of a newer version; upgrade this worker")
     if isinstance(command, RevokeToken):
         return _revoke(state, command)
+    if isinstance(command, NoteLinkKey):
+        return (LinkKeyReplaced(detail=_reason(command.reason)),)
     known = state.tokens.get(command.token_id)
     if known is not None:
         if known.digest != command.digest:
@@ -148,7 +160,11 @@ def _revoke(state: AccessState, command: RevokeToken) -> tuple[Event, ...]:
         raise UnknownTokenError(f"there is no token `{command.token_id}`", token_id=command.token_id)
     if token.revoked_ms is not None:
         return ()
-    return (TokenRevoked(token_id=command.token_id, detail=ReasonDetail(command.reason) if command.reason else None),)
+    return (TokenRevoked(token_id=command.token_id, detail=_reason(command.reason)),)
+
+
+def _reason(text: str | None) -> ReasonDetail | None:
+    return ReasonDetail(text) if text else None
 
 
 def evolve_access(state: AccessState, recorded: Recorded) -> AccessState:
@@ -166,6 +182,7 @@ def evolve_access(state: AccessState, recorded: Recorded) -> AccessState:
         last_ms=recorded.ms,
         newer=state.newer or isinstance(event, NewerEvent),
         tokens=tokens,
+        links_replaced_ms=recorded.ms if isinstance(event, LinkKeyReplaced) else state.links_replaced_ms,
     )
 
 

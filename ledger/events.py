@@ -423,6 +423,12 @@ class TokenRevoked(Value, tag="token_revoked", kw_only=True, frozen=True):
     detail: ReasonDetail | None = None
 
 
+class LinkKeyReplaced(Value, tag="link_key_replaced", kw_only=True, frozen=True):
+    """Answer links are signed with a new key: all that were out have ended."""
+
+    detail: ReasonDetail | None = None
+
+
 Event = (
     SessionOpened
     | PolicyChanged
@@ -447,6 +453,7 @@ Event = (
     | TokenCreated
     | TokenRedeemed
     | TokenRevoked
+    | LinkKeyReplaced
 )
 
 

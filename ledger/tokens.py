@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from ledger.access import AccessState, CreateToken, RevokeToken, Token
+from ledger.access import AccessState, CreateToken, NoteLinkKey, RevokeToken, Token
 from ledger.durations import check_duration_ms
 from ledger.errors import InputError, UnauthorizedError
 from ledger.events import Actor, Role, TokenUse
 from ledger.ids import check_id, new_id
+from ledger.people import Person, person_of
 from ledger.requests import check_message, check_name
 from ledger.times import format_time
 
@@ -162,6 +163,21 @@ class Tokens:
         await self._stream.make_safe()
         await self._ledger.cancel_of_token(token_id)
         return done.state.tokens[token_id]
+
+    async def person(self, name: str) -> Person:
+        """The person of this name by the tokens of this moment, read from the server. Raises StoreError."""
+        return person_of(await self._stream.refresh(), name, self._ledger.store.clock.now_ms())
+
+    async def links_replaced_ms(self) -> int | None:
+        """When the key of answer links was last replaced; None is never. Raises StoreError."""
+        return (await self._stream.refresh()).links_replaced_ms
+
+    async def rotate_links(self, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
+        """End all answer links that are out: they are signed with a new key from now on. Raises StoreError."""
+        command = NoteLinkKey(actor=self._ledger.actor(actor, "person"), reason=check_message(reason, "reason"))
+        # The key first: an event without a new key would say that links have ended which have not.
+        await self._ledger.store.admin.replace_link_key()
+        await self._stream.submit(command)
 
     def _in_force(self, token_id: str) -> Token | None:
         return self._stream.state.token(token_id, self._ledger.store.clock.now_ms())

@@ -16,6 +16,7 @@ from ledger.events import (
     Expired,
     Granted,
     Imported,
+    LinkKeyReplaced,
     LockPassed,
     LockRequested,
     LockTaken,
@@ -210,6 +211,9 @@ _SENTENCES: Final[dict[type, Callable[[Any, str, SessionState], str]]] = {
     SessionClosed: _closed,
     TokenCreated: lambda event, who, _before: f"{who} made a token for {event.name}, role {event.role}",
     TokenRedeemed: lambda event, who, _before: f"{who} signed in with {event.token_id}",
+    LinkKeyReplaced: lambda event, who, _before: (
+        f"{who} ended all answer links{_said(event.detail.reason if event.detail else None)}"
+    ),
     TokenRevoked: lambda event, who, _before: (
         f"{who} revoked {event.token_id}{_said(event.detail.reason if event.detail else None)}"
     ),

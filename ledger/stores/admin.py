@@ -117,6 +117,14 @@ class Admin(Protocol):
         """A random key that all processes of this deployment share, and nobody else: for signing what is handed out."""
         ...
 
+    async def link_key(self) -> bytes:
+        """The key that signs answer links, as it is now: whoever signs or reads one asks anew each time."""
+        ...
+
+    async def replace_link_key(self) -> None:
+        """Make a new random key for answer links: no link that is out is good any more."""
+        ...
+
     async def facts_of_each_server(self) -> list[dict[str, str]]:
         """The same of every primary of a cluster; of one server elsewhere."""
         ...

@@ -22,6 +22,8 @@ VALKEY_VERSION_MIN = (7, 2)
 
 
 SECRET_BYTES = 32
+LINK_KEY = "link_key"
+"""The field of the deployment's settings with the key of answer links."""
 
 
 class RunCommand(Protocol):
@@ -52,6 +54,17 @@ async def deployment_secret(run: RunCommand) -> bytes:
     config = Keys(1).config()
     await run("HSETNX", config, "secret", secrets.token_hex(SECRET_BYTES))
     return bytes.fromhex((await run("HGET", config, "secret")).decode())
+
+
+async def link_key(run: RunCommand) -> bytes:
+    """The key that signs answer links: the deployment's own secret until it is replaced."""
+    found = await run("HGET", Keys(1).config(), LINK_KEY)
+    return await deployment_secret(run) if found is None else bytes.fromhex(found.decode())
+
+
+async def replace_link_key(run: RunCommand) -> None:
+    """Sign answer links with a new random key from now on, in every process."""
+    await run("HSET", Keys(1).config(), LINK_KEY, secrets.token_hex(SECRET_BYTES))
 
 
 async def check_server(run: RunCommand, durability: Durability) -> None:

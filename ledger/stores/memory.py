@@ -71,6 +71,7 @@ class MemoryServer:
         self.keys = Keys(partition_count)
         self.streams: dict[StreamKey, list[Entry]] = {}
         self.secret = secrets.token_bytes(SECRET_BYTES)
+        self.link_key: bytes | None = None
         self.due: dict[str, float] = {}
         self.feeds: dict[int, list[FeedItem]] = defaultdict(list)
         self.feed_counts: dict[int, int] = defaultdict(int)

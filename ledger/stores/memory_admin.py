@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import heapq
 import math
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
+from ledger.stores.deployment import SECRET_BYTES
 from ledger.stores.port import START, Due, Entry, FeedItem, Position, StreamKey
 
 if TYPE_CHECKING:
@@ -50,6 +52,12 @@ class MemoryAdmin:
 
     async def secret(self) -> bytes:
         return self._server.secret
+
+    async def link_key(self) -> bytes:
+        return self._server.link_key or self._server.secret
+
+    async def replace_link_key(self) -> None:
+        self._server.link_key = secrets.token_bytes(SECRET_BYTES)
 
     def __init__(self, store: MemoryStore, server: MemoryServer) -> None:
         self._store = store

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from ledger.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
-from ledger.stores.deployment import deployment_secret, server_facts
+from ledger.stores.deployment import deployment_secret, link_key, replace_link_key, server_facts
 from ledger.stores.link import Argument, CommandLine
 from ledger.stores.port import START, Due, Entry, Position, StreamKey
 from ledger.stores.refusals import refusal_of
@@ -30,6 +30,12 @@ class RedisAdmin:
 
     async def secret(self) -> bytes:
         return await deployment_secret(self._store.command)
+
+    async def link_key(self) -> bytes:
+        return await link_key(self._store.command)
+
+    async def replace_link_key(self) -> None:
+        await replace_link_key(self._store.command)
 
     async def take_turn(self, name: str, holder: str, lease_ms: int) -> bool:
         key = self._store.keys.turn(name)

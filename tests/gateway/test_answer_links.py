@@ -45,7 +45,7 @@ def test_no_character_of_a_link_can_be_changed(at: int) -> None:
 async def link_for(ledger: Ledger, request_id: str = "r1", name: str = "ann", *, seconds: int = 3600) -> str:
     pending = {one.request.request_id: one.request for one in await ledger.pending()}
     link = AnswerLink("s1", request_id, pending[request_id].digest, name, ledger.store.clock.now_ms() + seconds * 1000)
-    return "/answer/" + AnswerLinks(await ledger.store.admin.secret()).sign(link)
+    return "/answer/" + AnswerLinks(await ledger.store.admin.link_key()).sign(link)
 
 
 async def sent(caller: Caller, path: str, headers: dict[str, str] | None = None, **form: str) -> httpx.Response:
@@ -54,7 +54,9 @@ async def sent(caller: Caller, path: str, headers: dict[str, str] | None = None,
 
 @pytest.fixture
 async def anybody(gateway: Served, agent: Caller) -> Caller:
-    """A browser that nobody signed in; `r1` waits in session `s1`."""
+    """A browser that nobody signed in; `r1` waits in session `s1`, and ann and bob may answer."""
+    for name in ("ann", "bob"):
+        await gateway.ledger.tokens.create(name, "approver")
     await agent.put("/v1/sessions/s1", {"project": "shop"})
     await agent.ask("s1", "git push\x1b[8m --force\u202e\n# <b>", always=["git push *"], request_id="r1")
     return gateway.caller_with(None)
@@ -76,8 +78,7 @@ async def test_the_page_shows_all_of_what_would_run_and_answers_nothing(
     marked = re.sub(r"<mark[^>]*>(.*?)</mark>", r"⟨\1⟩", shown.text)
     assert "<pre>git push⟨\\x1b⟩[8m --force⟨\\u202e⟩\n# &lt;b&gt;</pre>" in marked
     assert "U+001B, U+202E RIGHT-TO-LEFT OVERRIDE." in shown.text
-    assert re.findall(r'name="reply" value="(\w+)"', shown.text) == ["once", "session", "always", "reject"]
-    assert "<code>git push *</code> in project shop" in shown.text
+    assert re.findall(r'name="reply" value="(\w+)"', shown.text) == ["once", "reject"]
     assert "<script" not in shown.text
     assert shown.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
     assert shown.headers["cache-control"] == "no-store"
@@ -153,7 +154,10 @@ async def test_an_answer_counts_as_the_person_of_the_link(anybody: Caller, ledge
     assert (answer.status_code, headline(answer)) == (200, "Answered: you allowed it (once)")
     events = [one async for one in (await ledger.session("s1")).events(follow_on=False)]
     last = events[-1].as_json()
-    assert (last["type"], last["actor"]) == ("replied", {"kind": "person", "name": "ann", "via": "link"})
+    token = (await ledger.tokens.person("ann")).token_for("s1", "shop")
+    assert token is not None
+    actor = {"kind": "person", "name": "ann", "via": "link", "token_id": token.token_id}
+    assert (last["type"], last["actor"]) == ("replied", actor)
 
 
 async def test_a_rejection_carries_what_the_person_wrote(anybody: Caller, agent: Caller, ledger: Ledger) -> None:
@@ -185,7 +189,7 @@ async def test_an_expired_request_and_an_expired_link_say_so(anybody: Caller, le
 
 
 async def test_a_link_is_good_for_the_request_as_it_was_shown_only(anybody: Caller, ledger: Ledger) -> None:
-    links = AnswerLinks(await ledger.store.admin.secret())
+    links = AnswerLinks(await ledger.store.admin.link_key())
     other = links.sign(AnswerLink("s1", "r1", "0" * 64, "ann", ledger.store.clock.now_ms() + 1000))
     answer = await sent(anybody, f"/answer/{other}", reply="once")
     assert answer.status_code == 409

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import click
 
@@ -34,6 +35,14 @@ from workers.cli.run import rules_option
 @rules_option
 @with_deadlines
 @click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
+@click.option(
+    "--link-answers",
+    type=click.Choice(["once", "session", "always"]),
+    default="once",
+    envvar="PERMISSION_LEDGER_LINK_ANSWERS",
+    show_envvar=True,
+    help="The longest-lasting allow that links in notifications may give (default: once).",
+)
 @log_options
 @click.option("--inherit", type=int, multiple=True, hidden=True, help="Listen on this open socket.")
 @click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")
@@ -46,6 +55,7 @@ def serve(
     attended: str | None,
     unattended: str | None,
     no_tokens: bool,
+    link_answers: Literal["once", "session", "always"],
     log_level: str,
     log_format: str,
     with_parent: int | None,
@@ -64,6 +74,7 @@ def serve(
         rules=tuple(rules),
         timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
         no_tokens=no_tokens,
+        link_answers=link_answers,
         parent=with_parent,
         inherited=tuple(inherit),
     )

@@ -16,7 +16,7 @@ from workers.cli.output import Output, talk
 COLUMNS = ("token", "name", "role", "projects", "sessions", "made", "expires", "state")
 
 
-@click.group(short_help="Who may use the gateway: create, list, revoke.")
+@click.group(short_help="Who may use the gateway: create, list, revoke; end answer links.")
 def token() -> None:
     """Tokens for the gateway. Only the SHA-256 of a token is kept: its text is shown once, when it is made."""
 
@@ -104,7 +104,26 @@ async def revoke(
         output.line(f"revoked {ended.token_id} ({ended.name}, {ended.role})")
 
 
-for one in (create, list_, revoke):
+@command(
+    "rotate-links",
+    examples=(
+        "permission-ledger token rotate-links",
+        "permission-ledger token rotate-links --reason 'the topic was public'",
+    ),
+)
+@click.option("--reason", metavar="TEXT", help="Why; it is kept with the event.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="Who ends them (default: user@host).")
+@with_ledger
+async def rotate_links(ledger: Ledger, output: Output, *, reason: str | None, name_of_actor: str | None) -> None:
+    """End all answer links that are out: a new key signs them, at every gateway and notifier at once."""
+    await ledger.tokens.rotate_links(reason=reason, actor=local_actor(name_of_actor))
+    if output.as_json:
+        output.row({"rotated": True})
+    else:
+        output.line("all answer links that were out have ended; the next messages carry new ones")
+
+
+for one in (create, list_, revoke, rotate_links):
     token.add_command(one)
 
 

@@ -22,7 +22,7 @@ from workers.gateway.announcing import announced, local_url
 from workers.gateway.gateway import Gateway
 from workers.gateway.rule_options import read_rule_files
 from workers.gateway.serving import Address, listen, parse_address, run, url_of
-from workers.gateway.settings import PORT_DEFAULT, GatewaySettings
+from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
 from workers.place import Place
 from workers.serving import serve
@@ -45,6 +45,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()
     timeouts: Timeouts = Timeouts()
     no_tokens: bool = False
+    link_answers: LinkAnswers = "once"
     parent: int | None = None
     inherited: tuple[int, ...] = ()
     """Numbers of listening sockets that were handed down."""
@@ -100,6 +101,7 @@ def _settings(wanted: Wanted, listeners: Sequence[socket.socket], policies: dict
         policies=policies,
         timeouts=wanted.timeouts,
         open_to_all=wanted.no_tokens,
+        link_answers=wanted.link_answers,
     )
 
 

@@ -35,6 +35,8 @@ STATUS: Final[dict[str, int]] = {
     "NO_INPUT_LOCK": 423,
     "BAD_LINK": 404,
     "LINK_EXPIRED": 410,
+    "LINK_ENDED": 410,
+    "LINK_REPLY": 403,
     "UNAUTHORIZED": 401,
     "SIGN_IN_AGAIN": 401,
     "FORBIDDEN": 403,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -28,16 +28,22 @@ BROWSER_DAYS: Final = 30
 SIGN_IN_LINK_MINUTES: Final = 15
 
 
+LinkAnswers = Literal["once", "session", "always"]
+"""The longest-lasting answer that an answer link may give."""
+
+
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """`policies` are the rules by dialect for sessions whose agent brings none; `public_url` is how people reach us.
 
     `timeouts` are the deadlines of new sessions that state none. `open_to_all` serves without tokens: only ever on this machine's own addresses.
+    `link_answers` is the longest-lasting answer that an answer link may give.
     """
 
     public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
     policies: Mapping[str, PolicyFiles] = {}
     timeouts: Timeouts = Timeouts()
     open_to_all: bool = False
+    link_answers: LinkAnswers = "once"
     requests_per_second: float = REQUESTS_PER_SECOND
     requests_burst: float = REQUESTS_BURST
 

@@ -185,7 +185,7 @@ class Runner:
     async def _remind(self, reminders: Sequence[Reminder]) -> None:
         now_ms = await self._ledger.store.now_ms()
         public_url = self._settings.public_url
-        links = AnswerLinks(await self._ledger.store.admin.secret())
+        links = AnswerLinks(await self._ledger.store.admin.link_key())
 
         def link_of(reminder: Reminder) -> str | None:
             return None if public_url is None else f"{public_url}/answer/{links.sign(self._link(reminder, now_ms))}"

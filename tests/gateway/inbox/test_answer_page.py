@@ -20,9 +20,10 @@ COMMAND = "cat > deploy.yaml <<'EOF'\nreplicas: 6\nEOF\nkubectl apply -f deploy.
 async def link_to(inbox: Inbox, request_id: str, *, seconds: int = 3600) -> str:
     pending = {one.request.request_id: one for one in await inbox.ledger.pending()}
     one = pending[request_id]
+    await inbox.ledger.tokens.create("ann", "approver", token_id="tok_ann", secret="of-ann")
     expires_ms = inbox.ledger.store.clock.now_ms() + seconds * 1000
     link = AnswerLink(one.session, request_id, one.request.digest, "ann", expires_ms)
-    return f"{inbox.url}/answer/" + AnswerLinks(await inbox.ledger.store.admin.secret()).sign(link)
+    return f"{inbox.url}/answer/" + AnswerLinks(await inbox.ledger.store.admin.link_key()).sign(link)
 
 
 async def asked(inbox: Inbox, **more: Any) -> Any:

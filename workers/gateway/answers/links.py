@@ -1,7 +1,8 @@
 """What an answer link holds, and that nobody but a process of this ledger can have written it.
 
 Whoever has the link may answer: it is bound to one request as it was shown (its digest), to the person it was sent to,
-and to a time. The secret that signs it lies on the ledger's server, so every gateway and notifier knows it.
+and to a time. The key that signs it lies on the ledger's server, so every gateway and notifier knows it, and a new one
+ends all links at once. What the person may still answer is looked up when a link is used (`rights`).
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import sha256
 from typing import Final
 
 from ledger.durations import SECOND_MS
+from ledger.events import ReplyKind
 from ledger.results import Result
 from ledger.session.state import Request, SessionState
 from ledger.session.texts import answerer
@@ -71,8 +72,8 @@ HEADERS: Final = {
 }
 
 
-def question_page(state: SessionState, request: Request, name: str, now_ms: int) -> str:
-    """What waits, and how it may be answered."""
+def question_page(state: SessionState, request: Request, name: str, now_ms: int, replies: Collection[ReplyKind]) -> str:
+    """What waits, and how it may be answered: by these replies."""
     left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
     agent = request.agent or state.agent or request.asker.name
     facts = [("why", _because(request)), ("folder", request.cwd), ("project", state.project)]
@@ -81,7 +82,7 @@ def question_page(state: SessionState, request: Request, name: str, now_ms: int)
         f"May {agent} run {request.tool_name or request.permission}?",
         what_runs(request),
         _list(facts),
-        _form(state, request),
+        _form(state, request, replies),
     )
 
 
@@ -124,15 +125,15 @@ def _said(result: Result) -> str:
     return "" if not message else f"<p>With these words:</p>{block(message)}"
 
 
-def _form(state: SessionState, request: Request) -> str:
+def _form(state: SessionState, request: Request, replies: Collection[ReplyKind]) -> str:
     lasting = ", ".join(f"<code>{text(one)}</code>" for one in request.always)
     where = f"in project {text(state.project)}" if state.project else "in this session"
-    remember = (
-        _button("session", "Allow for this session", f"also allows {lasting} in this session")
-        + _button("always", "Always allow", f"also allows {lasting} {where} from now on")
-        if request.always and not is_plan(request)
-        else ""
-    )
+    lasting_ones = {
+        "session": _button("session", "Allow for this session", f"also allows {lasting} in this session"),
+        "always": _button("always", "Always allow", f"also allows {lasting} {where} from now on"),
+    }
+    offers = request.always and not is_plan(request)
+    remember = "".join(button for reply, button in lasting_ones.items() if offers and reply in replies)
     if remember and request.still_asked:
         remember += f"<p>The next such call is asked about all the same: {text('; '.join(request.still_asked))}.</p>"
     allowing = _button("once", "Allow once", "", "go") + remember

@@ -11,11 +11,12 @@ from litestar.params import Body
 
 from ledger import Session
 from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError
-from ledger.events import Actor
 from ledger.replies import parse_reply
 from ledger.results import result_of
-from workers.gateway.answers.links import AnswerLink, AnswerLinks
+from ledger.times import format_time
+from workers.gateway.answers.links import AnswerLink, AnswerLinks, BadLinkError
 from workers.gateway.answers.page import HEADERS, outcome_page, problem_page, question_page
+from workers.gateway.answers.rights import Rights, rights_of
 from workers.gateway.authenticating import require_own_pages
 from workers.gateway.gateway import Gateway
 from workers.gateway.parameters import Id, TheGateway
@@ -36,7 +37,8 @@ AnswerForm = Annotated[Answer, Body(media_type=RequestEncodingType.URL_ENCODED)]
 async def show_answer(link: Id, gateway: TheGateway) -> Response[str]:
     """What would run, with buttons; or how it ended."""
     try:
-        return await _standing(gateway, await _read(gateway, link))
+        found = await _read(gateway, link)
+        return await _standing(gateway, found, await _rights(gateway, found))
     except LedgerError as error:
         return _problem(error)
 
@@ -45,37 +47,53 @@ async def show_answer(link: Id, gateway: TheGateway) -> Response[str]:
 async def answer_by_link(
     link: Id, data: AnswerForm, request: Request[Any, Any, Any], gateway: TheGateway
 ) -> Response[str]:
-    """Answer as the person whom the link was sent to, for the request as they were shown it."""
+    """Answer as the person whom the link was sent to, for the request as they were shown it and may answer it now."""
     try:
         require_own_pages(request, gateway)
         found = await _read(gateway, link)
+        rights = await _rights(gateway, found)
+        reply = parse_reply(data.reply)
+        rights.require(reply)
         try:
             await Session(gateway.ledger, found.session).reply(
                 found.request_id,
-                parse_reply(data.reply),
-                actor=Actor("person", found.name, "link"),
-                message=data.message.strip() or None if data.reply == "reject" else None,
+                reply,
+                actor=rights.actor,
+                message=data.message.strip() or None if reply == "reject" else None,
                 digest=found.digest,
             )
         except (AlreadyAnsweredError, StaleReplyError) as error:
-            return await _standing(gateway, found, STATUS[error.code])
-        return await _standing(gateway, found)
+            return await _standing(gateway, found, rights, STATUS[error.code])
+        return await _standing(gateway, found, rights)
     except LedgerError as error:
         return _problem(error)
 
 
 async def _read(gateway: Gateway, text: str) -> AnswerLink:
-    return AnswerLinks(await gateway.ledger.store.admin.secret()).read(text, gateway.now_ms)
+    try:
+        return AnswerLinks(await gateway.ledger.store.admin.link_key()).read(text, gateway.now_ms)
+    except BadLinkError as error:
+        replaced_ms = await gateway.tokens.links_replaced_ms()
+        if replaced_ms is None:
+            raise
+        raise BadLinkError(
+            f"all links from before {format_time(replaced_ms)} were ended; open the inbox, or wait for the next "
+            f"notification. Of a newer link: {error.text}"
+        ) from error
 
 
-async def _standing(gateway: Gateway, link: AnswerLink, status: int = 200) -> Response[str]:
+async def _rights(gateway: Gateway, link: AnswerLink) -> Rights:
+    return await rights_of(gateway, link, await Session(gateway.ledger, link.session).state())
+
+
+async def _standing(gateway: Gateway, link: AnswerLink, rights: Rights, status: int = 200) -> Response[str]:
     state = await Session(gateway.ledger, link.session).state()
     result = result_of(state, link.request_id)
     if result.request.digest != link.digest:
         text = "the request is not the one that this link was made for; open the inbox"
         return _html(problem_page("Something else was asked", text), STATUS["DIGEST_MISMATCH"])
     if result.outcome is None:
-        return _html(question_page(state, result.request, link.name, gateway.now_ms), status)
+        return _html(question_page(state, result.request, link.name, gateway.now_ms, rights.replies), status)
     return _html(outcome_page(result, link.name, gateway.now_ms), status)
 
 
