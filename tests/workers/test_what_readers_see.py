@@ -76,7 +76,7 @@ def _message(seen: Seen) -> str:
 
 
 def _page(seen: Seen) -> str:
-    page = question_page(seen.state, seen.result.request, "ann", seen.result.at_ms)
+    page = question_page(seen.state, seen.result.request, "ann", seen.result.at_ms, ("once", "reject"))
     return html.unescape(re.sub(r"<[^>]+>", "", page))
 
 
