@@ -6,7 +6,7 @@ nothing, whoever granted it; only a rule without wildcard that spells the whole 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ledger.policy.asked import permission_of, shell_tool
@@ -49,14 +49,28 @@ def still_asked(
     entries: Sequence[str],
     standing: Sequence[Grant] = (),
 ) -> tuple[str, ...]:
-    """Why the next such call is asked about although all `entries` were granted; nothing where they cover it."""
+    """Return why the next such call is asked about although all `entries` were granted; nothing where they cover it.
+
+    Each part that stays asked is named, and each file that a redirection reads or writes.
+    """
     if not entries or evaluation.verdict is not Verdict.ASK:
         return ()
     offered = [Grant(f"offered {number}", call.permission, entry) for number, entry in enumerate(entries)]
     after = policy.evaluate(call, (*standing, *offered))
     if after.verdict is not Verdict.ASK:
         return ()
-    return _files(call) or (after.reason or "no rule allows all of it",)
+    found = (*_files(call), *_uncovered(policy, call, after, (*standing, *offered)))
+    return tuple(dict.fromkeys(found))[:TRIED_COUNT] or (after.reason or "no rule allows all of it",)
+
+
+def _uncovered(policy: Policy, call: Call, after: Evaluation, grants: Sequence[Grant]) -> Iterator[str]:
+    """The parts that no grant lifts even by themselves; of one part alone the evaluation says more."""
+    texts = list(dict.fromkeys(part.text for part in after.parts if part.verdict is Verdict.ASK and part.text))
+    if len(after.parts) < 2 or len(texts) > TRIED_COUNT:
+        return
+    for text in texts:
+        if policy.evaluate(Call(call.permission, (text,), cwd=call.cwd), grants).verdict is not Verdict.ALLOW:
+            yield f"`{shorten(text)}`, which nothing that is offered covers"
 
 
 def _files(call: Call) -> tuple[str, ...]:

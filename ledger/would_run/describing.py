@@ -37,7 +37,9 @@ def describe_request(request: Request) -> Description:
     pieces = [*pieces_of(request.input, "input"), *told, *before, *_patterns(request), *_around(request)]
     pieces += pieces_of(said or None, "metadata")
     sections = _sections(pieces, request)
-    odd, left = odd_characters(text for one in sections for text in (one.label, one.text))
+    odd, left = odd_characters(
+        pair for one in sections for pair in ((one.label, one.label_marks), (one.text, one.marks))
+    )
     return Description(
         kind=would_run(request).kind,
         dangers=gravest_first(danger for one in sections for danger in one.dangers),

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import islice
 from typing import Final, Literal
 
 import msgspec
@@ -19,13 +20,16 @@ import msgspec
 MARKS_COUNT: Final = 500
 """Marks of one text; the next one is `crowded` and covers the rest of it."""
 
+MARKED_CHARS: Final = 10_000
+"""Characters of one text that are marked; a `crowded` mark covers those after them."""
+
 ODD_COUNT: Final = 64
 """Different characters that are named; the rest is counted."""
 
 MarkKind = Literal["invisible", "bidi", "combining", "look-alike", "crowded"]
 
 _ODD: Final = re.compile(r"[^\n\t -~]")
-_PIECE: Final = re.compile(r"[^\W\d_]+|.", re.DOTALL)
+_PIECE: Final = re.compile(r"[^\W\d_]+|[\W\d_]+")
 _LATIN: Final = re.compile(r"[A-Za-z]")
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _MIXED_SCRIPTS: Final = ("CYRILLIC ", "GREEK ", "ARMENIAN ", "CHEROKEE ", "COPTIC ", "LISU ", "GEORGIAN ")
@@ -70,29 +74,37 @@ def is_shown(character: str) -> bool:
 
 def marks_of(text: str) -> tuple[Mark, ...]:
     """Return the marks of a text in order; neighbours of one kind are one mark. Linear in its length."""
-    if _ODD.search(text) is None:
+    special = _special(text)
+    if not special:
         return ()
-    found: list[Mark] = []
-    for start, end, kind in _spans(text):
-        if found and found[-1].end == start and found[-1].kind == kind:
-            found[-1] = Mark(found[-1].start, end, kind)
+    found: list[tuple[int, int, MarkKind]] = []
+    for count, (at, kind) in enumerate(_marked(text, special)):
+        if count == MARKED_CHARS:
+            found.append((at, len(text), "crowded"))
+            break
+        if found and found[-1][1] == at and found[-1][2] == kind:
+            found[-1] = (found[-1][0], at + 1, kind)
         elif len(found) == MARKS_COUNT:
-            return (*found, Mark(start, len(text), "crowded"))
+            found.append((at, len(text), "crowded"))
+            break
         else:
-            found.append(Mark(start, end, kind))
-    return tuple(found)
+            found.append((at, at + 1, kind))
+    return tuple(Mark(*one) for one in found)
 
 
-def odd_characters(texts: Iterable[str]) -> tuple[tuple[OddCharacter, ...], int]:
+def odd_characters(marked: Iterable[tuple[str, Iterable[Mark]]]) -> tuple[tuple[OddCharacter, ...], int]:
     """Return the different characters that are marked in these texts, and how many there are beyond `ODD_COUNT`."""
     kinds: dict[str, MarkKind] = {}
-    for text in texts:
-        if _ODD.search(text) is not None:
-            for start, end, kind in _spans(text):
-                for one in text[start:end]:
-                    kinds.setdefault(one, kind)
-    named = [OddCharacter(one, code_of(one), name_of(one), kind, _alike().get(one)) for one, kind in kinds.items()]
-    return tuple(named[:ODD_COUNT]), max(0, len(named) - ODD_COUNT)
+    for text, marks in marked:
+        for mark in marks:
+            for one in dict.fromkeys(text[mark.start : mark.end]):
+                if mark.kind != "crowded" or _ODD.match(one):
+                    kinds.setdefault(one, mark.kind)
+    named = [
+        OddCharacter(one, code_of(one), name_of(one), kind, _alike().get(one))
+        for one, kind in islice(kinds.items(), ODD_COUNT)
+    ]
+    return tuple(named), max(0, len(kinds) - ODD_COUNT)
 
 
 def code_of(character: str) -> str:
@@ -105,32 +117,41 @@ def name_of(character: str) -> str:
     return unicodedata.name(character, "control character" if ord(character) < 0xA0 else "unnamed character")
 
 
-def ascii_like(character: str) -> str | None:
-    """Return the ASCII that a character beyond it looks like; None for one that looks like none."""
-    return _alike().get(character)
+def _special(text: str) -> frozenset[str]:
+    """The characters of a text that may have to be marked, wherever they stand."""
+    if _ODD.search(text) is None:
+        return frozenset()
+    odd = (one for one in set(text) if _ODD.match(one))
+    return frozenset(
+        one for one in odd if one in _alike() or not is_shown(one) or _combines(one) or _is_of_a_mixed_script(one)
+    )
 
 
-def _spans(text: str) -> Iterator[tuple[int, int, MarkKind]]:
+def _marked(text: str, special: frozenset[str]) -> Iterator[tuple[int, MarkKind]]:
+    """Each marked character with its place."""
     base, stacked = "", 0
     for piece in _PIECE.finditer(text):
-        word, start = piece[0], piece.start()
-        if not word.isascii() or not word.isprintable():
-            mixed = _LATIN.search(word) is not None
-            legible = mixed or all(one.isascii() or one in _alike() or not is_shown(one) for one in word)
-            for index, one in enumerate(word, start):
-                stacked = stacked + 1 if _combines(one) else 0
-                kind = _kind(one, base, stacked, is_legible=legible, is_mixed=mixed)
-                if kind is not None:
-                    yield index, index + 1, kind
-                if not stacked:
-                    base = one
-        else:
+        word = piece[0]
+        if special.isdisjoint(word):
             base, stacked = word[-1], 0
+            continue
+        mixed = _LATIN.search(word) is not None
+        legible = mixed or all(one in special and not _is_foreign(one) for one in word if not one.isascii())
+        for at, one in enumerate(word, piece.start()):
+            stacked = stacked + 1 if _combines(one) else 0
+            kind = _kind(one, base, stacked, is_legible=legible, is_mixed=mixed) if one in special else None
+            if kind is not None:
+                yield at, kind
+            if not stacked:
+                base = one
+
+
+def _is_foreign(one: str) -> bool:
+    """Whether a letter that can be seen looks like no ASCII: its word cannot be read as Latin."""
+    return one not in _alike() and is_shown(one)
 
 
 def _kind(one: str, base: str, stacked: int, *, is_legible: bool, is_mixed: bool) -> MarkKind | None:
-    if one in "\n\t" or " " <= one <= "~":
-        return None
     if one in _BIDI:
         return "bidi"
     if not is_shown(one):

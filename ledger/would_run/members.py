@@ -70,7 +70,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 def pieces_of(given: Any, origin: Origin) -> list[Piece]:
     """Return all of an input or of metadata, members that are known first, each under its own name."""
-    if not isinstance(given, Mapping):
+    if not isinstance(given, Mapping) or not given:
         return [] if given is None else [_json_piece(origin, "input", given)]
     names = list(given)
     # What is known is drawn in its place however many members stand before it.

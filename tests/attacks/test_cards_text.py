@@ -262,3 +262,18 @@ async def test_reading_the_description_as_a_program(ledger: Ledger, hiding: Resu
     row = (await ledger.pending("ses_1"))[0].described()
     shown = [(one["kind"], one["text"]) for one in row["description"]["sections"]][:2]
     assert shown == [("command", HIDING["command"]), ("command", HIDING["cmd"])]
+
+
+PIPED = "printf x | dd of=out"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "line"),
+    [("opencode", PIPED), ("brutus", PIPED), ("codelia", PIPED), ("opencode", f"echo x > f && {PIPED}")],
+)
+async def test_having_a_part_remembered_that_never_is(ledger: Ledger, dialect: str, line: str) -> None:
+    session = await ledger.session("ses_1", policy=PolicySource(dialect, (), {"cwd": "/srv/shop"}))
+    result = await session.submit_tool("bash", {"command": line}, request_id="r1", cwd="/srv/shop")
+    assert result.request.always
+    assert any("`dd of=out`" in one for one in result.request.still_asked)
+    assert not any("`printf" in one for one in result.request.still_asked)

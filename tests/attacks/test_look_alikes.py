@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.would_run.marks import MARKS_COUNT, Mark, marks_of, odd_characters
+from ledger.would_run.marks import MARKED_CHARS, MARKS_COUNT, Mark, marks_of, odd_characters
 
 
 def _marked(text: str) -> list[tuple[str, str]]:
@@ -64,8 +64,13 @@ def test_hiding_a_letter_behind_thousands_of_others() -> None:
     assert marks[-1].start == MARKS_COUNT * 4
 
 
+def test_hiding_a_letter_behind_one_endless_mark() -> None:
+    text = "a" + "\u0332" * (2 * MARKED_CHARS) + "rm"
+    assert [one.kind for one in marks_of(text)] == ["combining", "crowded"]
+
+
 def test_every_odd_letter_is_named_with_what_it_looks_like() -> None:
-    named, left = odd_characters(["сору", "a\u200bb", "ok"])
+    named, left = odd_characters((text, marks_of(text)) for text in ["сору", "a\u200bb", "ok"])
     assert [(one.code, one.kind, one.like) for one in named] == [
         ("U+0441", "look-alike", "c"),
         ("U+043E", "look-alike", "o"),

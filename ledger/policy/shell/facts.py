@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice, zip_longest
 from typing import Final, Literal
 
 import msgspec
@@ -39,6 +40,12 @@ from ledger.policy.shell.understood import accesses
 DANGERS_COUNT: Final = 32
 """Dangers of one text; what is more is counted by the last one."""
 
+WORDS_COUNT: Final = 2_000
+"""Different words of one line, and files of one patch, that are looked at; of more it is `unread`."""
+
+PLACES_COUNT: Final = 16
+"""Paths in one word (`a=/x,/y`) that are looked at."""
+
 KNOWN_COUNT: Final = 64
 """Lines whose dangers are remembered: a page is drawn again and again."""
 
@@ -51,7 +58,7 @@ ORDER: Final[tuple[DangerKind, ...]] = (
 
 _URL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://|/dev/(?:tcp|udp)/")
 _FILE_URL: Final = re.compile(r"\Afile://[^/]*", re.IGNORECASE)
-_PATH_AT: Final = re.compile(r"""(?:\A|[=@:,])(?=[/~]|\.\.(?:/|\Z)|\$\{?HOME\b)""")
+_PATH_AT: Final = re.compile(r"""(?:\A(?:-[A-Za-z])?|[=@:,])(?=[/~]|\.\.(?:/|\Z)|\$\{?HOME\b)""")
 _HOME: Final = re.compile(r"\A(?:~|\$\{?HOME\b)")
 _PATCHED: Final = re.compile(
     r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |(?:---|\+\+\+) |rename (?:from|to) )([^\t\r\n]+)",
@@ -81,8 +88,11 @@ def path_dangers(path: str, folder: str | None) -> tuple[Danger, ...]:
 def patch_dangers(patch: str, folder: str | None) -> tuple[Danger, ...]:
     """Return the dangers of the files that a patch names: unified diffs, and the patches of Codex and OpenCode."""
     named = dict.fromkeys(found[1].strip() for found in _PATCHED.finditer(patch))
-    bare = (one[2:] if one.startswith(("a/", "b/")) else one for one in named if one != "/dev/null")
-    return gravest_first(danger for one in dict.fromkeys(bare) for danger in _of_path(one, folder, one))
+    bare = dict.fromkeys(one[2:] if one.startswith(("a/", "b/")) else one for one in named if one != "/dev/null")
+    found = [danger for one in islice(bare, WORDS_COUNT) for danger in _of_path(one, folder, one)]
+    if len(bare) > WORDS_COUNT:
+        found.append(Danger("unread", "", f"the patch names {len(bare)} files: nobody looked at all of them"))
+    return gravest_first(found)
 
 
 def address_dangers(address: str) -> tuple[Danger, ...]:
@@ -109,14 +119,15 @@ def _of_line(line: str, folder: str | None) -> Iterator[Danger]:
     elif not analysis.plain and not analysis.redirects_only and not is_grammatical(join_lines(line)):
         yield Danger("unread", "", analysis.reason or "not understood to its end")
     runs_something = {one.text for one in analysis.commands if _in(one, SHELLS | INTERPRETERS)}
-    for command in analysis.commands:
+    words: set[str] = set()
+    for command in {(one.statement, one.text): one for one in analysis.commands}.values():
         part = shorten(command.statement or command.text)
-        yield from _of_command(command, part, folder)
+        yield from _of_command(command, part, folder, words)
         if runs_something and _in(command, DOWNLOADERS):
             yield Danger("runs-downloaded", part, f"`{command.name}` downloads, and the line runs an interpreter")
 
 
-def _of_command(command: Command, part: str, folder: str | None) -> Iterator[Danger]:
+def _of_command(command: Command, part: str, folder: str | None, seen: set[str]) -> Iterator[Danger]:
     words = [_plain(word.raw, word.resolved) for word in command.words]
     name = command.name
     if command.words and name is None:
@@ -126,7 +137,11 @@ def _of_command(command: Command, part: str, folder: str | None) -> Iterator[Dan
         if "/" in name and posixpath.dirname(name) not in PROGRAM_FOLDERS:
             yield from _of_path(name, folder, part)
     values = [_plain(one.value.raw, one.value.resolved) for one in command.assignments]
-    for word in (*words[1:], *values):
+    for word in dict.fromkeys((*words[1:], *values)):
+        seen.add(word)
+        if len(seen) > WORDS_COUNT:
+            yield Danger("unread", "", f"more than {WORDS_COUNT} different words: nobody looked at all of them")
+            break
         yield from _of_word(word, folder, part)
     for redirect in command.redirects:
         if accesses(redirect):
@@ -169,9 +184,12 @@ def _of_word(word: str, folder: str | None, part: str) -> Iterator[Danger]:
     if _FILE_URL.match(word):
         yield from _of_path(_FILE_URL.sub("", word), folder, part)
     elif _URL.search(word) is None:
-        places = [found.end() for found in _PATH_AT.finditer(word)]
-        paths = [word[at:] for at in places] or ([word] if "/" in word or SECRET.search(word) else [])
-        for path in paths[:DANGERS_COUNT]:
+        found = list(islice(_PATH_AT.finditer(word), PLACES_COUNT + 1))
+        if len(found) > PLACES_COUNT:
+            yield Danger("unread", part, "a word names more places than anybody looked at")
+        ends = [one.start() for one in found[1:]]
+        paths = [word[one.end() : end] for one, end in zip_longest(found, ends)]
+        for path in paths or ([word] if "/" in word or SECRET.search(word) else []):
             yield from _of_path(path, folder, part)
 
 
