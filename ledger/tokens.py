@@ -116,6 +116,10 @@ class Tokens:
             raise UnauthorizedError("the token is not known here, revoked or expired; ask for a new one")
         return found
 
+    def held(self, token_id: str) -> Token | None:
+        """A token that is in force, as far as this process knows."""
+        return self._in_force(token_id)
+
     def still_in_force(self, token_id: str) -> bool:
         """Whether a token that was found before holds now, as far as this process knows."""
         return self._in_force(token_id) is not None

@@ -32,6 +32,8 @@ CLIENTS: Final[dict[str, NpmClient | SourceClient]] = {
     # Claude Code and Codex as editors speak with them: each adapter brings its agent.
     "claude-acp": NpmClient("@agentclientprotocol/claude-agent-acp", "0.101.0", "claude-agent-acp", beside=(NODE,)),
     "codex-acp": NpmClient("@agentclientprotocol/codex-acp", "2.6.0", "codex-acp", needs=("node",)),
+    # No agent: people sign in there.
+    "oidc-provider": NpmClient("oidc-provider", "9.13.3", None, beside=(NODE,)),
     # In no registry: its runtime is run from its sources. Where they cannot be had it is left out, and that is said.
     "codelia": SourceClient(
         "https://github.com/kousw/codelia",

@@ -9,9 +9,12 @@ import pytest
 
 from tests.agents import frameworks
 from tests.agents.clients import CLIENTS, installed, is_offline, why_left_out
+from tests.support.browsers import browser_left_out
 from tests.support.gateways import ann, gateway
 
 __all__ = ["ann", "gateway"]
+
+collect_ignore = [] if browser_left_out() is None else ["test_sign_in_provider.py"]
 
 DRIVEN: Final = pytest.StashKey[dict[str, str | None]]()
 """The clients that were asked for, and why one is left out."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from pathlib import Path
+from typing import Final, Literal
 
 import click
 
@@ -13,6 +14,8 @@ from workers.cli.deadlines import with_deadlines
 from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import Output
 from workers.cli.run import rules_option
+
+FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 
 @command(
@@ -43,6 +46,8 @@ from workers.cli.run import rules_option
     show_envvar=True,
     help="The longest-lasting allow that links in notifications may give (default: once).",
 )
+@click.option("--oidc", metavar="FILE", type=FILE, help="People sign in at an OpenID Connect provider; off without it.")
+@click.option("--proxy-sign-in", "proxy", metavar="FILE", type=FILE, help="A proxy in front tells who people are.")
 @log_options
 @click.option("--inherit", type=int, multiple=True, hidden=True, help="Listen on this open socket.")
 @click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")
@@ -56,6 +61,8 @@ def serve(
     unattended: str | None,
     no_tokens: bool,
     link_answers: Literal["once", "session", "always"],
+    oidc: Path | None,
+    proxy: Path | None,
     log_level: str,
     log_format: str,
     with_parent: int | None,
@@ -75,6 +82,8 @@ def serve(
         timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
         no_tokens=no_tokens,
         link_answers=link_answers,
+        oidc=oidc,
+        proxy=proxy,
         parent=with_parent,
         inherited=tuple(inherit),
     )

@@ -72,6 +72,12 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "read_me": EVERYBODY,
     "sign_in": ANYBODY,
     "sign_out": ANYBODY,
+    # people whom a provider or a proxy vouches for
+    "sign_in_ways": ANYBODY,
+    "oidc_sign_in": ANYBODY,
+    "oidc_callback": ANYBODY,
+    "oidc_sign_out": ANYBODY,
+    "proxy_sign_in": ANYBODY,
     # the page, which holds nothing by itself
     "inbox_page": ANYBODY,
     "inbox_file": ANYBODY,

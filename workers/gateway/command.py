@@ -15,11 +15,13 @@ import msgspec
 from ledger import Ledger, Timeouts
 from ledger.client import default_actor_name
 from ledger.errors import InputError
+from ledger.extras import require_extra
 from ledger.policy_files import PolicyFiles
 from ledger.stores.opening import default_home
 from workers.gateway.address_file import SOCKET_NAME
 from workers.gateway.announcing import announced, local_url
 from workers.gateway.gateway import Gateway
+from workers.gateway.identity.settings import OidcSettings, ProxySettings, read_oidc, read_proxy
 from workers.gateway.rule_options import read_rule_files
 from workers.gateway.serving import Address, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
@@ -46,6 +48,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts = Timeouts()
     no_tokens: bool = False
     link_answers: LinkAnswers = "once"
+    oidc: Path | None = None
+    proxy: Path | None = None
     parent: int | None = None
     inherited: tuple[int, ...] = ()
     """Numbers of listening sockets that were handed down."""
@@ -58,12 +62,13 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
     if wanted.no_tokens and not all(one.is_local for one in addresses):
         raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")
     policies = await read_rule_files(wanted.rules)  # refused now rather than at the first ask
+    identity = _identity(wanted)
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
         with ExitStack() as stack:
             # After the ledger was opened: the data folder must be empty for its embedded server to take it.
             listeners = [stack.enter_context(closing(one)) for one in _listeners(wanted, addresses)]
-            settings = _settings(wanted, listeners, policies)
+            settings = _settings(wanted, listeners, policies, identity)
             lines = [] if wanted.inherited else await _how_to_get_in(ledger, settings, listeners)
 
             def ready(_: Gateway) -> None:
@@ -95,13 +100,32 @@ def _announced(
     return announced(folder or default_home(), url, settings.public_url, ledger.tokens)
 
 
-def _settings(wanted: Wanted, listeners: Sequence[socket.socket], policies: dict[str, PolicyFiles]) -> GatewaySettings:
+def _identity(wanted: Wanted) -> tuple[OidcSettings | None, ProxySettings | None]:
+    """Raises InputError, MissingExtraError."""
+    if wanted.no_tokens and (wanted.oidc or wanted.proxy):
+        raise InputError("--no-tokens lets everybody in; leave it out, or leave out --oidc and --proxy-sign-in")
+    if wanted.oidc is not None:
+        require_extra("oidc", "`serve --oidc`")
+    return (
+        None if wanted.oidc is None else read_oidc(wanted.oidc),
+        None if wanted.proxy is None else read_proxy(wanted.proxy),
+    )
+
+
+def _settings(
+    wanted: Wanted,
+    listeners: Sequence[socket.socket],
+    policies: dict[str, PolicyFiles],
+    identity: tuple[OidcSettings | None, ProxySettings | None],
+) -> GatewaySettings:
     return GatewaySettings(
         public_url=(wanted.public_url or public_url_of(listeners)).rstrip("/"),
         policies=policies,
         timeouts=wanted.timeouts,
         open_to_all=wanted.no_tokens,
         link_answers=wanted.link_answers,
+        oidc=identity[0],
+        proxy=identity[1],
     )
 
 

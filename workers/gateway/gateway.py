@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ledger import Ledger, Session
 from ledger.errors import UnknownSessionError
@@ -15,11 +15,15 @@ from ledger.tokens import Tokens
 from ledger.trails import Trails
 from workers.gateway.events.service import EventStreams
 from workers.gateway.fresh import FreshViews
+from workers.gateway.identity.settings import OidcSettings
 from workers.gateway.limiting import Limiter
 from workers.gateway.metrics import Metrics
 from workers.gateway.outline import Outlines
 from workers.gateway.principals import Principal
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
+
+if TYPE_CHECKING:
+    from workers.gateway.identity.provider import Provider
 
 T = TypeVar("T")
 
@@ -38,6 +42,7 @@ class Gateway:
         self.views = FreshViews(ledger)
         self.metrics = Metrics(ledger, lambda: self.events.count)
         self.events = EventStreams(ledger)
+        self.provider = None if settings.oidc is None else _provider(settings.oidc)
         self.stopping = asyncio.Event()
         """Set when the gateway is told to end: whoever waits is answered with what is known."""
 
@@ -89,3 +94,9 @@ class Gateway:
                 working.cancel()
                 with suppress(asyncio.CancelledError):
                     await working
+
+
+def _provider(settings: OidcSettings) -> Provider:
+    from workers.gateway.identity.provider import Provider  # noqa: PLC0415 - its packages are an extra of their own
+
+    return Provider(settings)

@@ -43,6 +43,7 @@ STATUS: Final[dict[str, int]] = {
     "RULES_NOT_YOURS": 403,
     "CSRF": 403,
     "RATE_LIMITED": 429,
+    "PROVIDER": 502,
     "UNREACHABLE": 503,
     "IN_DOUBT": 503,
     "SETUP": 503,

@@ -9,6 +9,7 @@ import msgspec
 
 from ledger.policy_files import PolicyFiles
 from ledger.timeouts import Timeouts
+from workers.gateway.identity.settings import OidcSettings, ProxySettings
 
 PORT_DEFAULT: Final = 8420
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -46,6 +47,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     link_answers: LinkAnswers = "once"
     requests_per_second: float = REQUESTS_PER_SECOND
     requests_burst: float = REQUESTS_BURST
+    oidc: OidcSettings | None = None
+    proxy: ProxySettings | None = None
 
     @property
     def secure(self) -> bool:

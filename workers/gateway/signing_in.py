@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from hashlib import sha256
 
+from ledger.access import Token
 from ledger.durations import DAY_MS, MINUTE_MS
 from ledger.errors import UnauthorizedError
 from ledger.events import Actor, Role
@@ -24,7 +25,7 @@ async def browser_from_token(gateway: Gateway, text: str) -> Made:
         projects=token.projects,
         sessions=token.sessions,
         use="browser",
-        expires_in_ms=BROWSER_DAYS * DAY_MS,
+        expires_in_ms=_browser_ms(gateway, token),
         made_from=token.token_id,
         actor=Actor("person", token.name, "inbox", token.token_id),
     )
@@ -35,17 +36,29 @@ async def browser_from_link(gateway: Gateway, code: str) -> Made:
     link = await gateway.tokens.find(code)
     if link.use != "sign_in":
         raise UnauthorizedError("this is not a sign-in link")
+    # Of somebody for whom a provider vouches, the browser ends with the session that began there.
+    root = link if link.made_from is None else gateway.tokens.held(link.made_from)
+    if root is None:
+        raise UnauthorizedError("this sign-in is over; begin it again")
     return await gateway.tokens.create(
         link.name,
         link.role,
         projects=link.projects,
         sessions=link.sessions,
         use="browser",
-        expires_in_ms=BROWSER_DAYS * DAY_MS,
-        made_from=link.token_id,
+        expires_in_ms=_browser_ms(gateway, root),
+        made_from=root.token_id,
         redeems=link.token_id,
         actor=Actor("person", link.name, "inbox", link.token_id),
     )
+
+
+def _browser_ms(gateway: Gateway, root: Token) -> int:
+    """How long a browser stays signed in: no longer than the token that it stands for. A one-time link stands for none."""
+    most_ms = BROWSER_DAYS * DAY_MS
+    if root.use == "sign_in" or root.expires_ms is None:
+        return most_ms
+    return max(1, min(most_ms, root.expires_ms - gateway.now_ms))
 
 
 async def sign_in_link(tokens: Tokens, public_url: str, name: str, role: Role = "admin") -> str:

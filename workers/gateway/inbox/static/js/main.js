@@ -39,7 +39,7 @@ async function start() {
     return byId("main").replaceChildren(h("p", { class: "empty" }, text));
   }
   if (app.me.role === "agent") {
-    return byId("main").replaceChildren(h("p", { class: "empty" }, "This is an agent's token: it asks, and has no inbox. Sign in with a person's."), h("p", { class: "empty" }, h("button", { class: "button", onclick: signOut }, "Sign out")));
+    return byId("main").replaceChildren(h("p", { class: "empty" }, "This is an agent's token: it asks, and has no inbox. Sign in with a person's."), h("p", { class: "empty" }, h("button", { class: "button", onclick: () => signOut() }, "Sign out")));
   }
   app.live = new Live(app.requests);
   app.presence = new Presence();
@@ -126,11 +126,11 @@ function signedOut(problem) {
   signIn.show(byId("main"), { next: location.pathname + location.hash, text: halfSignedIn(problem) ?? "You were signed out." });
 }
 
-export async function signOut() {
+export async function signOut(next = "/") {
   app.presence?.leave();
   await call("POST", "/v1/sign-out").catch(() => {});
   forgetProof();
-  location.assign("/");
+  location.assign(next);
 }
 
 start();

@@ -12,10 +12,18 @@ export function show(main, app) {
   const { me } = app;
   const reach = [me.projects.length ? `projects ${me.projects.join(", ")}` : null, me.sessions.length ? `sessions ${me.sessions.join(", ")}` : null].filter(Boolean).join("; ");
   main.append(h("h1", {}, me.name), h("p", { class: "hint lead" }, `Role ${me.role}: ${ROLES[me.role]}. Reaches ${reach || "all projects"}.`),
-    h("p", {}, button("Sign out", signOut)));
+    signingOut());
   if (me.role !== "auditor" && canTell()) onThisDevice(main);
   if (me.role === "admin") tokens(main);
   return { title: me.name };
+}
+
+function signingOut() {
+  const place = h("p", {}, button("Sign out", () => signOut()));
+  get("/v1/sign-in-ways").then(({ oidc }) => {
+    if (oidc) place.append(" ", button(`Sign out here and at ${oidc}`, () => signOut("/v1/oidc/sign-out")));
+  }, () => {});
+  return place;
 }
 
 /** The browser's own notifications, which everybody chooses for themselves. */

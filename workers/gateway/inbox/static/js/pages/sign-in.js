@@ -1,7 +1,7 @@
 // Signing in: by a one-time link, whose code is used up only by pressing the button, or with a token.
 
 import { button, h } from "../dom.js";
-import { call } from "../api.js";
+import { call, get } from "../api.js";
 import { keepProof } from "../proof.js";
 
 export function show(main, { next = "/", text = null }) {
@@ -27,8 +27,19 @@ export function show(main, { next = "/", text = null }) {
   main.replaceChildren(h("section", { class: "sign-in" },
     h("h1", {}, code ? "Sign in to the inbox" : "Sign in"),
     text ? h("p", {}, text) : null,
+    code ? null : otherWays(),
     code ? byLink(code, signIn) : byToken(signIn),
     status));
+}
+
+/** Links to whoever else vouches for people here; none where nobody does, or where that cannot be asked. */
+function otherWays() {
+  const place = h("div", {});
+  get("/v1/sign-in-ways").then(({ oidc, proxy }) => {
+    const way = (label, href) => label ? h("p", {}, h("a", { class: "button once", href }, `Sign in with ${label}`)) : null;
+    place.replaceChildren(...[way(oidc, "/v1/oidc/sign-in"), way(proxy, "/v1/proxy/sign-in")].filter(Boolean));
+  }, () => {});
+  return place;
 }
 
 function byLink(code, signIn) {

@@ -1,0 +1,38 @@
+"""A person whom somebody else vouches for gets a sign-in code, as from a one-time link.
+
+Beside it a token is made whose secret nobody knows: it bears the person's role and ends with the session, and takes the
+browser with it. An administrator sees it in the list of tokens and can revoke it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from ledger.durations import MINUTE_MS
+from ledger.events import Actor
+from ledger.requests import check_name
+from ledger.tokens import Tokens
+from workers.gateway.identity.roles import RoleOfGroup, granted
+
+CODE_MS: Final = 2 * MINUTE_MS
+"""The browser is on its way to the page that uses the code."""
+
+
+async def code_for(
+    tokens: Tokens, name: str, groups: Collection[str], roles: Collection[RoleOfGroup], session_ms: int
+) -> str:
+    """Return a code that signs one browser in. Raises ForbiddenError, InputError, StoreError."""
+    person = granted(roles, groups, check_name(name, "name"))
+    actor = Actor("person", name, "inbox")
+    root = await tokens.create(name, person.role, projects=person.projects, expires_in_ms=session_ms, actor=actor)
+    code = await tokens.create(
+        name,
+        person.role,
+        projects=person.projects,
+        use="sign_in",
+        expires_in_ms=CODE_MS,
+        made_from=root.token.token_id,
+        actor=actor,
+    )
+    return code.text

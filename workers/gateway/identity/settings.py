@@ -1,0 +1,176 @@
+"""The files of `serve --oidc` and `serve --proxy-sign-in`, checked before anything is served."""
+
+from __future__ import annotations
+
+import tomllib
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ledger.durations import MINUTE_MS, parse_duration
+from ledger.errors import InputError
+from workers.gateway.identity.roles import RoleOfGroup, check_roles
+
+FILE_BYTES_MAX: Final = 256 * 1024
+SESSION_MS_MAX: Final = 24 * 60 * MINUTE_MS
+"""A longer time would let somebody answer for days after their groups are gone."""
+
+SKEW_MS_MAX: Final = 5 * MINUTE_MS
+SECRET_CHARS_MIN: Final = 32
+UNIX: Final = "unix"
+"""In `from`: a proxy that connects to the gateway's unix socket."""
+
+Network = IPv4Network | IPv6Network
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class _OidcFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    issuer: str
+    client_id: str
+    roles: tuple[RoleOfGroup, ...]
+    client_secret_file: str | None = None
+    label: str = "your organisation"
+    scopes: tuple[str, ...] = ("openid", "email", "profile")
+    name_claim: str = "email"
+    groups_claim: str = "groups"
+    session: str = "1h"
+    clock_skew: str = "60s"
+
+
+class _ProxyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    addresses: tuple[str, ...] = msgspec.field(name="from")
+    secret_file: str
+    roles: tuple[RoleOfGroup, ...]
+    label: str = "your organisation"
+    secret_header: str = "X-Proxy-Secret"  # noqa: S105 - the name of a header
+    name_header: str = "X-Forwarded-User"
+    groups_header: str = "X-Forwarded-Groups"
+    session: str = "1h"
+
+
+class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider and what its people may do. `session_ms` bounds how long a change of groups goes unnoticed."""
+
+    issuer: str
+    client_id: str
+    client_secret: str | None
+    label: str
+    scopes: tuple[str, ...]
+    name_claim: str
+    groups_claim: str
+    session_ms: int
+    skew_ms: int
+    roles: tuple[RoleOfGroup, ...]
+
+
+class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A proxy that authenticates people: where it connects from, and the secret that it sends."""
+
+    networks: tuple[Network, ...]
+    by_socket: bool
+    secret: str
+    label: str
+    secret_header: str
+    name_header: str
+    groups_header: str
+    session_ms: int
+    roles: tuple[RoleOfGroup, ...]
+
+
+def read_oidc(path: Path) -> OidcSettings:
+    """Raises InputError, which names the file and what is wrong in it."""
+    file = _read(path, _OidcFile)
+    check_roles(file.roles, str(path))
+    if not is_safe_url(file.issuer):
+        raise InputError(
+            f"`{path}`: the issuer `{file.issuer}` must be an https:// address, or http:// on this machine"
+        )
+    if "openid" not in file.scopes:
+        raise InputError(f"`{path}`: `scopes` must hold `openid`")
+    return OidcSettings(
+        issuer=file.issuer,
+        client_id=file.client_id,
+        client_secret=None if file.client_secret_file is None else _secret(path, file.client_secret_file),
+        label=file.label,
+        scopes=file.scopes,
+        name_claim=file.name_claim,
+        groups_claim=file.groups_claim,
+        session_ms=_bounded(path, "session", file.session, SESSION_MS_MAX),
+        skew_ms=_bounded(path, "clock_skew", file.clock_skew, SKEW_MS_MAX),
+        roles=file.roles,
+    )
+
+
+def read_proxy(path: Path) -> ProxySettings:
+    """Raises InputError, which names the file and what is wrong in it."""
+    file = _read(path, _ProxyFile)
+    check_roles(file.roles, str(path))
+    if not file.addresses:
+        raise InputError(
+            f"`{path}`: `from` names no proxy; write its address, or `{UNIX}` for the gateway's unix socket"
+        )
+    secret = _secret(path, file.secret_file)
+    if len(secret) < SECRET_CHARS_MIN:
+        raise InputError(f"`{path}`: the secret in `{file.secret_file}` is shorter than {SECRET_CHARS_MIN} characters")
+    return ProxySettings(
+        networks=tuple(_network(path, one) for one in file.addresses if one != UNIX),
+        by_socket=UNIX in file.addresses,
+        secret=secret,
+        label=file.label,
+        secret_header=file.secret_header.lower(),
+        name_header=file.name_header.lower(),
+        groups_header=file.groups_header.lower(),
+        session_ms=_bounded(path, "session", file.session, SESSION_MS_MAX),
+        roles=file.roles,
+    )
+
+
+def is_safe_url(url: str) -> bool:
+    """Return whether what is sent there cannot be read on the way."""
+    parts = urlsplit(url)
+    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and local))
+
+
+def _read(path: Path, kind: type[S]) -> S:
+    try:
+        content = path.read_bytes() if path.is_file() else None
+    except OSError as error:
+        raise InputError(f"the file `{path}` cannot be read: {error.strerror or error}") from None
+    if content is None:
+        raise InputError(f"there is no file `{path}`")
+    if len(content) > FILE_BYTES_MAX:
+        raise InputError(f"the file `{path}` is larger than {FILE_BYTES_MAX} bytes")
+    try:
+        return msgspec.convert(tomllib.loads(content.decode()), kind)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise InputError(f"`{path}`: {error}") from None
+
+
+def _secret(path: Path, name: str) -> str:
+    """The text of a file, which is looked for beside the settings."""
+    file = path.parent / name
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        raise InputError(f"`{path}`: the secret `{file}` cannot be read") from None
+    if not text:
+        raise InputError(f"`{path}`: the secret `{file}` is empty")
+    return text
+
+
+def _bounded(path: Path, name: str, text: str, most_ms: int) -> int:
+    ms = parse_duration(text, name)
+    if ms is None or ms > most_ms:
+        raise InputError(f'`{path}`: `{name} = "{text}"` is too long; at most {most_ms // MINUTE_MS} minutes')
+    return ms
+
+
+def _network(path: Path, text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError:
+        raise InputError(f"`{path}`: `{text}` is no address; write `10.0.0.5`, `10.0.0.0/28` or `{UNIX}`") from None

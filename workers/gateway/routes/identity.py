@@ -1,0 +1,136 @@
+"""Signing in with a provider or behind a proxy: each ends at the page's own sign-in, with a code that is good once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from litestar import Request, get
+from litestar.datastructures import Cookie
+from litestar.exceptions import NotFoundException
+from litestar.params import QueryParameter
+from litestar.response import Redirect
+
+from ledger.errors import UnauthorizedError
+from workers.gateway.gateway import Gateway
+from workers.gateway.identity.arriving import code_for
+from workers.gateway.identity.proxies import person_of_proxy
+from workers.gateway.identity.visits import VISIT_SECONDS, Visits
+from workers.gateway.parameters import OptionalText, TheGateway
+from workers.gateway.rows import Row
+
+CALLBACK: Final = "/v1/oidc/callback"
+COOKIE: Final = "permission_ledger_visit"
+HEADERS: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+"""A code stands in the addresses that these answers lead to."""
+
+Browser = Request[Any, Any, Any]
+State = Annotated[
+    str | None, QueryParameter(name="state", required=False, description="As it was sent to the provider")
+]
+Error = Annotated[
+    str | None, QueryParameter(required=False, description="The provider's reason for not signing somebody in")
+]
+
+
+@get("/v1/sign-in-ways", operation_id="sign_in_ways")
+async def sign_in_ways(gateway: TheGateway) -> Row:
+    """Ways of signing in besides a token: the label of each, None where it is off."""
+    settings = gateway.settings
+    return {
+        "oidc": None if settings.oidc is None else settings.oidc.label,
+        "proxy": None if settings.proxy is None else settings.proxy.label,
+    }
+
+
+@get("/v1/oidc/sign-in", operation_id="oidc_sign_in")
+async def oidc_sign_in(request: Browser, gateway: TheGateway) -> Redirect:
+    """Send a browser to the provider, and remember that it was this one."""
+    provider = _provider(gateway)
+    gateway.sign_in_limiter.take(_caller(request))
+    visit, cookie = (await _visits(gateway)).begin()
+    where = await provider.where_to_sign_in(visit, _callback(gateway))
+    return Redirect(where, status_code=303, headers=HEADERS, cookies=[_cookie(gateway, cookie, VISIT_SECONDS)])
+
+
+@get(CALLBACK, operation_id="oidc_callback")
+async def oidc_callback(
+    request: Browser,
+    gateway: TheGateway,
+    code: OptionalText = None,
+    begun: State = None,
+    iss: OptionalText = None,
+    error: Error = None,
+) -> Redirect:
+    """Take a browser back from the provider: it gets a code for the page, and only if it is the one that went there."""
+    provider = _provider(gateway)
+    gateway.sign_in_limiter.take(_caller(request))
+    visit = (await _visits(gateway)).found(request.cookies.get(_cookie_name(gateway)), begun)
+    if error is not None or code is None:
+        raise UnauthorizedError("the provider did not sign you in; begin again, or sign in with a token")
+    person = await provider.who_came_back(visit, _callback(gateway), code, iss)
+    settings = provider.settings
+    text = await code_for(gateway.tokens, person.name, person.groups, settings.roles, settings.session_ms)
+    return _to_the_page(text, cookies=[_cookie(gateway, "", 0)])
+
+
+@get("/v1/oidc/sign-out", operation_id="oidc_sign_out")
+async def oidc_sign_out(gateway: TheGateway) -> Redirect:
+    """Send a browser to where the provider ends its own session. It changes nothing here: `POST /v1/sign-out` does."""
+    where = await _provider(gateway).where_to_sign_out(f"{gateway.settings.public_url}/sign-in")
+    return Redirect(where or "/sign-in", status_code=303, headers=HEADERS)
+
+
+@get("/v1/proxy/sign-in", operation_id="proxy_sign_in")
+async def proxy_sign_in(request: Browser, gateway: TheGateway) -> Redirect:
+    """Sign a browser in as whom the proxy in front says it is."""
+    settings = gateway.settings.proxy
+    if settings is None:
+        raise NotFoundException("no proxy signs people in here")
+    gateway.sign_in_limiter.take(_caller(request))
+    headers: dict[str, list[str]] = {}
+    for name, value in request.headers.multi_items():
+        headers.setdefault(name.lower(), []).append(value)
+    name, groups = person_of_proxy(dict(request.scope), headers, settings)
+    return _to_the_page(await code_for(gateway.tokens, name, groups, settings.roles, settings.session_ms))
+
+
+def _to_the_page(code: str, *, cookies: list[Cookie] | None = None) -> Redirect:
+    return Redirect(f"/sign-in?code={code}", status_code=303, headers=HEADERS, cookies=cookies or [])
+
+
+def _provider(gateway: Gateway) -> Any:
+    if gateway.provider is None:
+        raise NotFoundException("no provider signs people in here")
+    return gateway.provider
+
+
+async def _visits(gateway: Gateway) -> Visits:
+    return Visits(await gateway.ledger.store.admin.secret())
+
+
+def _callback(gateway: Gateway) -> str:
+    return f"{gateway.settings.public_url}{CALLBACK}"
+
+
+def _cookie_name(gateway: Gateway) -> str:
+    return f"__Host-{COOKIE}" if gateway.settings.secure else COOKIE
+
+
+def _cookie(gateway: Gateway, text: str, max_age: int) -> Cookie:
+    """Sent along when the provider sends the browser back, which is from another site: hence lax."""
+    return Cookie(
+        key=_cookie_name(gateway),
+        value=text,
+        path="/",
+        max_age=max_age,
+        httponly=True,
+        samesite="lax",
+        secure=gateway.settings.secure,
+    )
+
+
+def _caller(request: Browser) -> str:
+    return request.client.host if request.client else "unix"
+
+
+HANDLERS: list[Any] = [sign_in_ways, oidc_sign_in, oidc_callback, oidc_sign_out, proxy_sign_in]
