@@ -1,7 +1,7 @@
 # Everything a checkout can do. Needs Python 3.11 or newer, or uv besides it; nothing is installed outside .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-slow test-agents check bench lock
+.PHONY: help setup demo up test test-slow test-agents check bench wheel lock
 
 # A folder that does not exist yet is not checked.
 PACKAGES := $(wildcard ledger projections workers tests bench)
@@ -40,6 +40,11 @@ check: setup ## ruff, mypy and the import contracts
 
 bench: setup ## measure on this machine
 	@.venv/bin/python -m bench
+
+wheel: setup ## build dist/*.whl, and beside it the bill of materials (CycloneDX) of what it runs on
+	@rm -rf dist
+	@.venv/bin/python -m hatchling build --target wheel --directory dist
+	@.venv/bin/python scripts/sbom.py dist
 
 # Versions and hashes for every platform, and no address: where packages come from is the reader's choice.
 # A release must have been out for a week: by then mirrors have it, and a bad one has been withdrawn.

@@ -149,7 +149,8 @@ async def test_a_person_signs_in_and_out_also_after_the_provider_took_a_new_key(
     await page.get_by_role("button", name="Sign out", exact=True).click()
     directory.take_new_key()
     await goes_to_the_provider(page, gateway)
-    await is_in(page, gateway)  # the provider still knows her, and asks nothing
+    await types_a_password(page, "ann")  # with its key the provider has forgotten its own sessions
+    await is_in(page, gateway)
     await page.get_by_role("button", name="Sign out here and at the shop's directory").click()
     await page.get_by_role("button", name="Yes, sign me out").click()
     await page.wait_for_url(f"{gateway.page_url}/sign-in**")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 from zipfile import ZipFile
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -47,7 +51,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env={**os.environ, "NO_COLOR": "1"})
-    [built] = folder.iterdir()
+    [built] = folder.glob("*.whl")
     return built
 
 
@@ -133,3 +137,32 @@ def test_a_lock_holds_what_is_declared_in_a_version_that_is_declared(lock: str, 
     locked = pins(lock)
     wanted = [Requirement(line) for line in declared]
     assert [str(want) for want in wanted if locked.get(canonicalize_name(want.name), "0") not in want.specifier] == []
+
+
+@pytest.fixture(scope="module")
+def bill(wheel: Path) -> dict[str, Any]:
+    """The bill of materials, as `make wheel` writes it beside the wheel."""
+    command = [sys.executable, "scripts/sbom.py", str(wheel.parent)]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    written: dict[str, Any] = json.loads(wheel.with_suffix(".cdx.json").read_text())
+    return written
+
+
+def test_the_bill_of_materials_is_cyclonedx(bill: dict[str, Any]) -> None:
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
+
+
+def test_the_bill_of_materials_lists_every_locked_package_with_version_and_licence(bill: dict[str, Any]) -> None:
+    listed = {canonicalize_name(part["name"]): part["version"] for part in bill["components"]}
+    assert listed == pins("requirements/runtime.txt")
+    assert [part["name"] for part in bill["components"] if not part.get("licenses")] == []
+
+
+def test_the_bill_of_materials_is_of_this_wheel(bill: dict[str, Any], wheel: Path) -> None:
+    component = bill["metadata"]["component"]
+    assert (component["name"], component["version"]) == ("permission-ledger", PROJECT["version"])
+    assert component["hashes"] == [{"alg": "SHA-256", "content": sha256(wheel.read_bytes()).hexdigest()}]
+    refs = {part["bom-ref"] for part in bill["components"]} | {component["bom-ref"]}
+    assert {ref for one in bill["dependencies"] for ref in (one["ref"], *one.get("dependsOn", ()))} == refs
