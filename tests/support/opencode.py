@@ -36,6 +36,8 @@ class OpenCodeServer:
         self.has_questions = True
         self.replies: dict[str, tuple[str, str | None]] = {}
         self.cannot_list = False
+        self.parts: list[Row] = []
+        """The parts of any message; none where the server has lost them."""
         self.port = 0
         self._streams: set[asyncio.Queue[Row | None]] = set()
         self._serving: asyncio.Task[None] | None = None
@@ -174,6 +176,8 @@ class OpenCodeServer:
             await _answer(send, 400 if self.cannot_list else 200, here)
         elif path == "/session/status":
             await _answer(send, 200, {one: {"type": "busy"} for one in self.busy})
+        elif "/message/" in path:
+            await _answer(send, 200 if self.parts else 404, {"parts": self.parts})
         elif path == "/path":
             await _answer(send, 200, {"directory": DIRECTORY})
         else:

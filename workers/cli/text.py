@@ -10,8 +10,6 @@ import json
 import re
 from typing import Any, Final
 
-from ledger.would_run.marks import is_shown, marks_of
-
 _NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 _NOT_ASCII: Final = re.compile(r"[^ -~]")
@@ -23,7 +21,7 @@ def visible(text: str) -> str:
     """The text on one line, each character that cannot be seen written as its escape in Python."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(one if is_shown(one) else _NAMED.get(one) or _escape(one) for one in text)
+    return "".join(one if _is_shown(one) else _NAMED.get(one) or _escape(one) for one in text)
 
 
 def revealed(text: str) -> str:
@@ -31,9 +29,11 @@ def revealed(text: str) -> str:
 
     Look-alikes too: `rm \u0430` shows for a Cyrillic letter. For what agents wrote; people may write in any letters.
     """
-    marks = marks_of(text)
-    if not marks:
+    if text.isascii():
         return visible(text)
+    from ledger.would_run.marks import marks_of  # noqa: PLC0415 - slow to import, and few texts need it
+
+    marks = marks_of(text)
     shown: list[str] = []
     at = 0
     for mark in marks:
@@ -56,6 +56,14 @@ def without_passwords(text: str) -> str:
     return _PASSWORD.sub(r"\1\2***", text)
 
 
+def _is_shown(character: str) -> bool:
+    if character.isascii():
+        return character.isprintable()
+    from ledger.would_run.marks import is_shown  # noqa: PLC0415 - slow to import, and few texts need it
+
+    return is_shown(character)
+
+
 def _escape(character: str) -> str:
     code = ord(character)
     if code < 0x100:
@@ -65,4 +73,4 @@ def _escape(character: str) -> str:
 
 def _json_character(found: re.Match[str]) -> str:
     character = found[0]
-    return character if is_shown(character) else json.dumps(character)[1:-1]
+    return character if _is_shown(character) else json.dumps(character)[1:-1]

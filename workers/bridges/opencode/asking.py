@@ -20,8 +20,16 @@ MARK: Final = "opencode"
 """The member of a request's metadata that says which server asked: another bridge must not take it for its own."""
 
 METADATA_CHARS_MAX: Final = 200_000
+BEHIND_CHARS_MAX: Final = 60_000
+"""The input of a call behind a folder; a longer one is told by its length, as metadata has no room for it."""
+
 MEMBER_CHARS_MAX: Final = 14_000
 """What is kept of a long text (a diff) when the metadata would be too large for the ledger."""
+
+BEHIND: Final = "behind"
+"""The member of metadata that holds the call behind a folder, as the ledger's own requests for folders have it."""
+
+FOLDER: Final = "external_directory"
 
 MEMBER_COUNT_MAX: Final = 8
 LINEAGE_DEPTH_MAX: Final = 16
@@ -97,15 +105,28 @@ class Sessions:
         await self._client.open_session(self.name(session), **body, **lineage)
         return agent
 
+    async def call_behind(self, asked: Asked) -> Row | None:
+        """Return the call that wants a folder, as a person is shown it; None for another request. Raises what LOST names."""
+        found = await self._opencode.call_behind(asked) if asked.permission == FOLDER else None
+        if found is None:
+            return None
+        tool, given = found
+        size = len(json.dumps(given))
+        return {"tool": tool, "input": given} if size <= BEHIND_CHARS_MAX else {"tool": tool, "input_chars": size}
 
-def ask_body(asked: Asked, agent: str | None, url: str) -> Row:
+
+def ask_body(asked: Asked, agent: str | None, url: str, behind: Row | None = None) -> Row:
     """The ask as the gateway takes it, with OpenCode's own id: asked again it attaches."""
     body: Row = {
         "request_id": asked.request_id,
         "permission": asked.permission,
         "patterns": list(asked.patterns),
         "always": list(asked.always),
-        "metadata": {**_bounded(asked.metadata), MARK: {"url": url, "directory": asked.directory}},
+        "metadata": {
+            **_bounded(asked.metadata),
+            **({} if behind is None else {BEHIND: behind}),
+            MARK: {"url": url, "directory": asked.directory},
+        },
     }
     if asked.is_question:
         # As a call of a tool: its input is what a person answers in.

@@ -78,7 +78,7 @@ class Errands:
 
     async def _asked(self, asked: Asked, written: asyncio.Event) -> Verdict:
         agent = await self._sessions.open(asked.session, asked.directory)
-        body = ask_body(asked, agent, self._url)
+        body = ask_body(asked, agent, self._url, await self._sessions.call_behind(asked))
         row = await self._client.ask(self._sessions.name(asked.session), body, seen=lambda _: written.set())
         return verdict_of_question(asked, row) if asked.is_question else verdict_of(row)
 

@@ -108,13 +108,30 @@ class OpenCode:
 
     async def has_ended(self, asked: Asked) -> bool:
         """Whether the tool call of a request has come to its end; it is then listed by mistake."""
+        states = [part.get("state") for part in await self._parts_of(asked)]
+        return any(isinstance(state, Mapping) and state.get("status") in ENDED for state in states)
+
+    async def call_behind(self, asked: Asked) -> tuple[str, dict[str, Any]] | None:
+        """Return the tool and the input of the call that a request is part of; None where the server tells of none.
+
+        Raises what LOST names.
+        """
+        for part in await self._parts_of(asked):
+            tool, state = part.get("tool"), part.get("state")
+            given = state.get("input") if isinstance(state, Mapping) else None
+            if isinstance(tool, str) and isinstance(given, dict) and given:
+                return tool, given
+        return None
+
+    async def _parts_of(self, asked: Asked) -> list[Mapping[str, Any]]:
+        """The parts of a message that are the tool call of a request."""
         if asked.message_id is None:
-            return False
+            return []
         path = f"/session/{quote(asked.session, safe='')}/message/{quote(asked.message_id, safe='')}"
         status, found = await self.call("GET", _path(path, asked.directory))
         parts = found.get("parts") if status == _OK and isinstance(found, dict) else None
-        states = [one.get("state") for one in parts or () if _is_call(one, asked.call_id)]
-        return any(isinstance(state, Mapping) and state.get("status") in ENDED for state in states)
+        own = parts if isinstance(parts, list) else []
+        return [one for one in own if isinstance(one, Mapping) and one.get("callID") == asked.call_id]
 
     async def own_directory(self) -> str | None:
         """The directory it was started in."""
@@ -162,10 +179,6 @@ def place_of(url: str) -> Place:
 
 def _path(path: str, directory: str | None) -> str:
     return path if directory is None else f"{path}?{urlencode({'directory': directory})}"
-
-
-def _is_call(part: object, call_id: str | None) -> bool:
-    return isinstance(part, Mapping) and part.get("callID") == call_id
 
 
 def _is_idle(state: object) -> bool:

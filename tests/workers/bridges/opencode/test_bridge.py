@@ -67,6 +67,22 @@ async def test_a_person_answers_from_anywhere_and_sees_what_was_asked(bridged: B
     assert shown["metadata"] == {"command": "git push", "opencode": mark}
 
 
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_a_request_for_a_folder_shows_the_command_that_wants_it(bridged: Bridged, ann: Person, size: int) -> None:
+    command = f"cat /srv/other/notes {'x' * size}"
+    other = {"type": "tool", "tool": "bash", "callID": "call_9", "state": {"input": {"command": "ls"}}}
+    own = {**other, "callID": "call_1", "state": {"status": "running", "input": {"command": command}}}
+    bridged.opencode.parts = [{"type": "text"}, other, own]
+    async with bridged.running():
+        bridged.opencode.ask(pattern="/srv/other/*", permission="external_directory", metadata={"behind": "a lie"})
+        shown = await ann.answer_next("ses_1", "reject")
+    behind = {"tool": "bash", "input": {"command": command}}
+    length = len(json.dumps(behind["input"]))
+    assert shown["metadata"]["behind"] == (behind if size == 1 else {"tool": "bash", "input_chars": length})
+    first = shown["description"]["sections"][0]
+    assert size > 1 or (first["kind"], first["text"]) == ("command", command)
+
+
 async def test_an_always_is_kept_by_the_ledger_and_opencode_goes_on_asking(bridged: Bridged, ann: Person) -> None:
     async with bridged.running():
         first = bridged.opencode.ask()
