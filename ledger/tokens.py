@@ -120,6 +120,12 @@ class Tokens:
         """A token that is in force, as far as this process knows."""
         return self._in_force(token_id)
 
+    def known(self, text: str) -> Token | None:
+        """Return the token in force that has this text, as far as this process knows. Raises UnauthorizedError."""
+        token_id, secret = parse_token(text)
+        found = self._in_force(token_id)
+        return found if found is not None and hmac.compare_digest(found.digest, digest_of(secret)) else None
+
     def still_in_force(self, token_id: str) -> bool:
         """Whether a token that was found before holds now, as far as this process knows."""
         return self._in_force(token_id) is not None

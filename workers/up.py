@@ -29,6 +29,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The options of `up`. `notify` is the configuration of a notifier; rules and deadlines are the gateway's."""
 
     listen: str | None = None
+    hosts: tuple[str, ...] = ()
     notify: Path | None = None
     rules: tuple[str, ...] = ()
     attended: str | None = None
@@ -74,8 +75,11 @@ async def _check(wanted: Wanted, serves: bool) -> None:
         read_settings(wanted.notify)
     wanted.timeouts.as_ms()
     if serves:
+        from workers.gateway.names import check_host  # noqa: PLC0415 - an extra
         from workers.gateway.rule_options import read_rule_files  # noqa: PLC0415 - an extra
 
+        for host in wanted.hosts:
+            check_host(host)
         await read_rule_files(wanted.rules)
     elif wanted.rules or wanted.attended or wanted.unattended:
         require_extra(GATEWAY, "--rules, --attended and --unattended are the gateway's: `up`")
@@ -155,9 +159,20 @@ def _words(name: str, wanted: Wanted, sockets: Sequence[int]) -> list[str]:
     if name != GATEWAY:
         return ["worker", name]
     said = [("--inherit", str(number)) for number in sockets]
+    said += [("--host", text) for text in (*wanted.hosts, *_notified_address(wanted.notify))]
     said += [("--rules", text) for text in wanted.rules]
     said += [(f"--{one}", text) for one in ("attended", "unattended") if (text := getattr(wanted, one)) is not None]
     return ["serve", *(word for pair in said for word in pair)]
+
+
+def _notified_address(notify: Path | None) -> list[str]:
+    """Return the address to which notifications lead people, by which they then call the gateway too."""
+    if notify is None:
+        return []
+    from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
+
+    public_url = read_settings(notify).public_url
+    return [] if public_url is None else [public_url]
 
 
 def _how_to_use(command: str) -> list[str]:

@@ -237,6 +237,7 @@ async def test_a_second_tab_and_a_reload_are_signed_in_and_signing_out_ends_both
     await second.goto(f"{inbox.url}/account")
     await expect(second.get_by_role("heading", level=1)).to_have_text("ann")
     await second.get_by_role("button", name="Sign out").click()
+    await expect(second).to_have_url(f"{inbox.url}/")
     await expect(second.get_by_label("Your token")).to_be_visible()
     assert await second.evaluate("localStorage.length") == 0
     await ann.page.reload()
@@ -254,3 +255,19 @@ async def test_a_browser_that_keeps_no_site_data_is_told_that_signing_in_needs_i
     await ann.page.get_by_role("button", name="Sign in").click()
     await expect(ann.page.get_by_role("alert")).to_contain_text("This browser keeps no data for this address")
     assert [cookie for cookie in await ann.context.cookies() if cookie.get("name") == COOKIE] == []
+
+
+async def test_running_a_script_by_making_markup_on_the_page(inbox: Inbox) -> None:
+    await (await inbox.session()).submit("bash", [SECRET_WORDS], request_id="r1")
+    ann = await inbox.visit("ann")
+    await expect(ann.card(SECRET_WORDS)).to_be_visible()
+    for sink in (
+        "document.body.innerHTML = '<b>x</b>'",
+        "document.body.insertAdjacentHTML('beforeend', '<b>x</b>')",
+        "document.createElement('script').src = '/inbox/js/main.js'",
+        "document.createElement('iframe').srcdoc = '<b>x</b>'",
+        "trustedTypes.createPolicy('mine', { createHTML: (text) => text })",
+        "new DOMParser().parseFromString('<b>x</b>', 'text/html')",
+    ):
+        kept_out = f"() => {{ try {{ {sink}; return null; }} catch (error) {{ return error.name; }} }}"
+        assert await ann.page.evaluate(kept_out) == "TypeError", sink

@@ -23,7 +23,8 @@ async def test_every_page_is_the_same_file_and_runs_only_our_own(stranger: Calle
     policy = page.headers["content-security-policy"]
     assert policy == (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-        "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
     )
     for name, value in (
         ("x-content-type-options", "nosniff"),

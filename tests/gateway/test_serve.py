@@ -79,7 +79,7 @@ def test_without_tokens_everybody_here_may_do_everything_and_it_is_said_loudly(s
     rules = [{"permission": "bash", "pattern": "*", "action": "allow"}]
     assert httpx.put(f"{address}/v1/sessions/ses_2", json={"rules": rules}).status_code == 201
     from_elsewhere = httpx.put(f"{address}/v1/sessions/ses_1", json={}, headers={"Host": "evil.example"})
-    assert (from_elsewhere.status_code, from_elsewhere.json()["code"]) == (403, "FORBIDDEN")
+    assert (from_elsewhere.status_code, from_elsewhere.json()["code"]) == (421, "WRONG_HOST")
     by_a_page = httpx.put(f"{address}/v1/sessions/ses_1", json={}, headers={"Origin": "http://evil.example"})
     assert by_a_page.json()["code"] == "CSRF"
     gateway.end()
@@ -92,6 +92,8 @@ def test_without_tokens_everybody_here_may_do_everything_and_it_is_said_loudly(s
         (["--no-tokens", "--listen", "0.0.0.0:0"], 12, "error: without tokens a gateway listens on this machine only"),
         (["--listen", "nonsense"], 12, "error: `nonsense` is no address"),
         (["--listen", "127.0.0.1:99999"], 12, "error: `127.0.0.1:99999` is no address"),
+        (["--host", "ledger.example:80"], 12, "error: the --host `ledger.example:80` is no name of a machine"),
+        (["--trusted-proxy", "caddy"], 12, "error: the --trusted-proxy `caddy` is no address"),
         (["--rules", "esperanto=x.json"], 12, "error: `esperanto` is no dialect"),
         (["--rules", "/nowhere/opencode.json"], 12, "error: "),
     ],

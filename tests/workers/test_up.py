@@ -149,3 +149,15 @@ def test_rules_and_deadlines_are_the_gateways(stage: Stage, tmp_path: Path) -> N
     assert log.wait() == 0
     assert log.said[-1].endswith("ask, unattended 8h\n")
     assert up.end() == 0
+
+
+def test_a_phone_reaches_the_gateway_by_the_address_of_its_notifications(stage: Stage, tmp_path: Path) -> None:
+    config = tmp_path / "notify.toml"
+    people = '[[people]]\nname = "ann"\nservices = ["json://127.0.0.1:9/x"]'
+    config.write_text(f'public_url = "https://laptop.example"\n{people}')
+    words = ("--listen", "127.0.0.1:0", "--notify", str(config), "--host", "other.example")
+    up = stage.run("up", *words, PYTHONWARNINGS="default")
+    with httpx.Client(base_url=up.wait_for_word("  http://").strip()) as http:
+        names = ("laptop.example", "other.example", "evil.example")
+        assert [http.get("/", headers={"Host": name}).status_code for name in names] == [200, 200, 421]
+    assert up.end() == 0

@@ -117,6 +117,13 @@ worker.add_command(notifier)
     help="Where the gateway listens: HOST:PORT, or `none` for no gateway (default: 127.0.0.1:8420).",
 )
 @click.option(
+    "--host",
+    "hosts",
+    metavar="NAME|URL",
+    multiple=True,
+    help="Another name by which the gateway is called; as a URL, also by browsers. Repeatable.",
+)
+@click.option(
     "--notify",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",

@@ -35,6 +35,20 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     help="HOST:PORT or unix:PATH; repeatable (default: 127.0.0.1:8420, and gateway.sock in the data folder).",
 )
 @click.option("--public-url", metavar="URL", help="How people reach it, where that is another address (behind TLS).")
+@click.option(
+    "--host",
+    "hosts",
+    metavar="NAME|URL",
+    multiple=True,
+    help="Another name by which it is called; as a URL, also by browsers. Repeatable.",
+)
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    metavar="ADDRESS",
+    multiple=True,
+    help="Believe X-Forwarded-For and -Proto from this address or network; repeatable (default: from nobody).",
+)
 @rules_option
 @with_deadlines
 @click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
@@ -56,6 +70,8 @@ def serve(
     url: str | None,
     addresses: Sequence[str],
     public_url: str | None,
+    hosts: Sequence[str],
+    trusted_proxies: Sequence[str],
     rules: Sequence[str],
     attended: str | None,
     unattended: str | None,
@@ -78,6 +94,8 @@ def serve(
         url=url,
         addresses=tuple(addresses),
         public_url=public_url,
+        hosts=tuple(hosts),
+        trusted_proxies=tuple(trusted_proxies),
         rules=tuple(rules),
         timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
         no_tokens=no_tokens,

@@ -20,7 +20,8 @@ from workers.bridges.errors import BridgeError
 from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.place import parse_place
 from workers.gateway.address_file import read_address, remove_address, write_address
-from workers.gateway.serving import LOOPBACK, url_of
+from workers.gateway.names import LOOPBACK
+from workers.gateway.serving import url_of
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
@@ -14,6 +14,7 @@ from ledger.errors import UnauthorizedError
 from ledger.tokens import is_proof_of
 from workers.gateway.access import ACCESS, ANYBODY
 from workers.gateway.gateway import Gateway
+from workers.gateway.names import own_origins
 from workers.gateway.principals import LOCAL, ForbiddenError, Principal, principal_of
 from workers.gateway.slashes import restore_slashes
 
@@ -50,13 +51,22 @@ class HalfSignedInError(UnauthorizedError):
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     """Let a request through to its route. Raises UnauthorizedError, ForbiddenError, RateLimitedError."""
     restore_slashes(connection.scope)
-    roles = ACCESS[operation_of(handler)]
     gateway: Gateway = connection.app.state.gateway
-    if roles is ANYBODY:
-        gateway.limiter.take(_address(connection))
+    if connection.scope.get("method") == "OPTIONS":
+        # The framework answers it for each of our routes, and names the methods; no page elsewhere is let in by it.
+        gateway.limiter.take(f"{address_of(connection)} options")
         return
-    principal = await authenticate(connection, gateway)
-    gateway.limiter.take(principal.token_id or _address(connection))
+    operation = operation_of(handler)
+    roles = ACCESS[operation]
+    if roles is ANYBODY:
+        gateway.limiter.take(_anybody(connection, gateway, operation))
+        return
+    try:
+        principal = await authenticate(connection, gateway)
+    except UnauthorizedError:
+        gateway.limiter.take(f"{address_of(connection)} refused")
+        raise
+    gateway.limiter.take(principal.token_id or address_of(connection))
     if principal.role not in roles:
         allowed = ", ".join(sorted(roles))
         raise ForbiddenError(f"a token of role {principal.role} may not do this; it takes one of: {allowed}")
@@ -71,11 +81,10 @@ async def authenticate(connection: Connection, gateway: Gateway) -> Principal:
     header = connection.headers.get("authorization")
     if header is not None:
         return principal_of(await _find(connection, gateway, _token_in(connection, gateway, header), "bearer"))
-    if cookie_name(gateway) in connection.cookies:
+    if cookie_of(connection) is not None:
         require_same_origin(connection, gateway)
         return principal_of(await browser_token(connection, gateway), "inbox")
     if gateway.settings.open_to_all:
-        require_local_host(connection)
         require_same_origin(connection, gateway)
         return LOCAL
     raise UnauthorizedError("a token is needed: send it as `Authorization: Bearer …`, or sign in")
@@ -97,13 +106,25 @@ def _token_in(connection: Connection, gateway: Gateway, header: str) -> str:
         raise UnauthorizedError("the header `Authorization: Basic` is not the base64 of `user:token`") from None
 
 
-async def _find(connection: Connection, gateway: Gateway, text: str, use: str) -> Token:
+async def find_token(connection: Connection, gateway: Gateway, text: str) -> Token:
+    """Return the token that has this text. Raises UnauthorizedError, RateLimitedError.
+
+    What this process does not know costs a look at the server, and guesses count against the address they come from. A
+    token that it knows, as it knows each a moment after it was made, is never kept out by what others have guessed.
+    """
+    found = gateway.tokens.known(text)
+    if found is not None:
+        return found
+    gateway.sign_in_limiter.check(address_of(connection))
     try:
-        token = await gateway.tokens.find(text)
+        return await gateway.tokens.find(text)
     except UnauthorizedError:
-        # Guessing is hopeless, but it should not cost us a look at the server each time either.
-        gateway.sign_in_limiter.take(_address(connection))
+        gateway.sign_in_limiter.take(address_of(connection))
         raise
+
+
+async def _find(connection: Connection, gateway: Gateway, text: str, use: str) -> Token:
+    token = await find_token(connection, gateway, text)
     if token.use != use:
         raise UnauthorizedError(f"this is a token of another use ({token.use}); ask for a bearer token")
     return token
@@ -114,17 +135,18 @@ async def browser_token(connection: Connection, gateway: Gateway) -> Token:
 
     Raises UnauthorizedError, HalfSignedInError.
     """
-    token = await _find(connection, gateway, connection.cookies[cookie_name(gateway)], "browser")
+    token = await _find(connection, gateway, cookie_of(connection) or "", "browser")
     if is_proof_of(token, connection.headers.get(PROOF_HEADER, "")):
         return token
-    gateway.limiter.take(_address(connection))
     raise HalfSignedInError(
         f"the cookie counts only together with the header `{PROOF_HEADER}`, which the inbox sends; sign in again"
     )
 
 
-def cookie_name(gateway: Gateway) -> str:
-    return SECURE_COOKIE if gateway.settings.secure else COOKIE
+def cookie_of(connection: Connection) -> str | None:
+    """Return the text of a browser's token: the cookie that is bound to TLS first."""
+    cookies = connection.cookies
+    return cookies.get(SECURE_COOKIE, cookies.get(COOKIE))
 
 
 def require_same_origin(connection: Connection, gateway: Gateway) -> None:
@@ -147,15 +169,9 @@ def require_own_pages(connection: Connection, gateway: Gateway) -> None:
 
 def _is_foreign(connection: Connection, gateway: Gateway) -> bool:
     origin, site = connection.headers.get("origin"), connection.headers.get("sec-fetch-site")
-    hosts = {connection.headers.get("host"), urlsplit(gateway.settings.public_url).netloc}
-    return (origin is not None and urlsplit(origin).netloc not in hosts) or site not in (None, "same-origin")
-
-
-def require_local_host(connection: Connection) -> None:
-    """Without tokens a page in the same browser could reach us under a name of its own (DNS rebinding)."""
-    host = urlsplit(f"//{connection.headers.get('host', '')}").hostname
-    if host not in ("localhost", "127.0.0.1", "::1", "gateway"):
-        raise ForbiddenError("this gateway runs without tokens and answers to `localhost` only")
+    told = (gateway.settings.public_url, *gateway.settings.hosts)
+    own = own_origins(connection.scope, connection.headers.get("host"), told)
+    return (origin is not None and origin not in own) or site not in (None, "same-origin")
 
 
 def operation_of(handler: BaseRouteHandler) -> str:
@@ -164,5 +180,18 @@ def operation_of(handler: BaseRouteHandler) -> str:
     return str(named)
 
 
-def _address(connection: Connection) -> str:
+def address_of(connection: Connection) -> str:
+    """Return the address that a request came from, as far as a trusted proxy says it; `unix` for a socket's."""
     return connection.client.host if connection.client else "unix"
+
+
+def _anybody(connection: Connection, gateway: Gateway, operation: str) -> str:
+    """Return who is counted for a route that needs no sign-in: a browser that has one, or an address and the route.
+
+    So neither does one flood of a route keep others of that address from the rest, nor a neighbour a known browser out.
+    """
+    with suppress(UnauthorizedError):
+        token = gateway.tokens.known(cookie_of(connection) or "")
+        if token is not None:
+            return f"{token.token_id} without sign-in"
+    return f"{address_of(connection)} {operation}"

@@ -7,6 +7,7 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, closing, nullcontext
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from workers.gateway.address_file import SOCKET_NAME
 from workers.gateway.announcing import announced, local_url
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.settings import OidcSettings, ProxySettings, read_oidc, read_proxy
+from workers.gateway.names import check_host
 from workers.gateway.rule_options import read_rule_files
 from workers.gateway.serving import Address, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
@@ -44,6 +46,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     addresses: tuple[str, ...] = ()
     public_url: str | None = None
+    hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     timeouts: Timeouts = Timeouts()
     no_tokens: bool = False
@@ -61,6 +65,10 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
     addresses = [parse_address(one) for one in wanted.addresses] or _default_addresses(folder)
     if wanted.no_tokens and not all(one.is_local for one in addresses):
         raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")
+    for host in wanted.hosts:
+        check_host(host)
+    for proxy in wanted.trusted_proxies:
+        check_proxy(proxy)
     policies = await read_rule_files(wanted.rules)  # refused now rather than at the first ask
     identity = _identity(wanted)
 
@@ -122,11 +130,23 @@ def _settings(
         public_url=(wanted.public_url or public_url_of(listeners)).rstrip("/"),
         policies=policies,
         timeouts=wanted.timeouts,
+        hosts=wanted.hosts,
+        trusted_proxies=wanted.trusted_proxies,
         open_to_all=wanted.no_tokens,
         link_answers=wanted.link_answers,
         oidc=identity[0],
         proxy=identity[1],
     )
+
+
+def check_proxy(text: str) -> None:
+    """Raises InputError for what is neither an address nor a network."""
+    try:
+        ip_network(text)
+    except ValueError:
+        raise InputError(
+            f"the --trusted-proxy `{text}` is no address; write it like `10.0.0.7` or `10.0.0.0/24`"
+        ) from None
 
 
 def _default_addresses(folder: Path | None) -> list[Address]:

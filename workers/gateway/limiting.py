@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
 
 from ledger.errors import LedgerError
 
@@ -28,17 +28,29 @@ class Limiter:
         self._now = now
         self._callers: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def check(self, caller: str) -> None:
+        """Count nothing. Raises RateLimitedError where `take` would."""
+        left, _ = self._left(caller)
+        if left < 1:
+            self._refuse(left)
+
     def take(self, caller: str) -> None:
         """Count one request. Raises RateLimitedError, with the seconds to wait as `retry_after`."""
-        now = self._now()
-        left, since = self._callers.get(caller, (self._burst, now))
-        left = min(self._burst, left + (now - since) * self._rate)
+        left, now = self._left(caller)
         self._callers[caller] = (max(left - 1, 0.0) if left >= 1 else left, now)
         self._callers.move_to_end(caller)
         if len(self._callers) > CALLERS_COUNT:
             self._callers.popitem(last=False)
         if left < 1:
-            wait = max(1, round((1 - left) / self._rate))
-            raise RateLimitedError(
-                f"too many requests: {self._rate:g} a second are taken; try again in {wait} s", retry_after=wait
-            )
+            self._refuse(left)
+
+    def _left(self, caller: str) -> tuple[float, float]:
+        now = self._now()
+        left, since = self._callers.get(caller, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._rate), now
+
+    def _refuse(self, left: float) -> NoReturn:
+        wait = max(1, round((1 - left) / self._rate))
+        raise RateLimitedError(
+            f"too many requests: {self._rate:g} a second are taken; try again in {wait} s", retry_after=wait
+        )

@@ -59,6 +59,7 @@ STATUS_OF_HTTP: Final[dict[str, int]] = {
     "TIMEOUT": 408,
     "TOO_LARGE": 413,
     "UNSUPPORTED_MEDIA_TYPE": 415,
+    "WRONG_HOST": 421,
     "HEAD_TOO_LARGE": 431,
 }
 """Of what the framework refuses before a route is reached."""
@@ -115,8 +116,12 @@ def unreadable(_: Request[Any, Any, Any], error: Exception) -> Response[dict[str
 
 
 def own_fault(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
-    """A fault of ours: told without its insides, which stand in the log."""
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    """A fault of ours: told without its insides, which stand in the log.
+
+    The log has the route and never the address itself, in which an answer link or the code of a sign-in may stand.
+    """
+    route = request.scope.get("path_template") or "an unknown route"
+    log.error("%s %s failed", request.method, route, exc_info=error)
     return _problem(500, "INTERNAL", "the gateway failed; its log says why", {}, {})
 
 

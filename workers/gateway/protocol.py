@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from workers.gateway.edge import completed_headers
 from workers.gateway.events.readers import TRANSPORT
-from workers.gateway.problems import problem_body
+from workers.gateway.problems import PROBLEM_JSON, problem_body
 
 ARRIVE_SECONDS: Final = 60.0
 """A whole request must have come within so long; what waits for an answer may wait on."""
@@ -93,11 +94,22 @@ class Protocol(HttpToolsProtocol):
         if answering or self.transport.is_closing():
             self.transport.close()
             return
-        status, body = problem_body(code, detail)
-        head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/problem+json\r\n"
-        content = msgspec.json.encode(body)
-        self.transport.write(f"{head}Content-Length: {len(content)}\r\nConnection: close\r\n\r\n".encode() + content)
+        self._say(code, detail)
         self._hang_up()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP."""
+        self._say("MALFORMED", msg.rstrip(".").lower())
+        self.transport.close()
+
+    def _say(self, code: str, detail: str) -> None:
+        status, body = problem_body(code, detail)
+        content = msgspec.json.encode(body)
+        length = b"%d" % len(content)
+        own = [(b"content-type", PROBLEM_JSON.encode()), (b"content-length", length), (b"connection", b"close")]
+        lines = [b"HTTP/1.1 %d %b" % (status.value, status.phrase.encode())]
+        lines += [b"%b: %b" % header for header in completed_headers(own)]
+        self.transport.write(b"\r\n".join([*lines, b"", content]))
 
     def _hang_up(self) -> None:
         """End our side, and read on for a moment, so that the caller gets to read the answer."""

@@ -17,8 +17,10 @@ import uvicorn
 from ledger import Ledger
 from ledger.errors import InputError, SetupError
 from workers.gateway.app import make_app
+from workers.gateway.edge import with_edge
 from workers.gateway.gateway import Gateway
 from workers.gateway.listeners import listener_on
+from workers.gateway.names import LOOPBACK, names_of
 from workers.gateway.own_rules import follow_while_waiting
 from workers.gateway.protocol import Protocol
 from workers.gateway.settings import GatewaySettings
@@ -30,8 +32,6 @@ GRACE_SECONDS: Final = 3
 
 KEEP_ALIVE_SECONDS: Final = 75
 """How long a connection may be idle: an agent may well think for a minute between two asks."""
-
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -147,8 +147,11 @@ async def run(
     paths = [Path(name) for one in listeners if isinstance(name := one.getsockname(), str)]
     server = _Server(
         uvicorn.Config(
-            with_slashes_in_ids(make_app(gateway)),
+            with_edge(with_slashes_in_ids(make_app(gateway)), names_of(listeners, settings.public_url, settings.hosts)),
             http=Protocol,
+            # Whoever is not named may write into these headers what they like.
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=list(settings.trusted_proxies),
             ws="none",
             lifespan="on",
             log_config=None,

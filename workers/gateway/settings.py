@@ -36,13 +36,17 @@ LinkAnswers = Literal["once", "session", "always"]
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """`policies` are the rules by dialect for sessions whose agent brings none; `public_url` is how people reach us.
 
-    `timeouts` are the deadlines of new sessions that state none. `open_to_all` serves without tokens: only ever on this machine's own addresses.
+    `timeouts` are the deadlines of new sessions that state none. `hosts` are names, or addresses with their scheme, by which we
+    are called besides. `trusted_proxies` are addresses and networks whose `X-Forwarded-For` is believed. `open_to_all` serves
+    without tokens: only ever on this machine's own addresses.
     `link_answers` is the longest-lasting answer that an answer link may give.
     """
 
     public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
     policies: Mapping[str, PolicyFiles] = {}
     timeouts: Timeouts = Timeouts()
+    hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
     open_to_all: bool = False
     link_answers: LinkAnswers = "once"
     requests_per_second: float = REQUESTS_PER_SECOND

@@ -14,9 +14,8 @@ from workers.gateway.gateway import Gateway
 from workers.gateway.settings import BROWSER_DAYS, SIGN_IN_LINK_MINUTES
 
 
-async def browser_from_token(gateway: Gateway, text: str) -> Made:
+async def browser_from_token(gateway: Gateway, token: Token) -> Made:
     """A browser token that may do what the given one may, and ends with it. Raises UnauthorizedError."""
-    token = await gateway.tokens.find(text.strip())
     if token.use != "bearer":
         raise UnauthorizedError("this is not a token to sign in with")
     return await gateway.tokens.create(
@@ -31,9 +30,8 @@ async def browser_from_token(gateway: Gateway, text: str) -> Made:
     )
 
 
-async def browser_from_link(gateway: Gateway, code: str) -> Made:
+async def browser_from_link(gateway: Gateway, link: Token) -> Made:
     """A browser token for whoever comes first with this link. Raises UnauthorizedError, UnknownTokenError."""
-    link = await gateway.tokens.find(code)
     if link.use != "sign_in":
         raise UnauthorizedError("this is not a sign-in link")
     # Of somebody for whom a provider vouches, the browser ends with the session that began there.

@@ -18,7 +18,9 @@ HEADERS: Final = {
     # Nothing but our own files runs or is loaded, and no other page may frame this one to steal a click.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-        "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+        # Text never becomes markup or code: no script of ours does it, and the browser lets none.
+        "require-trusted-types-for 'script'; trusted-types 'none'"
     ),
     "Cache-Control": "no-cache",  # ask each time whether it changed: a new gateway brings a new page at once
     "Cross-Origin-Opener-Policy": "same-origin",

@@ -11,6 +11,7 @@ from litestar.params import QueryParameter
 from litestar.response import Redirect
 
 from ledger.errors import UnauthorizedError
+from workers.gateway.authenticating import address_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.arriving import code_for
 from workers.gateway.identity.proxies import person_of_proxy
@@ -46,7 +47,7 @@ async def sign_in_ways(gateway: TheGateway) -> Row:
 async def oidc_sign_in(request: Browser, gateway: TheGateway) -> Redirect:
     """Send a browser to the provider, and remember that it was this one."""
     provider = _provider(gateway)
-    gateway.sign_in_limiter.take(_caller(request))
+    gateway.sign_in_limiter.take(f"{address_of(request)} to the provider")
     visit, cookie = (await _visits(gateway)).begin()
     where = await provider.where_to_sign_in(visit, _callback(gateway))
     return Redirect(where, status_code=303, headers=HEADERS, cookies=[_cookie(gateway, cookie, VISIT_SECONDS)])
@@ -63,7 +64,7 @@ async def oidc_callback(
 ) -> Redirect:
     """Take a browser back from the provider: it gets a code for the page, and only if it is the one that went there."""
     provider = _provider(gateway)
-    gateway.sign_in_limiter.take(_caller(request))
+    gateway.sign_in_limiter.take(f"{address_of(request)} from the provider")
     visit = (await _visits(gateway)).found(request.cookies.get(_cookie_name(gateway)), begun)
     if error is not None or code is None:
         raise UnauthorizedError("the provider did not sign you in; begin again, or sign in with a token")
@@ -86,11 +87,12 @@ async def proxy_sign_in(request: Browser, gateway: TheGateway) -> Redirect:
     settings = gateway.settings.proxy
     if settings is None:
         raise NotFoundException("no proxy signs people in here")
-    gateway.sign_in_limiter.take(_caller(request))
     headers: dict[str, list[str]] = {}
     for name, value in request.headers.multi_items():
         headers.setdefault(name.lower(), []).append(value)
     name, groups = person_of_proxy(dict(request.scope), headers, settings)
+    # By person: all of them come from the proxy's address.
+    gateway.sign_in_limiter.take(f"{name} by the proxy")
     return _to_the_page(await code_for(gateway.tokens, name, groups, settings.roles, settings.session_ms))
 
 
@@ -127,10 +129,6 @@ def _cookie(gateway: Gateway, text: str, max_age: int) -> Cookie:
         samesite="lax",
         secure=gateway.settings.secure,
     )
-
-
-def _caller(request: Browser) -> str:
-    return request.client.host if request.client else "unix"
 
 
 HANDLERS: list[Any] = [sign_in_ways, oidc_sign_in, oidc_callback, oidc_sign_out, proxy_sign_in]

@@ -12,7 +12,14 @@ from litestar.params import JSONBody
 from ledger.durations import parse_duration
 from ledger.errors import InputError, UnauthorizedError
 from ledger.tokens import Made, token_json
-from workers.gateway.authenticating import browser_token, cookie_name, require_same_origin
+from workers.gateway.authenticating import (
+    COOKIE,
+    SECURE_COOKIE,
+    browser_token,
+    cookie_of,
+    find_token,
+    require_same_origin,
+)
 from workers.gateway.bodies import SignInBody, TokenBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived
@@ -79,42 +86,45 @@ async def sign_in(data: JSONBody[SignInBody], request: Request[Any, Any, Any], g
     of its origin and sends it with every call as the header `Permission-Ledger-Proof`. A code is used up here and never by looking at its link: mail and chat programs look at links in advance.
     """
     require_same_origin(request, gateway)
-    gateway.sign_in_limiter.take(request.client.host if request.client else "unix")
-    made = await _browser_token(gateway, data)
+    made = await _browser_token(request, gateway, data)
     row = {"name": made.token.name, "role": made.token.role, "proof": made.proof}
-    return Response(row, cookies=[_cookie(gateway, made.text)])
+    # The origin was found to be ours. Over TLS the cookie is kept to it; on this machine there may be none.
+    is_secure = request.headers.get("origin", gateway.settings.public_url).startswith("https:")
+    return Response(row, cookies=[_cookie(made.text, is_secure=is_secure)])
 
 
 @post("/v1/sign-out", status_code=204, operation_id="sign_out")
 async def sign_out(request: Request[Any, Any, Any], gateway: TheGateway) -> Response[None]:
     """End this browser's token and its cookie. Without the proof of the sign-in the cookie alone is taken back."""
     require_same_origin(request, gateway)
-    if cookie_name(gateway) in request.cookies:
+    if cookie_of(request) is not None:
         with suppress(UnauthorizedError):
             token = await browser_token(request, gateway)
             await gateway.tokens.revoke(token.token_id, reason="signed out", actor=principal_of(token, "inbox").actor)
-    gone = _cookie(gateway, "", max_age=0)
-    return Response(None, status_code=204, cookies=[gone])
+    gone = [_cookie("", is_secure=is_secure, max_age=0) for is_secure in (False, True)]
+    return Response(None, status_code=204, cookies=gone)
 
 
-async def _browser_token(gateway: Gateway, data: SignInBody) -> Made:
-    if data.token is not None and data.code is None:
-        return await browser_from_token(gateway, data.token)
-    if data.code is not None and data.token is None:
-        return await browser_from_link(gateway, data.code)
-    raise InputError("say `token` or `code`, one of them")
+async def _browser_token(request: Request[Any, Any, Any], gateway: Gateway, data: SignInBody) -> Made:
+    given = [text for text in (data.token, data.code) if text is not None]
+    if len(given) != 1:
+        raise InputError("say `token` or `code`, one of them")
+    token = await find_token(request, gateway, given[0].strip())
+    # Each makes a token of its own: whoever has one may not fill the log with them, and keeps nobody else from signing in.
+    gateway.sign_in_limiter.take(token.token_id)
+    return await (browser_from_link if data.token is None else browser_from_token)(gateway, token)
 
 
-def _cookie(gateway: Gateway, text: str, *, max_age: int = BROWSER_DAYS * DAY_SECONDS) -> Cookie:
-    """Only for us, never for scripts, never sent from another page."""
+def _cookie(text: str, *, is_secure: bool, max_age: int = BROWSER_DAYS * DAY_SECONDS) -> Cookie:
+    """Only for us, never for scripts, never sent from another site's page."""
     return Cookie(
-        key=cookie_name(gateway),
+        key=SECURE_COOKIE if is_secure else COOKIE,
         value=text,
         path="/",
         max_age=max_age,
         httponly=True,
         samesite="strict",
-        secure=gateway.settings.secure,
+        secure=is_secure,
     )
 
 
