@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ledger.limits import POLICY_BYTES
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, JsonSyntaxError, parse
+from ledger.regular_files import open_regular
 
 
 def read_text(file: str) -> str:
-    """The whole of a file. Raises PolicyError for one that is missing, unreadable, too large or not UTF-8."""
+    """The whole of a regular file. Raises PolicyError for one that is missing, unreadable, too large or not UTF-8."""
     try:
-        with Path(file).open("rb") as stream:
+        with open_regular(file) as stream:
             content = stream.read(POLICY_BYTES + 1)
     except (OSError, ValueError) as error:
         raise PolicyError(f"{shown(file)} cannot be read: {cause_of(error)}", file=file) from error

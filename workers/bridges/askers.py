@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 from workers.bridges.naming import folder_name
 from workers.bridges.place import data_folder
+from workers.bridges.small_files import read_small
 
 FOLDER: Final = "askers"
 FILE_BYTES_MAX: Final = 4096
@@ -104,8 +105,7 @@ def _where(session: str, name: str, value: str) -> list[str]:
 
 def _said(path: str) -> dict[str, Any]:
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            said = json.loads(file.read(FILE_BYTES_MAX))
+        said = json.loads(read_small(path, FILE_BYTES_MAX))
     except (OSError, ValueError):
         return {}  # just made and not written yet, or gone
     return said if isinstance(said, dict) else {}

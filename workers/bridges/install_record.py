@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple
 from ledger.policy.json_edit import Edit
 from workers.bridges.errors import BridgeError
 from workers.bridges.place import data_folder
+from workers.bridges.small_files import read_small
 
 FOLDER: Final = "installed"
+RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class Record(NamedTuple):
@@ -51,7 +53,7 @@ def digest_of(text: str) -> str:
 def load(path: Path) -> Record | None:
     """The record of a file; None where there is none that can be read."""
     try:
-        kept: dict[str, Any] = json.loads(_file(path).read_text(encoding="utf-8"))
+        kept: dict[str, Any] = json.loads(read_small(str(_file(path)), RECORD_BYTES_MAX))
         edits = tuple(Edit(int(at), str(removed), str(inserted)) for at, removed, inserted in kept["edits"])
         return Record(kept["created"] is True, str(kept["digest"]), edits)
     except (OSError, ValueError, KeyError, TypeError):

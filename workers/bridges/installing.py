@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ledger.policy.json_edit import comments_in
 from ledger.policy.jsonc import JsonSyntaxError
@@ -16,6 +16,9 @@ from workers.bridges import hook_text, install_record
 from workers.bridges.errors import BridgeError
 from workers.bridges.hook_entries import Entries, Settings, events_of_ours, with_entries, without_entries
 from workers.bridges.install_record import Record
+from workers.bridges.small_files import read_small
+
+SETTINGS_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class Change(NamedTuple):
@@ -89,7 +92,7 @@ def status(path: Path, agent: str, wanted: Callable[[Sequence[str]], Sequence[st
 def read_text(path: Path) -> str | None:
     """A file's text with its own line ends; None where there is no file. Raises BridgeError."""
     try:
-        return path.read_bytes().decode()
+        return read_small(str(path), SETTINGS_BYTES_MAX).decode()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 from workers.bridges.errors import BridgeError
 from workers.bridges.naming import home_of_agent, project_of
 from workers.bridges.place import GRACE_SECONDS
+from workers.bridges.small_files import read_small
 
 OnUnreachable = Literal["deny", "agent"]
 """No answer to be had: deny, or leave the question to the agent's own prompt. Never allow."""
@@ -84,11 +85,7 @@ def check_rules(options: Options) -> None:
 def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:
     """The rules of a JSON file, and nothing else that stands in it. Raises BridgeError: no file is not "no rules"."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
-            content = file.read(RULES_BYTES_MAX + 1)
-        if len(content) > RULES_BYTES_MAX:
-            raise BridgeError(f"the rules `{path}` take more than {RULES_BYTES_MAX} bytes")
-        found = json.loads(content)
+        found = json.loads(read_small(path, RULES_BYTES_MAX))
     except OSError as error:
         raise BridgeError(f"the rules `{path}` cannot be read: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:

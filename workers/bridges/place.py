@@ -7,6 +7,7 @@ import os
 import re
 
 from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
+from workers.bridges.small_files import read_small
 
 TYPE_CHECKING = False  # `typing` takes longer to import than a hook may take to start
 if TYPE_CHECKING:
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
 ADDRESS = "PERMISSION_LEDGER_GATEWAY"
 TOKEN = "PERMISSION_LEDGER_TOKEN"  # noqa: S105 - the name of a variable
 HOME = "PERMISSION_LEDGER_HOME"
+PLAIN_HTTP = "PERMISSION_LEDGER_PLAIN_HTTP"
 FILE = "gateway.json"
 
 GRACE_SECONDS = 30.0
 """How long a gateway may be away before that counts, for every bridge and hook that is not told another time."""
 
 PORT_MAX = 65535
+_LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}|::1")
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^/:@?#\s]+)(?::(\d{1,5}))?/?")
 
 
@@ -44,6 +47,11 @@ class Place:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
+    def is_local(self) -> bool:
+        """Return whether what is sent there stays on this machine."""
+        return self.path is not None or self.host == "localhost" or _LOOPBACK.fullmatch(self.host) is not None
+
+    @property
     def url(self) -> str:
         """As it is written in PERMISSION_LEDGER_GATEWAY."""
         if self.path is not None:
@@ -63,18 +71,53 @@ def data_folder(environ: Mapping[str, str] = os.environ) -> str:
 def find_place(environ: Mapping[str, str] = os.environ) -> Place:
     """The gateway of the environment, else the one that the data folder's `gateway.json` names.
 
+    A token goes only to the address it was read with: that of the file to the address of the file, that of the
+    environment to the address of the environment, or to this machine.
     Read again for each new connection: a gateway that was started again may have a new address and token.
-    Raises BridgeError for an address that is none, UnreachableError when no gateway is named.
+    Raises BridgeError for an address that is none or that may not have a token, UnreachableError when no gateway is
+    named.
     """
     url, token = environ.get(ADDRESS), environ.get(TOKEN)
-    written = {} if url and token else _written(data_folder(environ))
-    url = url or written.get("url")
-    if not isinstance(url, str) or not url:
+    if url and token:
+        require_private_way(url, environ)
+        return parse_place(url, token)
+    written = _written(data_folder(environ))
+    found, kept = written.get("url"), written.get("token")
+    if url:
+        return _without_own_token(parse_place(url, None), found, kept)
+    if not isinstance(found, str) or not found:
         raise UnreachableError(
             f"no gateway is running here; start `permission-ledger up` or `permission-ledger serve`, or set {ADDRESS}"
         )
-    kept = written.get("token")
-    return parse_place(url, token or (kept if isinstance(kept, str) else None))
+    if not token:
+        return parse_place(found, kept if isinstance(kept, str) else None)
+    place = parse_place(found, token)
+    if not place.is_local:
+        raise BridgeError(
+            f"{TOKEN} is set without {ADDRESS}, and `{FILE}` names `{place.url}`, which is another machine; "
+            f"set {ADDRESS} to the gateway that the token is for"
+        )
+    return place
+
+
+def _without_own_token(place: Place, found: Any, kept: Any) -> Place:
+    """An address of the environment without a token: that of the file goes to the file's own address only."""
+    if isinstance(found, str) and isinstance(kept, str) and parse_place(found, None).url == place.url:
+        place.token = kept
+        return place
+    if not place.is_local:
+        raise BridgeError(f"{ADDRESS} names `{place.url}`, and there is no token for it; set {TOKEN} as well")
+    return place
+
+
+def require_private_way(url: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Raises BridgeError where anybody on the way could read a token that is sent to a web address."""
+    place = parse_place(url, None)
+    if not (place.tls or place.is_local or environ.get(PLAIN_HTTP) == "1"):
+        raise BridgeError(
+            f"`{place.url}` is another machine: over plain http everybody on the way reads the token; use https, "
+            f"or set {PLAIN_HTTP}=1 where the network is your own"
+        )
 
 
 def parse_place(url: str, token: str | None) -> Place:
@@ -119,8 +162,7 @@ def why_lost(cause: BaseException) -> str:
 
 def _written(folder: str) -> dict[str, Any]:
     try:
-        with open(f"{folder}/{FILE}", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is slow to import
-            found = json.load(file)
+        found = json.loads(read_small(f"{folder}/{FILE}"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

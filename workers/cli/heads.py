@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,11 +9,15 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ledger.errors import InputError
+from ledger.regular_files import private_file, read_regular
 from ledger.stores.port import Position, StreamKey
 from ledger.verify import Head
 from workers.cli.text import json_line
 
 FORMAT: Final = 1
+FILE_BYTES_MAX: Final = 512 * 1024 * 1024
+"""A head takes about 150 bytes: three million streams."""
+
 _HEADER: Final = "permission-ledger heads"
 
 
@@ -33,20 +36,18 @@ def write_heads(file: Path, heads: Iterable[tuple[StreamKey, Head]]) -> None:
     """One JSON object a line, a header first. Raises InputError."""
     rows: list[Mapping[str, Any]] = [{"file": _HEADER, "format": FORMAT}]
     rows += [{"stream": key.name, "id": str(head.position), "hash": head.hash} for key, head in heads]
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
         # The file before may be the only proof of an end that is cut off by now: it stays until the new one is whole.
-        unfinished.write_text("".join(f"{json_line(row)}\n" for row in rows), encoding="utf-8")
-        unfinished.replace(file)
+        with private_file(file) as written:
+            written.writelines(f"{json_line(row)}\n".encode() for row in rows)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise InputError(f"`{file}` cannot be written: {error.strerror}") from error
 
 
 def read_heads(file: Path) -> dict[StreamKey, Head]:
     """Raises InputError with the number of the line that is wrong."""
     try:
-        lines = file.read_bytes().splitlines()
+        lines = read_regular(file, FILE_BYTES_MAX).splitlines()
     except OSError as error:
         raise InputError(f"`{file}` cannot be read: {error.strerror}") from error
     _check_header(file, lines[0] if lines else b"")

@@ -39,6 +39,7 @@ async def inbox(
     ledger: Ledger, output: Output, *, opens: bool, role: Any, name: str | None, gateway: str | None
 ) -> None:
     """Print a link that signs one browser in to the inbox, once, within 15 minutes."""
+    from workers.bridges.place import require_private_way  # noqa: PLC0415 - only this command needs it
     from workers.gateway.signing_in import sign_in_link  # noqa: PLC0415 - an extra
 
     if gateway is not None and not gateway.startswith(_WEB):
@@ -48,6 +49,8 @@ async def inbox(
     named = os.environ.get("PERMISSION_LEDGER_GATEWAY", "")
     found = gateway or (named if named.startswith(_WEB) else None)
     public_url = found or await _of_this_machine()
+    if opens:
+        require_private_way(public_url)
     link = await sign_in_link(ledger.tokens, public_url.rstrip("/"), name or default_actor_name(), role)
     if output.as_json:
         output.row({"link": link})

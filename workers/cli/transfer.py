@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import click
 
 from ledger import Approved, InputError, Ledger, UnknownSessionError
 from ledger.ids import check_id
+from ledger.regular_files import open_regular, private_file
 from ledger.stores.port import StreamKey
 from ledger.surveys import StreamProblem, problem_of
 from ledger.verify import head_of
@@ -103,15 +103,15 @@ def _written(out: Path | None, output: Output) -> Iterator[Callable[[dict[str, A
     if out is None:
         yield output.row
         return
-    unfinished = out.with_name(f"{out.name}.{os.getpid()}.part")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            yield lambda line: print(json_line(line), file=file)
-        unfinished.replace(out)
+        with private_file(out) as file:
+            yield lambda line: _write_line(file, line)
     except OSError as error:
         raise InputError(f"`{out}` cannot be written: {error.strerror}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+
+
+def _write_line(file: IO[bytes], line: dict[str, Any]) -> None:
+    file.write(f"{json_line(line)}\n".encode())
 
 
 @command(
@@ -217,7 +217,7 @@ def _tell_arrivals(output: Output, arrivals: Sequence[Arrival], found: Sequence[
 def _opened(name: str) -> Iterator[IO[bytes]]:
     """The file, which is read twice; what comes through a pipe is kept beside for that."""
     try:
-        with tempfile.TemporaryFile() if name == "-" else Path(name).open("rb") as file:
+        with tempfile.TemporaryFile() if name == "-" else open_regular(name) as file:
             if name == "-":
                 shutil.copyfileobj(sys.stdin.buffer, file)
                 file.seek(0)

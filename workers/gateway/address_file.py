@@ -10,6 +10,7 @@ from typing import Any, Final
 from ledger.client import default_actor_name
 from ledger.errors import UnauthorizedError
 from ledger.tokens import Tokens
+from workers.bridges.small_files import read_small
 
 FILE_NAME: Final = "gateway.json"
 TOKEN_FILE_NAME: Final = "gateway-token"  # noqa: S105 - the name of a file
@@ -34,7 +35,7 @@ async def write_address(folder: Path, url: str, inbox: str, tokens: Tokens) -> N
 def read_address(folder: Path) -> dict[str, Any]:
     """Return what the file says; nothing when there is none or it is not ours to read."""
     try:
-        found = json.loads((folder / FILE_NAME).read_text())
+        found = json.loads(read_small(str(folder / FILE_NAME)))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -66,6 +67,6 @@ async def _kept_token(folder: Path, tokens: Tokens) -> str | None:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text().strip() or None
+        return read_small(str(path)).decode().strip() or None
     except (OSError, ValueError):
         return None

@@ -13,6 +13,7 @@ import msgspec
 from ledger.durations import parse_duration
 from ledger.errors import InputError
 from ledger.extras import require_extra
+from ledger.regular_files import read_regular
 from ledger.requests import check_name
 
 FILE_BYTES_MAX: Final = 1024 * 1024
@@ -94,9 +95,7 @@ class NotifierSettings(msgspec.Struct, frozen=True, kw_only=True):
 def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> NotifierSettings:
     """The settings in a file. Raises InputError, which says what is wrong in it, and MissingExtraError without apprise."""
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise InputError(f"`{path}` is larger than {FILE_BYTES_MAX} bytes")
-        file = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
+        file = msgspec.convert(tomllib.loads(read_regular(path, FILE_BYTES_MAX).decode()), _File)
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:

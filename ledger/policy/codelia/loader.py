@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from ledger.limits import POLICY_BYTES
 from ledger.policy.checks import Origin, shown
 from ledger.policy.codelia.edit import remembered
 from ledger.policy.codelia.rule import read_config
@@ -19,6 +20,7 @@ from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
 from ledger.policy.model import Layer
 from ledger.policy.reading import cause_of, parse_document, read_text
+from ledger.regular_files import read_regular
 
 PROJECT_CONFIG: Final = ".codelia/config.json"
 
@@ -117,7 +119,7 @@ def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, 
 
 def _content(target: Path) -> bytes:
     try:
-        return target.read_bytes()
+        return read_regular(target, POLICY_BYTES)
     except FileNotFoundError:
         return b""
 

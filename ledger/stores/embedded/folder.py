@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -137,6 +138,7 @@ def open_folder(path: Path) -> DataFolder:
     """
     with explained(path):
         folder = DataFolder(real_path(path))
+        _refuse_foreign_links(path)
         folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_foreign(folder)
         _make_private(folder)
@@ -144,13 +146,32 @@ def open_folder(path: Path) -> DataFolder:
 
 
 def _refuse_foreign(folder: DataFolder) -> None:
-    """Files of two users in one folder would lock both out. Root may take a fresh folder, such as a mounted volume."""
-    is_fresh = not folder.start_lock.exists()
-    owner = (folder.path if is_fresh else folder.start_lock).stat().st_uid
-    if owner == os.geteuid() or (is_fresh and os.geteuid() == 0):
-        return
-    text = f"the data folder `{folder.path}` belongs to another user; name one of your own (PERMISSION_LEDGER_HOME)"
-    raise EmbeddedServerError(text, folder=str(folder.path))
+    """Files of two users in one folder would lock both out, and its owner could put others in their place.
+
+    That holds for root too, which could otherwise be led to take, and to close, the folder of somebody else.
+    """
+    owners = {folder.path.stat().st_uid}
+    with suppress(FileNotFoundError):
+        owners.add(folder.start_lock.lstat().st_uid)
+    if owners != {os.geteuid()}:
+        text = f"the data folder `{folder.path}` belongs to another user; name one of your own (PERMISSION_LEDGER_HOME)"
+        raise EmbeddedServerError(text, folder=str(folder.path))
+
+
+def _refuse_foreign_links(path: Path) -> None:
+    """Raises EmbeddedServerError for a link on the way that another user may point elsewhere."""
+    whole = path.expanduser().absolute()
+    for part in (*reversed(whole.parents), whole):
+        try:
+            status = part.lstat()
+        except OSError:
+            return  # the rest is not there, or is no folder's: who makes it says so
+        if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):
+            text = (
+                f"the data folder `{path}` leads over the link `{part}`, which belongs to another user; "
+                "name a folder without it (PERMISSION_LEDGER_HOME)"
+            )
+            raise EmbeddedServerError(text, folder=str(path))
 
 
 def _make_private(folder: DataFolder) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from workers.bridges.naming import folder_name
 from workers.bridges.place import data_folder
+from workers.bridges.small_files import read_small
 
 FOLDER = "brought-rules"
 
@@ -68,7 +69,6 @@ class BroughtRules:
 
     def _noted(self) -> str | None:
         try:
-            with open(self._note, encoding="utf-8") as note:  # noqa: PTH123
-                return note.read(65536)
-        except OSError:
+            return read_small(self._note).decode()
+        except (OSError, UnicodeDecodeError):
             return None

@@ -14,6 +14,7 @@ import os
 from time import monotonic, sleep
 
 from workers.bridges.naming import id_of
+from workers.bridges.small_files import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Transcript:
 
     def _read_on(self) -> None:
         try:
-            with open(self._path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
+            with os.fdopen(open_regular(self._path), "rb") as file:
                 if self._offset is None:
                     self._offset = max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES)
                 file.seek(self._offset)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import msgspec
 
+from ledger.limits import POLICY_BYTES
 from ledger.policy.errors import PolicyError
 from ledger.policy.linting import Finding, lint_rules, lint_text
+from ledger.regular_files import read_regular
 from workers.cli.exits import Exit
 from workers.cli.output import Output, talk
 from workers.cli.policy.explain import compiled_here
@@ -82,7 +83,7 @@ def _broken(dialect: str, problem: PolicyError) -> Finding:
 
 def _read(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8-sig", errors="replace")
+        return read_regular(file, POLICY_BYTES).decode("utf-8-sig", "replace")
     except (OSError, ValueError) as error:
         cause = (getattr(error, "strerror", None) or str(error)).lower()
         raise PolicyError(f"`{file}` cannot be read: {cause}", file=file) from error

@@ -14,6 +14,7 @@ from ledger.policy.errors import PolicyError
 from ledger.policy.files import load_layer
 from ledger.policy.jsonc import Document, JsonSyntaxError, parse
 from ledger.policy.tables import Held, Table, hold, read_table
+from ledger.regular_files import read_regular
 from workers.cli.exits import Exit
 from workers.cli.output import Output
 from workers.cli.policy.explain import compiled_here
@@ -74,9 +75,7 @@ def _read_table(file: str, dialect: str) -> Table:
 
 def _document(file: str) -> Document:
     try:
-        content = Path(file).read_bytes()
-        if len(content) > POLICY_BYTES:
-            raise PolicyError(f"`{file}` is larger than {POLICY_BYTES} bytes", file=file)
+        content = read_regular(file, POLICY_BYTES)
         return parse(content.decode("utf-8-sig"), comments=file.endswith(".jsonc"))
     except JsonSyntaxError as problem:
         raise PolicyError(f"`{file}` line {problem.line}: {problem.text}", file=file, line=problem.line) from None

@@ -1,0 +1,62 @@
+"""Read and write files that somebody else may have put in place.
+
+A FIFO would block the reader for good, a device has no end, and a file that grows is never read whole. So files are
+opened without blocking, refused unless they are regular, and read up to a bound. What is written appears under its
+name when it is complete, readable by our user alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a regular file for reading. Raises OSError, with words in `strerror`, for anything else."""
+    descriptor = os.open(path, _FLAGS)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+
+
+def read_regular(path: str | os.PathLike[str], bytes_max: int) -> bytes:
+    """Return the content of a regular file. Raises OSError, also for more than `bytes_max` bytes."""
+    with open_regular(path) as file:
+        content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise OSError(errno.EFBIG, f"it is larger than {bytes_max} bytes", os.fspath(path))
+    return content
+
+
+@contextmanager
+def private_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A new file that takes the name `path` when the block ends without an error; mode 0600. Raises OSError."""
+    whole = os.fspath(path)
+    unfinished = f"{whole}.{os.getpid()}.part"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    _remove(unfinished)  # left by a process of the same number that was killed
+    with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(unfinished, whole)  # noqa: PTH105 - one module for all of this
+        finally:
+            _remove(unfinished)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)  # noqa: PTH108 - as above
+    except FileNotFoundError:
+        return
