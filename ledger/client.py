@@ -40,10 +40,10 @@ from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
 from ledger.inboxes import EVERYWHERE, Inbox, Reach, close_inbox, open_inboxes, present_in, renew_inbox
 from ledger.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
+from ledger.machine import machine_facts
 from ledger.plans import SYSTEM
 from ledger.plugins import Decider, check_deciders, from_entry_points
 from ledger.policy.dialects import compile_policy, digest
-from ledger.policy.disk import DiskFacts
 from ledger.policy.model import Policy, PolicySource, Rule
 from ledger.policy.placing import placed
 from ledger.policy.remembering import RememberingPolicy
@@ -303,7 +303,7 @@ class Ledger:
         policy = self._policies.get(key)
         if policy is None:
             compiled = compile_policy(placed(source, cwd=cwd, home=home))
-            policy = self._policies[key] = RememberingPolicy(compiled, DiskFacts())
+            policy = self._policies[key] = RememberingPolicy(compiled, machine_facts())
             if len(self._policies) > POLICIES_KEPT_COUNT:
                 self._policies.popitem(last=False)
         else:

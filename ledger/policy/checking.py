@@ -13,6 +13,7 @@ from ledger.policy.dialects import compile_policy
 from ledger.policy.errors import PolicyError
 from ledger.policy.facts import FileFacts
 from ledger.policy.model import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict, strictest
+from ledger.policy.own import guarded
 
 COMPILED_COUNT: Final = 256
 """Compiled configurations that one checker keeps; the one not used for the longest time goes first."""
@@ -72,12 +73,12 @@ def _key(source: PolicySource) -> str:
 
 
 def with_facts(policy: Policy, facts: FileFacts | None) -> Policy:
-    """The policy, judging with these facts about files where its dialect asks for any."""
-    give = getattr(policy, "with_facts", None)
-    if facts is None or give is None:
+    """The policy, judging with these facts about files, and guarding the ledger itself where it is hardened."""
+    if facts is None:
         return policy
-    given: Policy = give(facts)
-    return given
+    give = getattr(policy, "with_facts", None)
+    given: Policy = policy if give is None else give(facts)
+    return guarded(given, facts)
 
 
 class Judged:

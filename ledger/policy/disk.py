@@ -10,7 +10,13 @@ from ledger.policy.facts import Kind
 
 
 class DiskFacts:
-    """What the disk says at the moment of the question; what cannot be looked at stays as written."""
+    """What the disk says at the moment of the question; what cannot be looked at stays as written.
+
+    `own_folders` are the ledger's data folders, by their real paths.
+    """
+
+    def __init__(self, own_folders: tuple[str, ...] = ()) -> None:
+        self.own_folders = own_folders
 
     def resolve(self, path: str) -> str:
         try:

@@ -36,6 +36,7 @@ class _Witness:
 
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
+        self.own_folders = getattr(facts, "own_folders", ())
         self.asked: _Asked = {}
 
     def resolve(self, path: str) -> str:

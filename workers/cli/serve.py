@@ -51,6 +51,14 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
 )
 @rules_option
 @with_deadlines
+@click.option(
+    "--quota",
+    "quotas",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    envvar="PERMISSION_LEDGER_QUOTAS",
+    help="Bound what one token may hold: pending, pending-bytes, streams, sessions-an-hour; repeatable.",
+)
 @click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
 @click.option(
     "--link-answers",
@@ -75,6 +83,7 @@ def serve(
     rules: Sequence[str],
     attended: str | None,
     unattended: str | None,
+    quotas: Sequence[str],
     no_tokens: bool,
     link_answers: Literal["once", "session", "always"],
     oidc: Path | None,
@@ -98,6 +107,7 @@ def serve(
         trusted_proxies=tuple(trusted_proxies),
         rules=tuple(rules),
         timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
+        quotas=tuple(quotas),
         no_tokens=no_tokens,
         link_answers=link_answers,
         oidc=oidc,

@@ -21,6 +21,7 @@ from workers.gateway.bodies import AskBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import follow_own_rules
 from workers.gateway.principals import Principal
+from workers.gateway.quotas import size_of
 from workers.gateway.rows import Row, result_row
 
 SETTLE_SECONDS: Final = 2.0
@@ -43,6 +44,7 @@ async def ask(
     """
     request_id = new_request_id() if request_id is None else request_id
     follow_own_rules(gateway, session)
+    await gateway.rehearsals.ask(principal.caller, session.stream.state, body)
     offered = await _offered(session, principal, body, request_id)
     left_out = tuple(one for one in body.always or () if one not in (offered or ()))
     body = msgspec.structs.replace(body, always=offered)
@@ -52,7 +54,11 @@ async def ask(
         left = deadline - asyncio.get_running_loop().time()
         return await _wait(gateway, session, result, left, attending) if left > 0 else result
 
-    result = await carry_through(partial(_submit, session, principal, body, request_id), waited, request_id)
+    size = size_of(body.patterns or (), body.input, body.metadata)
+    async with gateway.holdings.asking(principal.caller, session.id, request_id, size) as waiting:
+        result = await carry_through(partial(_submit, session, principal, body, request_id), waited, request_id)
+        if result.outcome is None:
+            waiting.add(result.request_id)
     return result, left_out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -19,6 +19,7 @@ from ledger.events import (
 )
 from workers.gateway.principals import OWN_CHANNELS
 
+DIALECT_DEFAULT: Final = "opencode"
 Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]
 AskersCause = Literal["asker_gave_up", "asker_died", "withdrawn"]
 """The causes that a caller may give; the others are the ledger's own to say."""

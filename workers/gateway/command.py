@@ -24,6 +24,7 @@ from workers.gateway.announcing import announced, local_url
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.settings import OidcSettings, ProxySettings, read_oidc, read_proxy
 from workers.gateway.names import check_host
+from workers.gateway.quotas import Quotas
 from workers.gateway.rule_options import read_rule_files
 from workers.gateway.serving import Address, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
@@ -50,6 +51,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     timeouts: Timeouts = Timeouts()
+    quotas: tuple[str, ...] = ()
     no_tokens: bool = False
     link_answers: LinkAnswers = "once"
     oidc: Path | None = None
@@ -69,6 +71,7 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
         check_host(host)
     for proxy in wanted.trusted_proxies:
         check_proxy(proxy)
+    Quotas.read(wanted.quotas)
     policies = await read_rule_files(wanted.rules)  # refused now rather than at the first ask
     identity = _identity(wanted)
 
@@ -136,6 +139,7 @@ def _settings(
         link_answers=wanted.link_answers,
         oidc=identity[0],
         proxy=identity[1],
+        quotas=Quotas.read(wanted.quotas),
     )
 
 

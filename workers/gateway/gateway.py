@@ -13,6 +13,8 @@ from ledger.ids import check_id
 from ledger.session.state import SessionState
 from ledger.tokens import Tokens
 from ledger.trails import Trails
+from workers.gateway.beside.pool import Beside
+from workers.gateway.beside.rehearsing import Rehearsals
 from workers.gateway.events.service import EventStreams
 from workers.gateway.fresh import FreshViews
 from workers.gateway.identity.settings import OidcSettings
@@ -20,6 +22,7 @@ from workers.gateway.limiting import Limiter
 from workers.gateway.metrics import Metrics
 from workers.gateway.outline import Outlines
 from workers.gateway.principals import Principal
+from workers.gateway.quotas import Holdings
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 
 if TYPE_CHECKING:
@@ -39,10 +42,13 @@ class Gateway:
         self.outlines = Outlines()
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
+        self.beside = Beside()
+        self.rehearsals = Rehearsals(self.beside)
         self.views = FreshViews(ledger)
-        self.metrics = Metrics(ledger, lambda: self.events.count)
-        self.events = EventStreams(ledger)
         self.provider = None if settings.oidc is None else _provider(settings.oidc)
+        self.holdings = Holdings(ledger, settings.quotas)
+        self.events = EventStreams(ledger, self.holdings)
+        self.metrics = Metrics(ledger, lambda: self.events.count, self.holdings.refused)
         self.stopping = asyncio.Event()
         """Set when the gateway is told to end: whoever waits is answered with what is known."""
 
@@ -58,6 +64,7 @@ class Gateway:
     async def close(self) -> None:
         """End what runs in the background."""
         await self.events.close()
+        await self.beside.close()
 
     @property
     def now_ms(self) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -39,13 +39,15 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     stream_clients: int
     conflicts: int
     in_doubt: int
+    refused: dict[str, int]
 
 
 class Metrics:
     """For one gateway process."""
 
-    def __init__(self, ledger: Ledger, stream_clients: Callable[[], int]) -> None:
+    def __init__(self, ledger: Ledger, stream_clients: Callable[[], int], refused: Mapping[str, int]) -> None:
         self._ledger = ledger
+        self._refused = refused
         self._lag_events = 0
         self._lag_at = -LAG_EVERY_SECONDS
         self._stream_clients = stream_clients
@@ -76,6 +78,7 @@ class Metrics:
             stream_clients=self._stream_clients(),
             conflicts=self._ledger.streams.tallies.conflicts,
             in_doubt=self._ledger.streams.tallies.in_doubt,
+            refused=dict(self._refused),
         )
 
     async def _lag(self, store: Store) -> int:
@@ -136,6 +139,10 @@ def _families(measured: Measured) -> Iterable[Metric]:
     yield _gauge("projector_lag_events", "Events that the views do not have yet.", measured.lag_events)
     yield _gauge("stream_clients", "Event streams open at this gateway.", measured.stream_clients)
     yield _counter("append_conflicts", "Appends of this process that others were before.", measured.conflicts)
+    refused = CounterMetricFamily(f"{PREFIX}_quota_refusals", "Refused by this process, by quota.", labels=["quota"])
+    for quota, count in measured.refused.items():
+        refused.add_metric([quota], count)
+    yield refused
     yield _counter("in_doubt", "Writes of this process that no answer came to.", measured.in_doubt)
 
 

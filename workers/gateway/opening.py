@@ -12,12 +12,10 @@ from ledger.errors import InputError
 from ledger.ids import check_id
 from ledger.policy.model import PolicySource
 from ledger.session.state import SessionState
-from workers.gateway.bodies import OpenSession
+from workers.gateway.bodies import DIALECT_DEFAULT, OpenSession
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import GATEWAYS_OWN
 from workers.gateway.principals import ForbiddenError, Principal
-
-DIALECT_DEFAULT = "opencode"
 
 
 class RulesNotYoursError(ForbiddenError):
@@ -43,6 +41,9 @@ async def open_session(
     project = _project(principal, session_id, body.project, state)
     if body.parent is not None:
         await gateway.session(body.parent, principal)
+    if is_new:
+        gateway.holdings.open_session(principal.caller)
+    await gateway.rehearsals.rules(principal.caller, body)
     session = await gateway.ledger.session(
         session_id,
         project=project,

@@ -48,6 +48,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self.actor, via=TOLD)
 
     @property
+    def caller(self) -> str:
+        """Whose share of the gateway a request takes."""
+        return self.token_id or self.name
+
+    @property
     def reach(self) -> Reach:
         return Reach(self.projects, self.sessions)
 

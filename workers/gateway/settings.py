@@ -10,6 +10,7 @@ import msgspec
 from ledger.policy_files import PolicyFiles
 from ledger.timeouts import Timeouts
 from workers.gateway.identity.settings import OidcSettings, ProxySettings
+from workers.gateway.quotas import Quotas
 
 PORT_DEFAULT: Final = 8420
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -53,6 +54,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     requests_burst: float = REQUESTS_BURST
     oidc: OidcSettings | None = None
     proxy: ProxySettings | None = None
+    quotas: Quotas = Quotas()
 
     @property
     def secure(self) -> bool:

@@ -6,8 +6,8 @@ import json
 import sys
 from typing import Any
 
+from ledger.machine import machine_facts
 from ledger.policy.checking import Checker
-from ledger.policy.disk import DiskFacts
 from ledger.policy.limits import QUESTION_BYTES
 from workers.cli.exits import Exit
 from workers.cli.output import Output
@@ -30,7 +30,7 @@ def check(*, choices: Choices, as_json: bool) -> int:
     in the end.
     """
     output = Output(as_json=True)
-    checker = Checker(choices.named(), DiskFacts())
+    checker = Checker(choices.named(), machine_facts())
     bad = False
     for line in sys.stdin.buffer:
         if not line.strip():

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.machine import machine_facts
 from ledger.policy.checking import Judged, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
-from ledger.policy.disk import DiskFacts
 from ledger.policy.explaining import Explanation, Near
 from ledger.policy.explaining import explain as explained
 from ledger.policy.model import Part, Policy, PolicySource, RuleRef, Verdict
@@ -59,7 +59,7 @@ def explain(*, choices: Choices, as_json: bool, **typed: Any) -> int:
 
 def compiled_here(source: PolicySource) -> Policy:
     """A policy that knows this machine's files."""
-    return with_facts(compile_policy(source), DiskFacts())
+    return with_facts(compile_policy(source), machine_facts())
 
 
 def _near_json(near: Near) -> dict[str, Any]:

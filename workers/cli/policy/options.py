@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 import click
 
 from ledger.errors import InputError
+from ledger.machine import machine_facts
 from ledger.policy.asked import source_of
 from ledger.policy.checking import with_facts
 from ledger.policy.dialects import DIALECTS, compile_policy
-from ledger.policy.disk import DiskFacts
 from ledger.policy.files import find_layers, load_layer, searched_files
 from ledger.policy.model import Layer, Policy, PolicySource
 from ledger.policy.placing import placed
@@ -131,7 +131,7 @@ class Choices(NamedTuple):
         found = self.found()
         if not quiet and not found.get("layers") and not found.get("config"):
             talk(f"hint: no file of `{self.dialect}` rules was found here; name one with --config FILE")
-        return with_facts(compile_policy(source_of(found)), DiskFacts())
+        return with_facts(compile_policy(source_of(found)), machine_facts())
 
 
 def _name_and_file(text: str) -> tuple[str, str]:

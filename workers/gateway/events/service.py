@@ -21,6 +21,7 @@ from workers.gateway.events.resuming import Resuming
 from workers.gateway.events.ring import Item, Ring
 from workers.gateway.limiting import RateLimitedError
 from workers.gateway.principals import Principal
+from workers.gateway.quotas import Holdings
 
 STREAMS_COUNT_MAX: Final = 5000
 """Open event streams of one gateway."""
@@ -49,7 +50,8 @@ EVENTS: Final = EventForm()
 class EventStreams:
     """What the routes use. Starts with the first stream that is opened."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, holdings: Holdings) -> None:
+        self._holdings = holdings
         self._store = ledger.store
         self._tokens: Tokens = ledger.tokens
         self.hub = Hub(ledger)
@@ -86,7 +88,7 @@ class EventStreams:
 
     async def of_session(self, session: str, principal: Principal, last_id: str | None) -> Reader:
         """A session's events. Raises InputError for an id that it does not have, StoreError, DamageError."""
-        self._make_room()
+        self._make_room(principal)
         cursor = None if last_id is None else parse_session_cursor(last_id)
         key = StreamKey("session", session)
         audience = Audience(key=key)
@@ -125,7 +127,7 @@ class EventStreams:
 
     async def of_all(self, principal: Principal, wanted: Wanted, last_id: str | None, form: Form = EVENTS) -> Reader:
         """The events of all sessions and projects that the caller may see and wants. Raises as `of_session`."""
-        self._make_room()
+        self._make_room(principal)
         await self.hub.follow_all()
         audience = Audience.of(principal, wanted)
         prelude, number = None, 0
@@ -152,7 +154,8 @@ class EventStreams:
         """The same in another form, without a snapshot and without going on."""
         return await self.of_all(principal, wanted, None, form)
 
-    def _make_room(self) -> None:
+    def _make_room(self, principal: Principal) -> None:
+        self._holdings.require_stream(principal.token_id)
         if self._closing or len(self._readers) >= STREAMS_COUNT_MAX:
             raise RateLimitedError(
                 f"this gateway serves {STREAMS_COUNT_MAX} event streams at most, or is about to end; try again",
@@ -200,12 +203,15 @@ class EventStreams:
         self._by_ring.setdefault(id(channel.ring), set()).add(channel)
         self._readers.add(reader)
         reader.wrote_at = asyncio.get_running_loop().time()
+        if not self._holdings.open_stream(reader.token_id):
+            reader.end("stream.end", "this token has as many event streams open as it may")
         if self._closing:
             reader.end("stream.end", "this gateway ends; connect again")
 
     def _closed(self, reader: Reader) -> None:
         channel = reader.channel
         self._readers.discard(reader)
+        self._holdings.close_stream(reader.token_id)
         channel.readers.discard(reader)
         if channel.readers:
             return

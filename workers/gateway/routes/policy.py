@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-import msgspec
 from litestar import post
 from litestar.params import JSONBody
 
 from ledger.errors import InputError
-from ledger.policy.asked import call_of, source_of
-from ledger.policy.checking import Checker, judge, rule_json
-from ledger.policy.dialects import compile_policy
-from ledger.policy.explaining import explain
+from workers.gateway.parameters import TheGateway, ThePrincipal
 from workers.gateway.rows import Row
 
-LINES_COUNT_MAX = 1000
+LINES_COUNT_MAX: Final = 1000
+WORK_SECONDS_MAX: Final = 5.0
+"""Processor time of one answer, spent beside the loop."""
 
 
 @post("/v1/policy/check", status_code=200, operation_id="check_policy")
-async def check_policy(data: JSONBody[dict[str, Any] | list[dict[str, Any]]]) -> Any:
-    """One line of `policy check`, or a list of them; the rules come with the line. Facts about files too (`fs`)."""
-    checker = Checker()
-    if isinstance(data, dict):
-        return checker.answer(data)
-    if len(data) > LINES_COUNT_MAX:
-        raise InputError(f"{len(data)} lines are too many; at most {LINES_COUNT_MAX} are taken")
-    return [checker.answer(line) for line in data]
+async def check_policy(
+    data: JSONBody[dict[str, Any] | list[dict[str, Any]]], gateway: TheGateway, principal: ThePrincipal
+) -> Any:
+    """One line of `policy check`, or a list of them; the rules come with the line. Facts about files too (`fs`);
+    without them those of the gateway's machine count.
+    """
+    lines = [data] if isinstance(data, dict) else data
+    if len(lines) > LINES_COUNT_MAX:
+        raise InputError(f"{len(lines)} lines are too many; at most {LINES_COUNT_MAX} are taken")
+    rows = await gateway.beside.run(principal.caller, "check", lines, seconds=WORK_SECONDS_MAX)
+    return rows[0] if isinstance(data, dict) else rows
 
 
 @post("/v1/policy/explain", status_code=200, operation_id="explain_policy")
-async def explain_policy(data: JSONBody[dict[str, Any]]) -> Row:
+async def explain_policy(data: JSONBody[dict[str, Any]], gateway: TheGateway, principal: ThePrincipal) -> Row:
     """As `policy explain`: which rules decided, which nearly did, and what would change it."""
-    policy = compile_policy(source_of(data))
-    call = call_of(data)
-    found = explain(policy, call, compile_policy)
-    near = [{**rule_json(one.rule.ref), "matches": one.matches, "why": one.why} for one in found.near]
-    return {**judge(policy, call), "near": near, "fixes": [msgspec.to_builtins(fix) for fix in found.fixes]}
+    found: Row = await gateway.beside.run(principal.caller, "explain", data, seconds=WORK_SECONDS_MAX)
+    return found
 
 
 HANDLERS: list[Any] = [check_policy, explain_policy]

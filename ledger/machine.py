@@ -1,0 +1,30 @@
+"""Facts about this machine that policies are judged with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ledger.policy.disk import DiskFacts
+from ledger.stores.opening import default_home, embedded_folder
+
+
+def machine_facts() -> DiskFacts:
+    """Files of this machine, and where the ledger's own data lies on it."""
+    return DiskFacts(own_folders())
+
+
+def own_folders() -> tuple[str, ...]:
+    """The real paths of the data folders: the default one, and that of an embedded server that the environment names."""
+    found = {_real(default_home())}
+    url = os.environ.get("PERMISSION_LEDGER_URL", "")
+    if url.startswith("embedded:"):
+        found.add(_real(embedded_folder(url)))
+    return tuple(sorted(found))
+
+
+def _real(folder: Path) -> str:
+    try:
+        return str(folder.expanduser().resolve())
+    except (OSError, RuntimeError, ValueError):
+        return str(folder.absolute())

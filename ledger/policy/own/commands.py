@@ -1,0 +1,152 @@
+"""Shell lines that would answer for a person, or reach the ledger's own files. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.policy.own.paths import DATA, HOOKS, PROGRAM, OwnPaths, joined
+from ledger.policy.shell import analyse
+from ledger.policy.shell.model import Analysis, Command, Word
+from ledger.policy.shell.names import basename
+from ledger.policy.shell.words import loosen
+
+READING: Final = frozenset(
+    ("ask", "pending", "approved", "sessions", "show", "log", "replay", "verify", "streams", "doctor", "policy", "export")
+)  # fmt: skip
+"""Commands that give nobody an answer. Any other one is kept from agents, also one that is new."""
+
+_MODULE: Final = re.compile(r"workers(?:\.|$)")
+_READERS: Final = frozenset(
+    ("bat", "cat", "cmp", "cut", "diff", "du", "egrep", "fgrep", "file", "grep", "head", "jq", "less", "ls", "md5sum",
+     "more", "od", "rg", "sha256sum", "stat", "strings", "tail", "test", "[", "tree", "wc", "xxd")
+)  # fmt: skip
+"""Programs that look at a file of hooks and leave it as it is."""
+
+_MOVERS: Final = frozenset(
+    ("chattr", "chmod", "chown", "cp", "install", "ln", "mount", "mv", "rename", "rm", "rmdir", "rsync", "setfacl",
+     "shred", "tar", "trash", "unlink", "unzip")
+)  # fmt: skip
+"""Programs to which a folder is all that stands in it."""
+
+_NAMED: Final = re.compile(r"permission-ledger|workers[./]cli")
+_QUOTES: Final = str.maketrans("", "", "'\"\\\n")
+_HEREDOC: Final = ("<<", "<<-")
+
+
+class OwnCommands:
+    """Finds what in a line touches the ledger itself."""
+
+    def __init__(self, paths: OwnPaths) -> None:
+        self._paths = paths
+        names = "|".join(map(re.escape, sorted(paths.words | {PROGRAM, "workers"})))
+        self._suspect = re.compile(rf"{names}|[*?\[{{]|\$'", re.IGNORECASE)
+
+    def may_touch(self, line: str) -> bool:
+        """Return False for a line that names nothing of ours, however it is quoted: most lines are not looked into."""
+        return self._suspect.search(line.translate(_QUOTES)) is not None
+
+    def touched(self, line: str, folder: str) -> str | None:
+        """Return in words what a line touches; None for nothing."""
+        analysis = analyse(line)
+        here = folder
+        for command in analysis.commands:
+            found = self._answers(command) or self._reaches(command, here)
+            if found is not None:
+                return found
+            if command.name in ("cd", "pushd") and len(command.words) > 1:
+                here = joined(here, loosen(command.words[-1]))
+        return self._hidden(line, analysis)
+
+    def _answers(self, command: Command) -> str | None:
+        words = [loosen(word) for word in command.words]
+        for at in range(len(words)):
+            if (at == 0 or _runs_others(words[0])) and _is_program(words, at):
+                rest = [one for one in words[at + 1 :] if not one.startswith("-")]
+                if (rest and rest[0] not in READING) or (not rest and not _asks_for_help(words[at + 1 :])):
+                    said = f" {rest[0]}" if rest else ""
+                    return f"`{PROGRAM}{said}`, which is for people"
+                return None
+        return None
+
+    def _reaches(self, command: Command, folder: str) -> str | None:
+        program = basename(command.name or "")
+        for word in command.words[1:] if command.words else ():
+            for text in _texts(word):
+                found = self._path(program, joined(folder, text))
+                if found is not None:
+                    return found
+        if command.words and self._paths.data(joined(folder, loosen(command.words[0]))):
+            return DATA
+        for assignment in command.assignments:
+            if self._paths.data(loosen(assignment.value)):
+                return DATA
+        for redirect in command.redirects:
+            if not redirect.operator.endswith(_HEREDOC):
+                target = joined(folder, loosen(redirect.target))
+                found = DATA if self._paths.data(target) else None
+                found = found or (HOOKS if self._paths.hooks(target) and "<" not in redirect.operator else None)
+                if found is not None:
+                    return found
+        return None
+
+    def _path(self, program: str, path: str) -> str | None:
+        moves = program in _MOVERS
+        if self._paths.data(path) or (moves and self._paths.holds_data(path)):
+            return DATA
+        if (program not in _READERS and program != "cd" and self._paths.hooks(path)) or (
+            moves and self._paths.holds_hooks(path)
+        ):
+            return HOOKS
+        return None
+
+    @staticmethod
+    def _hidden(line: str, analysis: Analysis) -> str | None:
+        """What the analysis cannot follow (a variable, an alias, a function) and yet names the ledger."""
+        if analysis.plain or analysis.redirects_only or not _NAMED.search(line):
+            return None
+        after = _NAMED.split(line, maxsplit=1)[1]
+        words = re.findall(r"[A-Za-z][\w-]*", after)
+        said = next((word for word in words if word in _ANSWERING), None)
+        return None if said is None else f"`{PROGRAM} … {said}`, which is for people"
+
+
+_ANSWERING: Final = frozenset(
+    ("reply", "grant", "revoke", "token", "inbox", "serve", "up", "import", "hook", "cancel", "close", "rebuild")
+)
+_RUNNERS: Final = re.compile(
+    r"(?:python|pypy)[\d.]*|uvx?|pipx|rye|poetry|pdm|hatch|npx|bunx|xargs|parallel|env|sudo|doas|su|exec|command|nohup|"
+    r"setsid|timeout|stdbuf|nice|watch|find|busybox|docker|podman|nsenter|chroot|ssh|alias|function|eval|(?:ba|da|z|k|fi)?sh"
+)
+
+
+def _runs_others(program: str) -> bool:
+    return _RUNNERS.fullmatch(basename(program)) is not None
+
+
+def _is_program(words: list[str], at: int) -> bool:
+    word = words[at]
+    if basename(word).removesuffix(".exe") == PROGRAM or word.partition("@")[0] == PROGRAM:
+        return True
+    if at and words[at - 1] == "-m" and _MODULE.match(word):
+        return True
+    return word.endswith(("workers/cli/__main__.py", "workers/cli"))
+
+
+def _asks_for_help(words: list[str]) -> bool:
+    return bool(words) and all(word in ("-h", "--help", "--version") for word in words)
+
+
+def _texts(word: Word) -> Iterator[str]:
+    """The word, and the value of an option that is glued to it."""
+    text = loosen(word)
+    yield text
+    if "=" in text:
+        yield text.partition("=")[2]
+    if ":" in text and not text.startswith("-"):
+        yield from text.split(":")
+    if text.startswith("-") and "/" in text:
+        yield text[text.index("/") :]
+    if text.startswith("@"):
+        yield text[1:]

@@ -1,0 +1,159 @@
+"""A policy that also keeps the ledger itself from the agent. Hardened only; no rule and no grant lifts it. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ledger.policy.facts import FileFacts, NoFacts
+from ledger.policy.model import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict
+from ledger.policy.own.commands import OwnCommands
+from ledger.policy.own.paths import DATA, HOOKS, OwnPaths, joined
+from ledger.policy.shell.text import shorten
+
+LAYER: Final = "permission-ledger"
+"""The layer that the rule is said to stand in."""
+
+TEXTS_COUNT_MAX: Final = 2_000
+PATH_CHARS_MAX: Final = 4_096
+_SHELLS: Final = frozenset(
+    ("bash", "shell", "sh", "run_shell_command", "shell_command", "local_shell", "exec", "exec_command", "execute",
+     "terminal", "run_terminal_cmd", "powershell", "monitor")
+)  # fmt: skip
+_COMMANDS: Final = frozenset(("command", "cmd", "script", "argv", "commands"))
+_READERS: Final = frozenset(
+    ("read", "view", "glob", "grep", "list", "ls", "notebookread", "read_file", "read_many_files", "search", "webfetch")
+)
+_WRITTEN: Final = frozenset(
+    ("content", "contents", "new_string", "old_string", "newstring", "oldstring", "text", "prompt", "description",
+     "query", "message", "todos", "patch", "diff", "new_str", "old_str", "file_text", "insert_text", "new_source")
+)  # fmt: skip
+"""Members that hold text to be written or read, whose words are no paths."""
+
+_PATCHED: Final = re.compile(
+    r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b/)?|--- (?:a/)?)(\S.*)$", re.MULTILINE
+)
+
+
+class GuardingPolicy:
+    """Judges as `policy` does, and denies what touches the ledger itself."""
+
+    def __init__(self, policy: Policy, folders: Iterable[str], facts: FileFacts) -> None:
+        self._policy = policy
+        self._paths = OwnPaths(folders)
+        self._commands = OwnCommands(self._paths)
+        self._facts = facts
+
+    def __getattr__(self, name: str) -> Any:
+        # What a dialect has beside the protocol (a confirm request, its rules) is still its own.
+        return getattr(self._policy, name)
+
+    @property
+    def source(self) -> PolicySource:
+        return self._policy.source
+
+    def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        """As the policy's own, or a deny that says what of the ledger the call touches."""
+        found = self._policy.evaluate(call, grants)
+        if found.verdict is Verdict.DENY:
+            return found
+        touched = self._touched(call)
+        if touched is None:
+            return found
+        text, what = touched
+        reason = (
+            f"`{shorten(text)}` touches {what}: the ledger keeps itself from the agents that it judges, whatever rules "
+            "and grants say; do it yourself, in a terminal of your own"
+        )
+        rule = RuleRef("the ledger guards itself (hardened)", LAYER)
+        part = Part(shorten(text), Verdict.DENY, (rule,), liftable=False)
+        return replace(
+            found, verdict=Verdict.DENY, parts=(part,), rules=(rule,), message=f"Denied by rule: {reason}", reason=reason,
+            always=(), ask_first=(),
+        )  # fmt: skip
+
+    def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
+        return self._policy.lifts(grant, permission, part)
+
+    def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        return self._policy.disabled(tools)
+
+    def _touched(self, call: Call) -> tuple[str, str] | None:
+        folder = self._folder(call)
+        for line in _lines(call):
+            if self._commands.may_touch(line) and (what := self._commands.touched(line, folder)) is not None:
+                return line, what
+        reads = {call.permission.lower(), (call.tool_name or "").lower()} & _READERS
+        for path in _paths(call):
+            if (what := self._path(joined(folder, path), reads=bool(reads))) is not None:
+                return path, what
+        return None
+
+    def _folder(self, call: Call) -> str:
+        folder = call.cwd or self.source.options.get("cwd")
+        return folder if isinstance(folder, str) else "."
+
+    def _path(self, path: str, *, reads: bool) -> str | None:
+        real = self._facts.resolve(path) if path.startswith("/") else path
+        if self._paths.data(path) or self._paths.data(real):
+            return DATA
+        if not reads and (self._paths.hooks(path) or self._paths.hooks(real)):
+            return HOOKS
+        return None
+
+
+def guarded(policy: Policy, facts: FileFacts | None) -> Policy:
+    """The policy, guarding the ledger as well where it is hardened. The data folders are those that the facts know."""
+    if policy.source.options.get("profile", "hardened") != "hardened":
+        return policy
+    folders = getattr(facts, "own_folders", ())
+    return GuardingPolicy(policy, folders, facts or NoFacts())
+
+
+def _lines(call: Call) -> Iterator[str]:
+    """The command lines of a call."""
+    is_shell = {call.permission.lower(), (call.tool_name or "").lower()} & _SHELLS
+    if is_shell:
+        yield from call.patterns
+    for name, value in _members(call.input):
+        if name in _COMMANDS or (is_shell and name not in _WRITTEN and isinstance(value, str)):
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+                yield shlex.join(value)
+
+
+def _paths(call: Call) -> Iterator[str]:
+    """The texts of a call that may be paths of files."""
+    if call.permission.lower() not in _SHELLS:
+        yield from (one for one in call.patterns if _may_be_path(one))
+    for name, value in _members(call.input):
+        for text in [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]:
+            if name not in _WRITTEN and name not in _COMMANDS and _may_be_path(text):
+                yield text.removeprefix("file://")
+            yield from (path.strip() for path in _PATCHED.findall(text) if _may_be_path(path))
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    """The texts and lists of an input with the lower-case names that they stand under."""
+    todo: list[tuple[str, Any]] = [("", value)]
+    count = 0
+    while todo and count < TEXTS_COUNT_MAX:
+        name, one = todo.pop()
+        if isinstance(one, Mapping):
+            todo += [(str(key).lower(), member) for key, member in one.items()]
+            continue
+        if isinstance(one, list | tuple):
+            todo += [(name, member) for member in one if isinstance(member, Mapping | list | tuple)]
+            yield name, list(one)
+        elif isinstance(one, str):
+            yield name, one
+        count += 1
+
+
+def _may_be_path(text: str) -> bool:
+    return 0 < len(text) <= PATH_CHARS_MAX and "\n" not in text

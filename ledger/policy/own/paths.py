@@ -1,0 +1,111 @@
+"""The files that the ledger rests on: its data folder, and the settings in which its hooks and bridges stand. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import Final
+
+PROGRAM: Final = "permission-ledger"
+DATA: Final = "the ledger's data folder"
+HOOKS: Final = "a file in which hooks and bridges of the ledger stand"
+
+_FOLDERS: Final = (("share", PROGRAM), (f"{PROGRAM}-*",))
+"""The data folder in its usual place, and the folder of a socket whose path would be too long there."""
+
+_DATA_FILES: Final = frozenset(
+    {"gateway.json", "gateway-token", "gateway.sock", "brought-rules", "installed", "askers"}
+)
+_HOOK_FILES: Final = (
+    (".claude", "settings.json"),
+    (".claude", "settings.local.json"),
+    (".claude", "hooks"),
+    (".claude.json",),
+    (".mcp.json",),
+    ("opencode.json",),
+    ("opencode.jsonc",),
+    (".opencode", "plugin"),
+    (".opencode", "plugins"),
+    (".codex", "hooks.json"),
+    (".codex", "config.toml"),
+    (".gemini", "settings.json"),
+    (".qwen", "settings.json"),
+    (".codelia", "config.json"),
+    (".copilot", "config.json"),
+    (".copilot", "mcp-config.json"),
+    (".kimi", "config.toml"),
+    ("zed", "settings.json"),
+)
+_HOOK_FOLDERS: Final = frozenset(names[0] for names in _HOOK_FILES if len(names) > 1) - {"zed"}
+_GLOB: Final = frozenset("*?[")
+
+
+class OwnPaths:
+    """`folders` are data folders by their real, absolute paths."""
+
+    def __init__(self, folders: Iterable[str] = ()) -> None:
+        self._folders = tuple(_names(one) for one in folders)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Every name that a text must hold to be about one of the files, in lower case."""
+        names = {name for one in (*_FOLDERS, *_HOOK_FILES) for name in one} | _DATA_FILES
+        names |= {name for folder in self._folders for name in folder}
+        return frozenset(name.strip("*").casefold() for name in names)
+
+    def data(self, path: str) -> bool:
+        """Return whether a path leads into a data folder, or is one."""
+        names = _names(path)
+        if any(_begins(names, folder) for folder in self._folders if path.startswith("/")):
+            return True
+        if any(_runs(names, folder) for folder in _FOLDERS):
+            return True
+        # From `~/.local/share`, say: the folder by its name alone, with one of its files.
+        return any(_is(a, PROGRAM) and any(_is(b, one) for one in _DATA_FILES) for a, b in pairwise(names))
+
+    def holds_data(self, path: str) -> bool:
+        """Return whether a data folder stands below a folder."""
+        names = _names(path)
+        return path.startswith("/") and any(_begins(folder, names) for folder in self._folders)
+
+    @staticmethod
+    def hooks(path: str) -> bool:
+        """Return whether a path names a file of hooks, or something below one."""
+        names = _names(path)
+        return any(_runs(names, one) for one in _HOOK_FILES)
+
+    @staticmethod
+    def holds_hooks(path: str) -> bool:
+        """Return whether a path names a folder that holds such files."""
+        names = _names(path)
+        return bool(names) and any(_is(names[-1], one) for one in _HOOK_FOLDERS)
+
+
+def joined(folder: str, path: str) -> str:
+    """The path as seen from a folder; one that begins at `~` or a variable stands for itself."""
+    return path if path.startswith(("/", "~", "$")) else posixpath.join(folder, path)
+
+
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(one for one in posixpath.normpath(path.replace("\0", "")).split("/") if one not in ("", "."))
+
+
+def _is(name: str, wanted: str) -> bool:
+    """Compare as a file system that ignores case does; either may hold wildcards."""
+    one, other = name.casefold(), wanted.casefold()
+    if one == other:
+        return True
+    # `*` alone is everything in a folder, and no name of ours.
+    means = not _GLOB.isdisjoint(one) and one.strip("*?") != "" and fnmatchcase(other, one)
+    return means or ("*" in other and fnmatchcase(one, other))
+
+
+def _begins(names: tuple[str, ...], folder: tuple[str, ...]) -> bool:
+    return len(names) >= len(folder) and all(map(_is, names, folder))
+
+
+def _runs(names: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    count = len(wanted)
+    return any(all(map(_is, names[at : at + count], wanted)) for at in range(len(names) - count + 1))

@@ -1,0 +1,223 @@
+"""One token that sends costly or endless work, so that nobody else is served."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from ledger import Ledger
+from ledger.errors import InputError
+from tests.gateway.callers import Caller, Served, served
+from tests.support.servers import RealServer
+from tests.support.waiting import wait_until_async
+from workers.gateway.beside.pool import Beside, BusyError, TooCostlyError
+from workers.gateway.beside.rehearsing import LOOP_SECONDS_MAX
+from workers.gateway.quotas import Quotas
+from workers.gateway.settings import GatewaySettings
+
+# Each wildcard may match anywhere, so that every rule looks at the whole command again: a second and more a line.
+ENDLESS: Final = {
+    "dialect": "claude",
+    "config": {"permissions": {"allow": [f"Bash({'*a' * 40}{n})" for n in range(300)]}},
+}
+LONG: Final = "a " * 30_000
+LINES_COUNT: Final = 12
+"""Of 88 kB each: about 1.1 MB, and fifteen seconds of work."""
+
+SMALL: Final = Quotas(pending=3, pending_bytes=100_000, streams=2, sessions_an_hour=4)
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="pl-gw-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def ledger(server: RealServer) -> AsyncIterator[Ledger]:
+    async with Ledger.connect(server.url) as ledger:
+        yield ledger
+
+
+@pytest.fixture
+async def gateway(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
+    async with served(ledger, sockets / "gateway.sock") as one:
+        yield one
+
+
+@pytest.fixture
+async def small(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
+    async with served(ledger, sockets / "small.sock", GatewaySettings(quotas=SMALL)) as one:
+        yield one
+
+
+def line(command: str) -> dict[str, Any]:
+    return {**ENDLESS, "tool": "Bash", "input": {"command": command}, "cwd": "/w"}
+
+
+async def test_stalling_everybody_with_one_policy_check(gateway: Served) -> None:
+    agent, ann = await gateway.caller("agent"), await gateway.caller("approver")
+    checking = asyncio.create_task(agent.post("/v1/policy/check", [line(f"{LONG}{n}") for n in range(LINES_COUNT)]))
+    await wait_until_async(lambda: gateway.gateway.beside.is_busy, "the check to be under way")
+    seen = await ann.get("/v1/pending")
+    assert (seen.status_code, checking.done()) == (200, False)
+    refused = await checking
+    assert (refused.status_code, refused.json()["code"]) == (422, "TOO_COSTLY")
+    assert "send less at once" in refused.json()["detail"]
+    # What took its place does the next one's work.
+    done = await agent.post("/v1/policy/check", {"dialect": "opencode", "permission": "bash", "patterns": []})
+    assert done.json()["verdict"] == "allow"
+
+
+async def test_taking_all_the_processes_with_many_checks_at_once(gateway: Served) -> None:
+    agent, other = await gateway.caller("agent"), await gateway.caller("agent", "other")
+    lines = [line(f"{LONG}{n}") for n in range(LINES_COUNT)]
+    checking = [asyncio.create_task(agent.post("/v1/policy/check", lines)) for _ in range(12)]
+    await wait_until_async(lambda: any(one.done() for one in checking), "one of them to be refused")
+    busy = next(one for one in checking if one.done()).result()
+    assert (busy.status_code, busy.json()["code"], busy.headers["retry-after"]) == (429, "BUSY", "1")
+    answered = await other.post("/v1/policy/check", {"dialect": "opencode", "permission": "bash", "patterns": []})
+    assert answered.json()["verdict"] == "allow"
+    assert not all(one.done() for one in checking)
+    for one in checking:
+        one.cancel()
+    await asyncio.gather(*checking, return_exceptions=True)
+
+
+async def test_stalling_everybody_with_an_ask_that_costs_too_much(gateway: Served) -> None:
+    agent = await gateway.caller("agent", brings_rules=True)
+    body = {"dialect": "claude", "rules": ENDLESS["config"], "cwd": "/w"}
+    opened = await agent.put("/v1/sessions/ses_1", body)
+    assert opened.status_code == 201, opened.text
+    asked = {"tool_name": "Bash", "input": {"command": LONG}, "request_id": "r1"}
+    refused = await agent.post("/v1/sessions/ses_1/asks", asked)
+    assert (refused.status_code, refused.json()["code"]) == (422, "TOO_COSTLY")
+    assert (await agent.get("/v1/sessions/ses_1/asks/r1")).status_code == 404
+    cheap = await agent.post("/v1/sessions/ses_1/asks", {**asked, "input": {"command": "ls"}})
+    assert cheap.status_code in (200, 202)
+
+
+async def test_a_costly_ask_that_is_within_its_budget_is_answered(gateway: Served) -> None:
+    agent = await gateway.caller("agent", brings_rules=True)
+    await agent.put("/v1/sessions/ses_1", {"rules": [{"permission": "bash", "pattern": "*", "action": "ask"}]})
+    asked = await agent.post("/v1/sessions/ses_1/asks", {"tool_name": "bash", "input": {"command": f"echo {LONG}"}})
+    assert asked.status_code == 202, asked.text
+
+
+async def test_keeping_the_loop_busy_with_costly_work_one_after_the_other() -> None:
+    beside = Beside()
+    try:
+        long = [
+            {"dialect": "opencode", "permission": "bash", "patterns": [f"echo {LONG}{n}" for n in range(LINES_COUNT)]}
+        ]
+        await beside.run("plt_1", "check", long, seconds=20, rests=True)
+        assert beside.is_resting("plt_1")
+        assert not beside.is_resting("plt_2")
+    finally:
+        await beside.close()
+
+
+async def test_work_without_an_end_is_ended_and_more_of_it_is_refused() -> None:
+    beside = Beside()
+    try:
+        lines = [line(f"{LONG}{n}") for n in range(50)]
+        waiting = [asyncio.create_task(beside.run("plt_1", "check", lines, seconds=0.1)) for _ in range(9)]
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(one) for one in found} == {TooCostlyError, BusyError}
+        assert LOOP_SECONDS_MAX < 0.3
+    finally:
+        await beside.close()
+
+
+async def opened(gateway: Served, *sessions: str) -> Caller:
+    agent = await gateway.caller("agent", brings_rules=True)
+    for session in sessions:
+        answer = await agent.put(f"/v1/sessions/{session}", {"rules": [], "dialect": "opencode"})
+        assert answer.status_code == 201, answer.text
+    return agent
+
+
+async def test_filling_the_inbox_with_requests(small: Served) -> None:
+    agent, other = await opened(small, "ses_1", "ses_2"), await opened(small, "ses_3")
+    for session, number in (("ses_1", 1), ("ses_1", 2), ("ses_2", 3)):
+        assert (await agent.ask(session, f"git push {number}", request_id=f"r{number}")).status_code == 202
+    refused = await agent.ask("ses_2", "git push 4", request_id="r4")
+    assert (refused.status_code, refused.json()["code"]) == (429, "QUOTA")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert "3 requests of this token wait for an answer" in refused.json()["detail"]
+    again = await agent.ask("ses_1", "git push 1", request_id="r1")
+    assert (again.status_code, (await other.ask("ses_3")).status_code) == (202, 202)
+    ann = await small.caller("approver")
+    await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once"})
+
+    async def taken() -> bool:
+        return (await agent.ask("ses_2", "git push 4", request_id="r4")).status_code == 202
+
+    await wait_until_async(taken, "an answered request to make room")
+
+
+async def test_filling_the_inbox_with_long_requests_at_once(small: Served) -> None:
+    agent = await opened(small, "ses_1")
+    asks = [agent.ask("ses_1", f"echo {number} " + "x" * 40_000, request_id=f"r{number}") for number in range(6)]
+    codes = sorted([one.status_code for one in await asyncio.gather(*asks)])
+    assert codes == [202, 202, 429, 429, 429, 429]
+
+
+async def test_what_waited_before_the_gateway_was_started_again_counts(
+    small: Served, ledger: Ledger, sockets: Path
+) -> None:
+    agent = await opened(small, "ses_1")
+    for number in range(3):
+        await agent.ask("ses_1", f"git push {number}")
+    async with served(ledger, sockets / "again.sock", GatewaySettings(quotas=SMALL)) as again:
+        token = agent.http.headers["authorization"].removeprefix("Bearer ")
+        refused = await again.caller_with(token).ask("ses_1", "git push 3")
+        assert refused.json()["code"] == "QUOTA"
+
+
+async def test_opening_sessions_without_end(small: Served) -> None:
+    agent = await opened(small, "ses_1", "ses_2", "ses_3", "ses_4")
+    refused = await agent.put("/v1/sessions/ses_5", {})
+    assert (refused.status_code, refused.json()["code"]) == (429, "QUOTA")
+    assert "4 sessions an hour" in refused.json()["detail"]
+    assert (await agent.put("/v1/sessions/ses_1", {})).status_code == 200
+    await opened(small, "ses_6")
+
+
+async def test_opening_event_streams_without_end(small: Served) -> None:
+    agent = await opened(small, "ses_1")
+    async with agent.http.stream("GET", "/v1/events"), agent.http.stream("GET", "/v1/sessions/ses_1/events"):
+        refused = await agent.get("/v1/events")
+        assert (refused.status_code, refused.json()["code"]) == (429, "QUOTA")
+        other = await small.caller("approver")
+        assert await other.status("GET", "/v1/events") == 200
+
+    async def served_again() -> bool:
+        return await agent.status("GET", "/v1/events") == 200
+
+    await wait_until_async(served_again, "a place to be free again")
+
+
+async def test_refusals_are_counted(small: Served) -> None:
+    agent = await opened(small, "ses_1", "ses_2", "ses_3", "ses_4")
+    await agent.put("/v1/sessions/ses_5", {})
+    admin = await small.caller("admin")
+    text = (await admin.get("/metrics")).text
+    assert 'permission_ledger_quota_refusals_total{quota="sessions_an_hour"} 1.0' in text
+
+
+@pytest.mark.parametrize("text", ["pending", "pending=", "pending=0", "pending=-1", "what=3", "pending=1e3"])
+def test_a_quota_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="write NAME=NUMBER"):
+        Quotas.read([text])
+
+
+def test_a_quota_is_read_by_its_name() -> None:
+    assert Quotas.read(["sessions-an-hour=5", "streams=7"]) == Quotas(sessions_an_hour=5, streams=7)

@@ -1,0 +1,69 @@
+"""A process that does pure work for a gateway: one piece after the other, from stdin to stdout, each with a budget.
+
+A piece that takes more processor time than its budget ends the process: the signal's default action does that in C code
+too. When the gateway is gone, stdin ends, and so does the process.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from contextlib import suppress
+from time import process_time
+from typing import IO, Any, Final
+
+import msgspec
+
+from ledger.errors import LedgerError
+from workers.gateway.beside.framing import HEAD_BYTES, framed, length_of
+from workers.gateway.beside.work import WORK
+
+NICE: Final = 10
+"""Answers to people come first."""
+
+MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class Piece(msgspec.Struct):
+    """`seconds` of processor time may be spent on it."""
+
+    name: str
+    argument: Any
+    seconds: float
+
+
+def main() -> None:
+    """Work until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the gateway's terminal is not ours to listen to
+    os.nice(NICE)
+    with suppress(ValueError, OSError):  # not every system bounds it
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    while head := sys.stdin.buffer.read(HEAD_BYTES):
+        piece = msgspec.json.decode(sys.stdin.buffer.read(length_of(head)), type=Piece)
+        _write(sys.stdout.buffer, _done(piece))
+
+
+def _done(piece: Piece) -> bytes:
+    began = process_time()
+    signal.setitimer(signal.ITIMER_PROF, piece.seconds)
+    try:
+        answer = msgspec.json.encode({"value": WORK[piece.name](piece.argument), "seconds": process_time() - began})
+    except LedgerError as error:
+        answer = msgspec.json.encode({"code": error.code, "text": error.text, "seconds": process_time() - began})
+    except (MemoryError, RecursionError):
+        answer = b"{}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return answer if len(answer) <= ANSWER_BYTES_MAX else b"{}"
+
+
+def _write(stdout: IO[bytes], answer: bytes) -> None:
+    stdout.write(framed(answer))
+    stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

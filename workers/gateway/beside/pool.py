@@ -1,0 +1,129 @@
+"""The processes beside a gateway's loop, and how much of them one caller may use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from ledger.errors import InputError, LedgerError
+from ledger.policy.errors import PolicyError
+from workers.gateway.beside.process import Worker
+
+WORKER_COUNT: Final = 2
+WAITING_COUNT_MAX: Final = 8
+"""Pieces of one caller that wait for their turn; only one of them is worked on at a time."""
+
+WALL_SECONDS_MAX: Final = 30.0
+"""A busy machine may take so long over a piece that stays within its budget of processor time."""
+
+REST_SHARE: Final = 4.0
+"""Rest after a piece of a caller whose work the loop is about to repeat, in times of what the piece took."""
+
+REST_SECONDS_MAX: Final = 10.0
+
+
+class TooCostlyError(LedgerError):
+    """A piece of work took more processor time, memory or room than it may."""
+
+    code = "TOO_COSTLY"
+
+
+class BusyError(LedgerError):
+    """A caller has more work under way than it may have at once."""
+
+    code = "BUSY"
+
+
+class Beside:
+    """Runs pure work in processes, one piece of a caller at a time."""
+
+    def __init__(self, count: int = WORKER_COUNT) -> None:
+        self._free: asyncio.Queue[Worker] = asyncio.Queue()
+        self._workers = [Worker() for _ in range(count)]
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._waiting: Counter[str] = Counter()
+        self._resting: set[asyncio.Task[None]] = set()
+        for worker in self._workers:
+            self._free.put_nowait(worker)
+
+    async def run(self, caller: str, name: str, argument: Any, *, seconds: float, rests: bool = False) -> Any:
+        """Return what the work of this name gives. `seconds` are of processor time.
+
+        With `rests` the caller's next piece waits four times as long as this one took.
+        Raises TooCostlyError, BusyError, and PolicyError or InputError of the work itself.
+        """
+        async with self._turn(caller, rests=rests) as used:
+            worker = await self._free.get()
+            try:
+                answer = await worker.do({"name": name, "argument": argument, "seconds": seconds}, WALL_SECONDS_MAX)
+            finally:
+                self._free.put_nowait(worker)
+            used.append(seconds if answer is None else answer.get("seconds", seconds))
+        if not answer:
+            raise TooCostlyError(
+                f"this takes more than {seconds:g} s of work; send less at once: fewer rules, or a shorter input"
+            )
+        if "code" in answer:
+            error = PolicyError if answer["code"] == PolicyError.code else InputError
+            raise error(answer["text"])
+        return answer["value"]
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a process works on something."""
+        return self._free.qsize() < len(self._workers)
+
+    def is_resting(self, caller: str) -> bool:
+        """Return whether the next piece of a caller has to wait."""
+        lock = self._turns.get(caller)
+        return lock is not None and lock.locked()
+
+    @asynccontextmanager
+    async def _turn(self, caller: str, *, rests: bool) -> AsyncIterator[list[float]]:
+        if self._waiting[caller] >= WAITING_COUNT_MAX:
+            text = f"{WAITING_COUNT_MAX} pieces of work of this token are under way; wait for their answers"
+            raise BusyError(text, retry_after=1)
+        self._waiting[caller] += 1
+        lock = self._turns.setdefault(caller, asyncio.Lock())
+        used: list[float] = []
+        try:
+            await lock.acquire()
+            try:
+                yield used
+            finally:
+                self._rest(caller, lock, min(REST_SHARE * sum(used), REST_SECONDS_MAX) if rests else 0)
+        finally:
+            self._waiting[caller] -= 1
+            self._forget(caller, lock)
+
+    def _rest(self, caller: str, lock: asyncio.Lock, seconds: float) -> None:
+        if not seconds:
+            lock.release()
+            return
+
+        async def rest() -> None:
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                lock.release()
+                self._forget(caller, lock)
+
+        task = asyncio.create_task(rest(), name="rest after costly work")
+        self._resting.add(task)
+        task.add_done_callback(self._resting.discard)
+
+    def _forget(self, caller: str, lock: asyncio.Lock) -> None:
+        if not self._waiting[caller] and not lock.locked():
+            self._turns.pop(caller, None)
+            del self._waiting[caller]
+
+    async def close(self) -> None:
+        """End the processes."""
+        for task in self._resting:
+            task.cancel()
+        await asyncio.gather(*self._resting, return_exceptions=True)
+        for worker in self._workers:
+            await worker.close()

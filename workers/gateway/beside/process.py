@@ -1,0 +1,65 @@
+"""One process that does pure work, as the gateway sees it: started when it is needed, killed when it is over budget."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from workers.children import own_environment
+from workers.gateway.beside.framing import HEAD_BYTES, framed, length_of
+
+COMMAND: Final = (sys.executable, "-P", "-m", "workers.gateway.beside.child")
+_KEPT: Final = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR")
+"""Of the environment; passwords and tokens that stand in the rest are no business of a process that reads rules."""
+
+
+class Worker:
+    """Does one piece at a time."""
+
+    def __init__(self) -> None:
+        self._process: Process | None = None
+
+    async def do(self, piece: Mapping[str, Any], wall_seconds: float) -> dict[str, Any] | None:
+        """Return the answer; None where the process ended or took too long over it."""
+        process = await self._running()
+        is_whole = False
+        try:
+            async with asyncio.timeout(wall_seconds):
+                assert process.stdin is not None
+                assert process.stdout is not None
+                process.stdin.write(framed(msgspec.json.encode(piece)))
+                await process.stdin.drain()
+                head = await process.stdout.readexactly(HEAD_BYTES)
+                answer = await process.stdout.readexactly(length_of(head))
+            is_whole = True
+        except (TimeoutError, EOFError, ConnectionError):
+            return None
+        finally:
+            # Also where whoever asked went away: its answer must not be the next one's.
+            if not is_whole:
+                await self.close()
+        found: dict[str, Any] = msgspec.json.decode(answer)
+        return found
+
+    async def _running(self) -> Process:
+        if self._process is None or self._process.returncode is not None:
+            environment = {name: value for name, value in own_environment().items() if name in _KEPT}
+            self._process = await asyncio.create_subprocess_exec(
+                *COMMAND, stdin=PIPE, stdout=PIPE, env=environment, cwd=os.sep
+            )
+        return self._process
+
+    async def close(self) -> None:
+        """Kill the process; the next piece starts another one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.returncode is None:
+            process.kill()
+        await asyncio.shield(process.wait())

@@ -1,0 +1,90 @@
+"""Costly asks and rules, worked through once beside the loop before the loop does it.
+
+What an ask costs grows with the length of the call and the number of rules. A cheap one is judged at once. A costly one
+is rehearsed in a process with a budget: what is over it never reaches the loop, and what is within it is paid for by a
+rest before the same token's next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ledger.policy.model import PolicySource
+from ledger.session.state import SessionState
+from workers.gateway.beside.pool import Beside
+from workers.gateway.bodies import DIALECT_DEFAULT, AskBody, OpenSession
+
+LOOP_SECONDS_MAX: Final = 0.25
+"""Processor time of work that the loop is to do itself, while everybody else waits."""
+
+CALL_BYTES_CHEAP: Final = 4 * 1024
+COST_CHEAP: Final = 256 * 1024
+"""Bytes of a call times rules (at least one): about 20 ms of judging."""
+
+RULES_BYTES_CHEAP: Final = 16 * 1024
+KEPT_COUNT: Final = 256
+
+
+class Rehearsals:
+    """Knows which rules are costly; one a gateway."""
+
+    def __init__(self, beside: Beside) -> None:
+        self._beside = beside
+        self._counts: dict[str, int] = {}
+
+    async def ask(self, caller: str, state: SessionState, body: AskBody) -> None:
+        """Rehearse a costly ask. Raises TooCostlyError, BusyError, InputError."""
+        source = state.policy or PolicySource()
+        size = _size_of(body)
+        if size <= CALL_BYTES_CHEAP and size * max(self._count(state.policy_digest, source), 1) <= COST_CHEAP:
+            return
+        tool = body.tool_name or (body.tool if isinstance(body.tool, str) else None)
+        if body.permission is None and tool is None:
+            return  # refused by whoever reads the body
+        asked = {
+            "policy": msgspec.to_builtins(source),
+            "permission": body.permission,
+            "patterns": body.patterns or [],
+            "always": body.always,
+            "tool": tool,
+            "input": body.input,
+            "cwd": state.cwd if body.cwd is None else body.cwd,
+            "home": state.home,
+        }
+        await self._beside.run(caller, "rehearse", asked, seconds=LOOP_SECONDS_MAX, rests=True)
+
+    async def rules(self, caller: str, body: OpenSession) -> None:
+        """Compile costly rules beside the loop first. Raises TooCostlyError, BusyError, InputError."""
+        asked = {name: getattr(body, name) for name in ("policy", "rules", "dialect", "options")}
+        if len(msgspec.json.encode(asked)) > RULES_BYTES_CHEAP:
+            asked["dialect"] = body.dialect or DIALECT_DEFAULT
+            await self._beside.run(caller, "compile", asked, seconds=LOOP_SECONDS_MAX, rests=True)
+
+    def _count(self, digest: str, source: PolicySource) -> int:
+        known = self._counts.get(digest)
+        if known is None:
+            if len(self._counts) >= KEPT_COUNT:
+                self._counts.clear()
+            known = self._counts[digest] = sum(len(one.rules) + _leaves(one.config) for one in source.layers)
+        return known
+
+
+def _size_of(body: AskBody) -> int:
+    texts = sum(len(text.encode("utf-8", "surrogatepass")) for text in body.patterns or ())
+    return texts + (0 if body.input is None else len(msgspec.json.encode(body.input)))
+
+
+def _leaves(value: Any) -> int:
+    todo, count = [value], 0
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Mapping):
+            todo += one.values()
+        elif isinstance(one, list | tuple):
+            todo += one
+        else:
+            count += 1
+    return count

@@ -1,0 +1,82 @@
+"""The pieces of work that may run beside the loop, by name. Run in the child process; pure but for facts about files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from ledger.asking_tools import tool_requests
+from ledger.errors import InputError
+from ledger.machine import machine_facts
+from ledger.policy.asked import call_of, source_of
+from ledger.policy.checking import Checker, judge, rule_json, with_facts
+from ledger.policy.dialects import compile_policy
+from ledger.policy.explaining import explain
+from ledger.policy.model import Call, Policy, PolicySource
+from ledger.policy.placing import placed
+from ledger.session_options import policy_source_of
+
+Row = dict[str, Any]
+
+
+def check(lines: list[Any]) -> list[Row]:
+    """Answer the lines of `policy check`."""
+    checker = Checker(facts=machine_facts())
+    return [checker.answer(line) for line in lines]
+
+
+def explain_line(line: Row) -> Row:
+    """Answer as `policy explain`. Raises PolicyError."""
+    policy = _with_disk(source_of(line))
+    call = call_of(line)
+    found = explain(policy, call, _with_disk)
+    near = [{**rule_json(one.rule.ref), "matches": one.matches, "why": one.why} for one in found.near]
+    return {**judge(policy, call), "near": near, "fixes": [msgspec.to_builtins(fix) for fix in found.fixes]}
+
+
+def rehearse(asked: Row) -> None:
+    """Do once what an ask makes the gateway do: compile the rules for the place and judge the call by them.
+
+    Nothing of the verdict is kept: the ask itself judges by the rules, grants and files of its own moment.
+    Raises PolicyError, InputError.
+    """
+    policy = _with_disk(placed(_read(asked["policy"]), cwd=asked["cwd"], home=asked["home"]))
+    calls = [Call(asked["permission"], tuple(asked["patterns"]), asked["tool"], asked["input"])]
+    if asked["permission"] is None:
+        found = tool_requests(
+            policy, asked["tool"], asked["input"], request_id="per_rehearsed", cwd=asked["cwd"], always=asked["always"]
+        )
+        calls = [Call(one.permission, one.patterns, asked["tool"], asked["input"]) for one in found]
+    for call in calls:
+        for first in policy.evaluate(call).ask_first:
+            policy.evaluate(first)
+
+
+def compile_rules(asked: Row) -> None:
+    """Compile a `policy`, or `rules` of a dialect. Raises PolicyError, InputError."""
+    if asked["policy"] is None:
+        source = policy_source_of(asked["rules"], asked["dialect"], asked["options"])
+    else:
+        source = _read(asked["policy"])
+    if source is not None:
+        compile_policy(source)
+
+
+def _read(policy: Any) -> PolicySource:
+    try:
+        return msgspec.convert(policy, PolicySource)
+    except msgspec.ValidationError as error:
+        raise InputError(f"the policy is not of the form `{{dialect, layers, options}}`: {error}") from error
+
+
+def _with_disk(source: PolicySource) -> Policy:
+    """Compiled; what a question says of files (`fs`) comes before what the disk says."""
+    return with_facts(compile_policy(source), machine_facts())
+
+
+WORK: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
+    {"check": check, "explain": explain_line, "rehearse": rehearse, "compile": compile_rules}
+)
