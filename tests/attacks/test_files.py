@@ -85,12 +85,13 @@ def test_small_files_of_the_data_folder_made_to_hang_a_hook(
     tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(tmp_path))
-    for name in ("gateway.json", "askers/s/one", "brought-rules/s"):
+    for name in ("gateway.json", "askers/s/one", "rules.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         make(tmp_path / name)
     assert read_address(tmp_path) == {}
     assert waiting_for("s", "0" * 64) == []
-    assert not BroughtRules("s", "rules.json").are_known
+    with pytest.raises(BridgeError):
+        BroughtRules(str(tmp_path / "rules.json")).digest()
     make(tmp_path / "settings.json")
     assert install_record.load(tmp_path / "settings.json") is None
 

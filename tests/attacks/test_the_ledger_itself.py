@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +17,11 @@ from ledger.policy.checking import with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.policy.disk import DiskFacts
 from ledger.policy.model import Call, Evaluation, Layer, PolicySource, Verdict
+from tests.support.gateways import RunningGateway, gateway
+from tests.support.processes import ROOT
+from workers.bridges.naming import folder_name
+
+__all__ = ["gateway"]
 
 HOME: Final = "/home/ann/ledger"
 FACTS: Final = DiskFacts((HOME,))
@@ -170,6 +178,35 @@ def test_the_faithful_profile_is_the_source_and_nothing_more() -> None:
 async def ledger() -> AsyncIterator[Ledger]:
     async with Ledger.connect("memory://") as ledger:
         yield ledger
+
+
+def test_keeping_a_stricter_file_of_rules_from_being_brought(gateway: RunningGateway, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+
+    def asked(call_id: str, *, says: str) -> str:
+        """What a hook answers of `git push` while the file says so."""
+        rules.write_text(json.dumps({"permissions": {says: ["Bash(git push *)"]}}))
+        # Whatever stood in the note of an earlier version, for any state of the file.
+        status = rules.stat()
+        noted = f"{rules}\n{status.st_mtime_ns} {status.st_ctime_ns} {status.st_size} {status.st_ino}"
+        (gateway.home / "brought-rules").mkdir(exist_ok=True)
+        (gateway.home / "brought-rules" / folder_name("ses_1")).write_text(noted)
+        event = {"session_id": "ses_1", "cwd": "/tmp", "hook_event_name": "PreToolUse", "tool_use_id": call_id}
+        call = {"tool_name": "Bash", "tool_input": {"command": "git push origin"}}
+        ran = subprocess.run(
+            [sys.executable, "-m", "workers.bridges.hooks.run", "claude", "--rules", str(rules)],
+            cwd=ROOT,
+            env=gateway.environment,
+            input=json.dumps({**event, **call}),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        answer: str = json.loads(ran.stdout)["hookSpecificOutput"]["permissionDecision"]
+        return answer
+
+    assert asked("toolu_1", says="allow") == "allow"
+    assert asked("toolu_2", says="deny") == "deny"
 
 
 async def test_no_grant_and_no_compat_switch_lifts_it(ledger: Ledger) -> None:

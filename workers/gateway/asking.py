@@ -44,6 +44,7 @@ async def ask(
     """
     request_id = new_request_id() if request_id is None else request_id
     follow_own_rules(gateway, session)
+    gateway.brought.require(session.stream.state, body.rules_digest)
     await gateway.rehearsals.ask(principal.caller, session.stream.state, body)
     offered = await _offered(session, principal, body, request_id)
     left_out = tuple(one for one in body.always or () if one not in (offered or ()))

@@ -27,6 +27,14 @@ AskersCause = Literal["asker_gave_up", "asker_died", "withdrawn"]
 Prompt = Annotated[
     str, Meta(pattern="^[a-z][a-z0-9-]{0,31}$", description="Where it was answered, in a word: `opencode`, `editor`")
 ]
+Digest = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        description="The caller's own digest of the rules it brings; an ask with another one is refused (`RULES_DIFFER`)",
+    ),
+]
 Patterns = Annotated[list[str], Meta(description="What would run or be touched, one text each")]
 
 
@@ -67,6 +75,7 @@ class OpenSession(Body, kw_only=True, frozen=True):
     parent: str | None = None
     cwd: str | None = None
     home: str | None = None
+    rules_digest: Digest | None = None
 
     @property
     def says_rules(self) -> bool:
@@ -109,6 +118,7 @@ class AskBody(Body, kw_only=True, frozen=True):
     agent: str | None = None
     parent: str | None = None
     cwd: str | None = None
+    rules_digest: Digest | None = None
 
 
 class ReplyBody(Body, kw_only=True, frozen=True):

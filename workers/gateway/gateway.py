@@ -15,6 +15,7 @@ from ledger.tokens import Tokens
 from ledger.trails import Trails
 from workers.gateway.beside.pool import Beside
 from workers.gateway.beside.rehearsing import Rehearsals
+from workers.gateway.brought import Brought
 from workers.gateway.events.service import EventStreams
 from workers.gateway.fresh import FreshViews
 from workers.gateway.identity.settings import OidcSettings
@@ -43,6 +44,7 @@ class Gateway:
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
         self.beside = Beside()
+        self.brought = Brought()
         self.rehearsals = Rehearsals(self.beside)
         self.views = FreshViews(ledger)
         self.provider = None if settings.oidc is None else _provider(settings.oidc)
@@ -55,6 +57,7 @@ class Gateway:
     async def start(self) -> None:
         """From the return on, revoked tokens are refused at once. Raises StoreError."""
         await self.tokens.watch()
+        self.holdings.begin()
 
     def stop(self) -> None:
         """Whoever waits is answered with what is known, and readers of events go elsewhere."""
@@ -65,6 +68,7 @@ class Gateway:
         """End what runs in the background."""
         await self.events.close()
         await self.beside.close()
+        await self.holdings.close()
 
     @property
     def now_ms(self) -> int:

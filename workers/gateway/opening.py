@@ -62,6 +62,8 @@ async def open_session(
         home=body.home if principal.brings_rules else None,
         actor=principal.actor,
     )
+    if body.rules_digest is not None and body.says_rules:
+        gateway.brought.note(session.stream.state, body.rules_digest)
     return session, is_new
 
 

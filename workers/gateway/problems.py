@@ -20,6 +20,7 @@ STATUS: Final[dict[str, int]] = {
     "INPUT": 422,
     "POLICY": 422,
     "OUTDATED_RULES": 409,
+    "RULES_DIFFER": 409,
     "DIFFERENT_REQUEST": 409,
     "UNKNOWN_REQUEST": 404,
     "UNKNOWN_GRANT": 404,

@@ -68,6 +68,16 @@ class Holdings:
         self._streams: Counter[str] = Counter()
         self._opened = Limiter(quotas.sessions_an_hour / HOUR_SECONDS, quotas.sessions_an_hour)
 
+    def begin(self) -> None:
+        """Start to count what waits already."""
+        self._seeding = asyncio.create_task(self._seed(), name="count what waits")
+
+    async def close(self) -> None:
+        """End what runs in the background."""
+        if self._seeding is not None:
+            self._seeding.cancel()
+            await asyncio.gather(self._seeding, return_exceptions=True)
+
     # --- sessions
 
     def open_session(self, caller: str) -> None:
@@ -151,8 +161,9 @@ class Holdings:
 
     async def _seeded(self) -> None:
         if self._seeding is None or (self._seeding.done() and self._seeding.exception() is not None):
-            self._seeding = asyncio.create_task(self._seed(), name="count what waits")
-        await asyncio.shield(self._seeding)
+            self.begin()
+        if self._seeding is not None:
+            await asyncio.shield(self._seeding)
 
     async def _seed(self) -> None:
         for state in (await self._ledger.waiting_sessions()).rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from time import monotonic
 
 from workers.bridges.errors import BridgeError, RefusedError
@@ -46,7 +47,7 @@ class HookedCall:
         self._settings = settings
         self._owner = owner
         self._path = f"/v1/sessions/{quoted(session)}"
-        self._rules = BroughtRules(session, settings.rules)
+        self._rules = BroughtRules(settings.rules, settings.dialect, settings.profile)
         self._asker: Asker | None = None
         self._attached = False
         self._waits_for: str | None = None
@@ -58,7 +59,6 @@ class HookedCall:
 
         Raises RefusedError, UnreachableError, and ReaderGoneError when nobody wants the answer any more.
         """
-        self._bring_rules()
         try:
             row = self._ask()
             if row["outcome"] is None:
@@ -75,7 +75,6 @@ class HookedCall:
 
     def leave(self) -> dict[str, Any]:
         """The row of the request as it stands. One that is pending waits for whoever takes it up."""
-        self._bring_rules()
         row = self._ask()
         if row["outcome"] is None:
             self._begin_to_wait()
@@ -102,39 +101,36 @@ class HookedCall:
         if orphan is not None:
             return orphan
         path = f"{self._path}/asks"
-        return self._exchange("POST", f"{path}?wait={wait:g}" if wait else path, self.body, wait)
+        if wait:  # what waits was taken in by then, and follows its file on its own
+            return self._exchange("POST", f"{path}?wait={wait:g}", self.body, wait)
+        return self._exchange("POST", path, self._with_digest(self.body))
 
     def _exchange(self, method: str, path: str, body: dict[str, Any] | None, wait: float = 0) -> dict[str, Any]:
         try:
             return call(method, path, body, self._settings.grace, wait, look=self._look)
         except RefusedError as error:
-            if error.code != "UNKNOWN_SESSION":
+            if error.code == "RULES_DIFFER":
+                self._bring_rules()
+            elif error.code == "UNKNOWN_SESSION":
+                self._open()
+            else:
                 raise
-        self._open()
+        if body is not None and "rules_digest" in body:
+            body = self._with_digest(body)
         return call(method, path, body, self._settings.grace, wait, look=self._look)
 
     def _open(self) -> None:
-        call("PUT", self._path, self._settings.opening(self._opening), self._settings.grace)
-        self._rules.note()
+        body = self._with_digest(self._settings.opening(self._opening))
+        call("PUT", self._path, body, self._settings.grace)
 
     def _bring_rules(self) -> None:
         """Give the session the rules of the file as it is now. Raises BridgeError: a file that is no rules allows nothing."""
-        if not self._rules.have_changed():
-            return
-        if not self._rules.are_known and not self._is_open():
-            self._open()
-            return
-        call("PUT", self._path, self._settings.rules_of_now(), self._settings.grace)
-        self._rules.note()
+        call("PUT", self._path, self._with_digest(self._settings.rules_of_now()), self._settings.grace)
 
-    def _is_open(self) -> bool:
-        try:
-            call("GET", self._path, None, self._settings.grace)
-        except RefusedError as error:
-            if error.code != "UNKNOWN_SESSION":
-                raise
-            return False
-        return True
+    def _with_digest(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body with the digest of the rules that are to judge. Raises BridgeError when they cannot be read."""
+        digest = self._rules.digest()
+        return body if digest is None else {**body, "rules_digest": digest}
 
     def _begin_to_wait(self) -> None:
         from workers.bridges.askers import Asker, call_digest  # noqa: PLC0415 - only when somebody must be waited for
@@ -164,10 +160,9 @@ class HookedCall:
 
     def _look(self) -> None:
         """Look at what may change while the gateway is waited for. Raises SettledHereError."""
-        try:
-            self._bring_rules()
-        except BridgeError:
-            self._rules.give_up()  # what waits goes on waiting; a call that is asked from now on is refused
+        if self._rules.have_changed():
+            with suppress(BridgeError):  # what waits goes on waiting; a call that is asked from now on is refused
+                self._bring_rules()
         said = None if self.transcript is None else self.transcript.rejection(self.body["request_id"])
         if said is not None:
             raise SettledHereError(said)
@@ -201,6 +196,8 @@ class HookedCall:
                 continue
             if row["outcome"] is None:
                 self._asker, self._attached = asker, True
+                if self._settings.rules is not None:
+                    self._bring_rules()  # what waits was judged by those of its time
                 return row
             asker.done()
         return None

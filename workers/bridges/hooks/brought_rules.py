@@ -1,74 +1,55 @@
-"""The rules file of a hook's line: its state when a session last got its rules, kept from one hook to the next.
+"""The rules file of a hook's line, as the gateway is to know it: by a digest that comes with every question.
 
-Hooks come and go with every call, so what one of them brought to the gateway is noted in the data folder.
+Hooks come and go with every call. The gateway says whether a session is judged by the rules of this very file; a note
+kept on this machine could be written by the agent, and a stricter file would never be brought.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
-from workers.bridges.naming import folder_name
-from workers.bridges.place import data_folder
+from workers.bridges.errors import BridgeError
 from workers.bridges.small_files import read_small
 
-FOLDER = "brought-rules"
+try:  # hashlib is slow to import
+    from _sha2 import sha256  # type: ignore[import-not-found]
+except ImportError:
+    from _sha256 import sha256  # type: ignore[import-not-found]
+
+RULES_BYTES_MAX = 512 * 1024
 
 
 class BroughtRules:
-    """The rules of one session. With no file of rules the gateway's own judge, and nothing is brought."""
+    """The rules of one question. With no file of rules the gateway's own judge, and nothing is brought."""
 
-    def __init__(self, session: str, file: str | None) -> None:
+    def __init__(self, file: str | None, *how: str | None) -> None:
+        """`how` is what else says how the file is read: its dialect and its profile."""
         self._file = file
-        self._note = f"{data_folder()}/{FOLDER}/{folder_name(session)}"
-        self._current = self._stamp()
-        self._done_with: str | None = None
+        self._how = how
+        self._stamped = self._stamp()
 
-    @property
-    def are_known(self) -> bool:
-        """Return whether some hook has brought rules to this session before."""
-        return self._file is None or self._noted() is not None
+    def digest(self) -> str | None:
+        """Return the SHA-256 of the file's bytes and of how they are read. Raises BridgeError."""
+        if self._file is None:
+            return None
+        try:
+            content = read_small(self._file, RULES_BYTES_MAX)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise BridgeError(f"the rules `{self._file}` cannot be read: {why}") from error
+        digest: str = sha256(f"{self._file}\n{self._how}\n".encode() + content).hexdigest()
+        return digest
 
     def have_changed(self) -> bool:
-        """Look at the file; return whether it is another one than the session was given."""
+        """Return whether the file is another one than when this was last asked."""
+        before, self._stamped = self._stamped, self._stamp()
+        return before != self._stamped
+
+    def _stamp(self) -> tuple[int, ...]:
         if self._file is None:
-            return False
-        self._current = self._stamp()
-        return self._current not in (self._done_with, self._noted())
-
-    def note(self) -> None:
-        """Note that the session has the rules of the file as it was last looked at."""
-        if self._file is None:
-            return
-        self._done_with = self._current
-        # Not noted, the next hook brings them again.
-        with suppress(OSError):
-            os.makedirs(os.path.dirname(self._note), mode=0o700, exist_ok=True)  # noqa: PTH103,PTH120 - pathlib is slow
-            written = f"{self._note}.{os.getpid()}"
-            with open(written, "w", encoding="utf-8") as note:  # noqa: PTH123 - pathlib is slow to import
-                note.write(self._current)
-            os.replace(written, self._note)  # noqa: PTH105
-
-    def give_up(self) -> None:
-        """Bring the file no more in this process before it changes again: it is no rules, or was refused."""
-        self._done_with = self._current
-
-    def forget(self) -> None:
-        """The agent's session has ended."""
-        with suppress(OSError):
-            os.unlink(self._note)  # noqa: PTH108
-
-    def _stamp(self) -> str:
-        if self._file is None:
-            return ""
+            return ()
         try:
-            status = os.stat(self._file)  # noqa: PTH116
+            status = os.stat(self._file)  # noqa: PTH116 - pathlib is slow to import
         except OSError:
-            return f"{self._file}\ngone"
-        return f"{self._file}\n{status.st_mtime_ns} {status.st_ctime_ns} {status.st_size} {status.st_ino}"
-
-    def _noted(self) -> str | None:
-        try:
-            return read_small(self._note).decode()
-        except (OSError, UnicodeDecodeError):
-            return None
+            return (0,)
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

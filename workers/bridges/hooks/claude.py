@@ -18,7 +18,6 @@ from time import monotonic
 from workers.bridges.errors import BridgeError, UnreachableError
 from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.asking import HookedCall
-from workers.bridges.hooks.brought_rules import BroughtRules
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.hooks.terminal import Transcript, shows_prompts
@@ -53,8 +52,6 @@ def run(settings: HookSettings) -> int:
         return 0
     if name in ENDINGS:
         _withdraw_left(event, settings, ENDINGS[name])
-        if name == "SessionEnd" and settings.rules is not None:
-            BroughtRules(settings.session or id_of(text_of(event, "session_id")), settings.rules).forget()
         return 0
     if name not in QUESTIONS:
         known = ", ".join((*QUESTIONS, *RAN, *ENDINGS))
