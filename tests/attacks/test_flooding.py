@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 
 from ledger import Ledger
@@ -29,6 +30,8 @@ ENDLESS: Final = {
 LONG: Final = "a " * 30_000
 LINES_COUNT: Final = 12
 """Of 88 kB each: about 1.1 MB, and fifteen seconds of work."""
+
+PATIENCE_S: Final = 150.0
 
 SMALL: Final = Quotas(pending=3, pending_bytes=100_000, streams=2, sessions_an_hour=4)
 
@@ -58,12 +61,19 @@ async def small(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
         yield one
 
 
+async def patient(gateway: Served, *role: Any, **more: Any) -> Caller:
+    """A caller who waits for what a busy machine takes long over."""
+    caller = await gateway.caller(*(role or ("agent",)), **more)
+    caller.http.timeout = httpx.Timeout(PATIENCE_S)
+    return caller
+
+
 def line(command: str) -> dict[str, Any]:
     return {**ENDLESS, "tool": "Bash", "input": {"command": command}, "cwd": "/w"}
 
 
 async def test_stalling_everybody_with_one_policy_check(gateway: Served) -> None:
-    agent, ann = await gateway.caller("agent"), await gateway.caller("approver")
+    agent, ann = await patient(gateway), await patient(gateway, "approver")
     checking = asyncio.create_task(agent.post("/v1/policy/check", [line(f"{LONG}{n}") for n in range(LINES_COUNT)]))
     await wait_until_async(lambda: gateway.gateway.beside.is_busy, "the check to be under way")
     seen = await ann.get("/v1/pending")
@@ -77,7 +87,7 @@ async def test_stalling_everybody_with_one_policy_check(gateway: Served) -> None
 
 
 async def test_taking_all_the_processes_with_many_checks_at_once(gateway: Served) -> None:
-    agent, other = await gateway.caller("agent"), await gateway.caller("agent", "other")
+    agent, other = await patient(gateway), await patient(gateway, "agent", "other")
     lines = [line(f"{LONG}{n}") for n in range(LINES_COUNT)]
     checking = [asyncio.create_task(agent.post("/v1/policy/check", lines)) for _ in range(12)]
     await wait_until_async(lambda: any(one.done() for one in checking), "one of them to be refused")
@@ -92,7 +102,7 @@ async def test_taking_all_the_processes_with_many_checks_at_once(gateway: Served
 
 
 async def test_stalling_everybody_with_an_ask_that_costs_too_much(gateway: Served) -> None:
-    agent = await gateway.caller("agent", brings_rules=True)
+    agent = await patient(gateway, brings_rules=True)
     body = {"dialect": "claude", "rules": ENDLESS["config"], "cwd": "/w"}
     opened = await agent.put("/v1/sessions/ses_1", body)
     assert opened.status_code == 201, opened.text
@@ -105,7 +115,7 @@ async def test_stalling_everybody_with_an_ask_that_costs_too_much(gateway: Serve
 
 
 async def test_a_costly_ask_that_is_within_its_budget_is_answered(gateway: Served) -> None:
-    agent = await gateway.caller("agent", brings_rules=True)
+    agent = await patient(gateway, brings_rules=True)
     await agent.put("/v1/sessions/ses_1", {"rules": [{"permission": "bash", "pattern": "*", "action": "ask"}]})
     asked = await agent.post("/v1/sessions/ses_1/asks", {"tool_name": "bash", "input": {"command": f"echo {LONG}"}})
     assert asked.status_code == 202, asked.text

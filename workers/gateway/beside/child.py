@@ -20,7 +20,7 @@ from ledger.errors import LedgerError
 from workers.gateway.beside.framing import HEAD_BYTES, framed, length_of
 from workers.gateway.beside.work import WORK
 
-NICE: Final = 10
+NICE: Final = 4
 """Answers to people come first."""
 
 MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024

@@ -16,7 +16,7 @@ WORKER_COUNT: Final = 2
 WAITING_COUNT_MAX: Final = 8
 """Pieces of one caller that wait for their turn; only one of them is worked on at a time."""
 
-WALL_SECONDS_MAX: Final = 30.0
+WALL_SECONDS_MAX: Final = 60.0
 """A busy machine may take so long over a piece that stays within its budget of processor time."""
 
 REST_SHARE: Final = 4.0

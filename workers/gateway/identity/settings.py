@@ -12,6 +12,7 @@ import msgspec
 
 from ledger.durations import MINUTE_MS, parse_duration
 from ledger.errors import InputError
+from workers.bridges.small_files import read_small
 from workers.gateway.identity.roles import RoleOfGroup, check_roles
 
 FILE_BYTES_MAX: Final = 256 * 1024
@@ -137,13 +138,11 @@ def is_safe_url(url: str) -> bool:
 
 def _read(path: Path, kind: type[S]) -> S:
     try:
-        content = path.read_bytes() if path.is_file() else None
+        content = read_small(str(path), FILE_BYTES_MAX) if path.is_file() else None
     except OSError as error:
         raise InputError(f"the file `{path}` cannot be read: {error.strerror or error}") from None
     if content is None:
         raise InputError(f"there is no file `{path}`")
-    if len(content) > FILE_BYTES_MAX:
-        raise InputError(f"the file `{path}` is larger than {FILE_BYTES_MAX} bytes")
     try:
         return msgspec.convert(tomllib.loads(content.decode()), kind)
     except (ValueError, msgspec.ValidationError) as error:
@@ -154,7 +153,7 @@ def _secret(path: Path, name: str) -> str:
     """The text of a file, which is looked for beside the settings."""
     file = path.parent / name
     try:
-        text = file.read_text(encoding="utf-8").strip()
+        text = read_small(str(file)).decode().strip()
     except (OSError, ValueError):
         raise InputError(f"`{path}`: the secret `{file}` cannot be read") from None
     if not text:

@@ -12,7 +12,7 @@ from workers.gateway.parameters import TheGateway, ThePrincipal
 from workers.gateway.rows import Row
 
 LINES_COUNT_MAX: Final = 1000
-WORK_SECONDS_MAX: Final = 5.0
+WORK_SECONDS_MAX: Final = 2.0
 """Processor time of one answer, spent beside the loop."""
 
 
