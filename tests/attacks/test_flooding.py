@@ -175,6 +175,7 @@ async def test_filling_the_inbox_with_requests(small: Served) -> None:
 
 async def test_filling_the_inbox_with_long_requests_at_once(small: Served) -> None:
     agent = await opened(small, "ses_1")
+    agent.http.timeout = httpx.Timeout(PATIENCE_S)
     asks = [agent.ask("ses_1", f"echo {number} " + "x" * 40_000, request_id=f"r{number}") for number in range(6)]
     codes = sorted([one.status_code for one in await asyncio.gather(*asks)])
     assert codes == [202, 202, 429, 429, 429, 429]

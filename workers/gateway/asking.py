@@ -45,7 +45,27 @@ async def ask(
     request_id = new_request_id() if request_id is None else request_id
     follow_own_rules(gateway, session)
     gateway.brought.require(session.stream.state, body.rules_digest)
-    await gateway.rehearsals.ask(principal.caller, session.stream.state, body)
+    size = size_of(body.patterns or (), body.input, body.metadata)
+    async with gateway.holdings.asking(principal.caller, session.id, request_id, size) as waiting:
+        await gateway.rehearsals.ask(principal.caller, session.stream.state, body)
+        result, left_out = await _asked(
+            gateway, session, principal, body, request_id=request_id, wait=wait, attending=attending
+        )
+        if result.outcome is None:
+            waiting.add(result.request_id)
+    return result, left_out
+
+
+async def _asked(
+    gateway: Gateway,
+    session: Session,
+    principal: Principal,
+    body: AskBody,
+    *,
+    request_id: str,
+    wait: float,
+    attending: Attending,
+) -> tuple[Result, tuple[str, ...]]:
     offered = await _offered(session, principal, body, request_id)
     left_out = tuple(one for one in body.always or () if one not in (offered or ()))
     body = msgspec.structs.replace(body, always=offered)
@@ -55,11 +75,7 @@ async def ask(
         left = deadline - asyncio.get_running_loop().time()
         return await _wait(gateway, session, result, left, attending) if left > 0 else result
 
-    size = size_of(body.patterns or (), body.input, body.metadata)
-    async with gateway.holdings.asking(principal.caller, session.id, request_id, size) as waiting:
-        result = await carry_through(partial(_submit, session, principal, body, request_id), waited, request_id)
-        if result.outcome is None:
-            waiting.add(result.request_id)
+    result = await carry_through(partial(_submit, session, principal, body, request_id), waited, request_id)
     return result, left_out
 
 
