@@ -75,9 +75,9 @@ async def test_the_page_shows_all_of_what_would_run_and_answers_nothing(
     for _ in range(3):
         shown = await anybody.get(path)
         assert shown.status_code == 200
-    marked = re.sub(r"<mark[^>]*>(.*?)</mark>", r"⟨\1⟩", shown.text)
+    marked = re.sub(r"<mark[^>]*>(.*?)</mark>", r"⟨\1⟩", re.sub(r"</?span[^>]*>", "", shown.text))
     assert "<pre>git push⟨\\x1b⟩[8m --force⟨\\u202e⟩\n# &lt;b&gt;</pre>" in marked
-    assert "U+001B, U+202E RIGHT-TO-LEFT OVERRIDE." in shown.text
+    assert "U+001B control character, U+202E RIGHT-TO-LEFT OVERRIDE." in shown.text
     assert re.findall(r'name="reply" value="(\w+)"', shown.text) == ["once", "reject"]
     assert "<script" not in shown.text
     assert shown.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
@@ -89,7 +89,7 @@ async def test_the_page_shows_all_of_what_would_run_and_answers_nothing(
     ("given", "shown"),
     [
         ({"command": "ls", "description": "look"}, ["<i>“look”</i>", "<pre>ls</pre>"]),
-        ({"command": "ls && rm x", "timeout": 5}, ["<pre>ls &amp;&amp; rm x</pre>", "<b>timeout</b> <code>5</code>"]),
+        ({"command": "ls && rm x", "timeout": 5}, ['<span class="row">rm x</span>', "<b>timeout</b> <code>5</code>"]),
         ({"path": "a.py", "new": "one\ntwo"}, ["<b>path</b> <code>a.py</code>", "<b>new</b></p><pre>one\ntwo</pre>"]),
         (
             {"file_path": "a.py", "old_string": "x\ny", "new_string": "x\nz"},
@@ -143,7 +143,8 @@ async def test_a_question_with_choices_leads_to_the_inbox_and_can_be_refused(
     body = {"permission": "ask", "patterns": ["ask"], "input": {"questions": asked}, "tool_name": "AskUserQuestion"}
     await agent.post("/v1/sessions/s1/asks", {**body, "request_id": "r2"})
     page = (await anybody.get(await link_for(ledger, "r2"))).text
-    assert "<li>EUR<small>as now</small></li>" in page
+    for text in ("EUR", "as now"):
+        assert f"</b> {text}</p>" in page
     assert re.findall(r'name="reply" value="(\w+)"', page) == ["reject"]
     assert '<a href="/">Choose in the inbox</a>' in page
 

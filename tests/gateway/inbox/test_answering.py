@@ -8,6 +8,7 @@ from playwright.async_api import Route, expect
 
 from ledger import Timeouts
 from ledger.events import Actor
+from tests.gateway.inbox.stopped import visit_stopped
 from tests.gateway.inbox.visitors import Inbox
 from tests.support.waiting import wait_until_async
 
@@ -216,9 +217,8 @@ async def test_everything_can_be_answered_by_the_keyboard_alone(inbox: Inbox) ->
     session = await inbox.session()
     for index, command in enumerate(("git push", "git pull", "git fetch")):
         await session.submit("bash", [command], always=[f"{command}*"], request_id=f"r{index}")
-    ann = await inbox.visit("ann")
+    ann = await visit_stopped(inbox, "ann", cards=3)
     keyboard = ann.page.keyboard
-    await expect(ann.page.locator("article.card")).to_have_count(3)
     await keyboard.press("?")
     await expect(ann.page.get_by_role("dialog")).to_contain_text("next, previous request")
     await keyboard.press("Escape")

@@ -62,6 +62,7 @@ async def test_on_a_narrow_phone_nothing_is_cut_off_and_answering_takes_one_tap(
     box = await once.bounding_box()
     assert box
     assert box["height"] >= 44
+    await once.scroll_into_view_if_needed()
     await once.tap()
     await expect(ann.card("git status")).to_contain_text("Allowed by you (once)")
 
@@ -145,7 +146,7 @@ async def test_who_wants_it_is_told_by_the_browser_of_what_waits_while_the_page_
     assert await ann.page.evaluate("window.told") == []
     await hide(ann.page, "true")
     await session.submit("bash", ["git push\u202e"], request_id="r2")
-    asked = "build asks: bash | git push⟨U+202E⟩"
+    asked = f"{(await session.state()).pending['r2'].asker.name} asks: bash | git push⟨U+202E⟩"
     told: list[str] = []
 
     async def is_told() -> bool:

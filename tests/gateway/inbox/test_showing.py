@@ -72,7 +72,8 @@ async def test_an_edit_is_shown_as_what_goes_and_what_comes(inbox: Inbox) -> Non
     await expect(edit.locator(".came .text")).to_have_text("two gloves")
     await expect(edit.locator(".within")).to_have_text(["hat", "glove"])
     written = ann.card("b.txt")
-    await expect(written).to_contain_text("writes the whole file /srv/shop/b.txt")
+    await expect(written).to_contain_text("file_path/srv/shop/b.txt")
+    await expect(written).to_contain_text("content writes the whole file")
     await expect(written.locator(".came .text")).to_have_text(["first", "second"])
 
 

@@ -28,7 +28,10 @@ class Visitor:
         self.context = context
         self.page = page
         self.faults: list[str] = []
+        self.sent: list[str] = []
+        """Addresses of the answers that the page has sent."""
         page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("request", lambda request: self.sent.append(request.url) if is_reply(request) else None)
 
     async def go(self, path: str = "/") -> None:
         await self.page.goto(f"{self.inbox.url}{path}")
@@ -38,7 +41,10 @@ class Visitor:
         return self.page.locator("article.card", has_text=text)
 
     async def press(self, text: str, button: str) -> None:
-        await self.card(text).get_by_role("button", name=button, exact=True).click()
+        found = self.card(text).get_by_role("button", name=button, exact=True)
+        # Nothing can be allowed before it was on the screen.
+        await found.scroll_into_view_if_needed()
+        await found.click()
 
 
 class Inbox:

@@ -14,7 +14,7 @@ from ledger.session.state import Request, SessionState
 from ledger.session.texts import answerer
 from workers.cli.wording import about
 from workers.gateway.answers.revealing import text
-from workers.gateway.answers.showing import block, is_plan, is_question, what_runs
+from workers.gateway.answers.showing import Shown, block, is_plan, is_question, what_runs
 
 STYLE: Final = """
 :root { color-scheme: light dark; --ground: #f4f5f7; --surface: #fff; --sunken: #f0f2f5; --line: #d9dde3;
@@ -49,6 +49,17 @@ textarea { font: inherit; color: inherit; width: 100%; min-height: 4rem; padding
   border: 1px solid var(--edge); background: var(--surface); }
 small { display: block; overflow-wrap: anywhere; font-weight: 400; color: var(--muted); }
 mark { background: var(--bad-soft); color: var(--bad); outline: 1px solid; border-radius: 3px; }
+code, pre, .prose, .option { direction: ltr; unicode-bidi: bidi-override; }
+.prose { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0; }
+.option { border-left: 3px solid var(--line); padding-left: .7rem; overflow-wrap: anywhere; }
+.option b { font-weight: 400; font-size: .85rem; color: var(--muted); }
+.row { display: block; } .row + .row { border-top: 1px dashed var(--line); }
+.begins { border-bottom-left-radius: 0; border-bottom-right-radius: 0; margin-bottom: 0; }
+.dangers { list-style: none; padding: 0; margin: .5rem 0; display: grid; gap: .3rem; overflow-wrap: anywhere; font-size: .93rem; }
+.dangers b { color: var(--bad); background: var(--bad-soft); border-radius: 99px; padding: .1rem .6rem; font-size: .85rem; }
+.fold > summary { display: block; background: var(--sunken); border: 1px solid var(--line); border-radius: .6rem;
+  padding: .8rem; text-align: center; font-weight: 600; color: var(--accent); }
+.fold > summary::-webkit-details-marker { display: none; }
 .odd { background: var(--warn-soft); color: var(--warn); border-radius: .5rem; padding: .5rem .7rem; }
 .diff span { display: block; min-height: 1lh; } .diff .came { background: var(--good-soft); } .diff .gone { background: var(--bad-soft); }
 .refusing { display: grid; gap: .4rem; border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .3rem; }
@@ -72,24 +83,35 @@ HEADERS: Final = {
 }
 
 
+REFUSING: Final = (
+    '<form method="post" class="refusing">'
+    '<label for="message">To reject: what should the agent do instead? (optional)</label>'
+    '<textarea id="message" name="message" maxlength="4000"></textarea>'
+    '<button class="stop" name="reply" value="reject">Reject</button></form>'
+)
+"""Stands on the page at once, whatever is folded."""
+
+
 def question_page(state: SessionState, request: Request, name: str, now_ms: int, replies: Collection[ReplyKind]) -> str:
     """What waits, and how it may be answered: by these replies."""
     left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
-    agent = request.agent or state.agent or request.asker.name
-    facts = [("why", _because(request)), ("folder", request.cwd), ("project", state.project)]
-    facts += [("session", state.session_id), ("asked by", request.asker.name), ("time left", left), ("you are", name)]
-    return _page(
-        f"May {agent} run {request.tool_name or request.permission}?",
-        what_runs(request),
-        _list(facts),
-        _form(state, request, replies),
-    )
+    facts = [("asked by", request.asker.name), ("calls itself", request.agent or state.agent)]
+    facts += [("why", _because(request)), ("folder", request.cwd), ("project", state.project)]
+    facts += [("session", state.session_id), ("time left", left), ("you are", name)]
+    shown, told = what_runs(request), _list(facts)
+    allowing = _allowing(state, request, replies)
+    title = f"May {request.asker.name} run {request.tool_name or request.permission}?"
+    if not shown.folded:
+        return _page(title, shown.at_once, told, allowing, REFUSING)
+    return _page(title, told, shown.at_once, _folded(shown, allowing, ", then answer"), REFUSING)
 
 
 def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
     """How it ended, and that somebody else was first where that is so."""
     ago = f"{about(max(now_ms - result.at_ms, 0))} ago" if now_ms - result.at_ms >= SECOND_MS else "now"
-    return _page(headline(result, name), f"<p>{text(ago)}</p>", _said(result), what_runs(result.request))
+    shown = what_runs(result.request)
+    folded = _folded(shown, "", "") if shown.folded else ""
+    return _page(headline(result, name), f"<p>{text(ago)}</p>", _said(result), shown.at_once, folded)
 
 
 def problem_page(title: str, why: str) -> str:
@@ -125,7 +147,13 @@ def _said(result: Result) -> str:
     return "" if not message else f"<p>With these words:</p>{block(message)}"
 
 
-def _form(state: SessionState, request: Request, replies: Collection[ReplyKind]) -> str:
+def _folded(shown: Shown, allowing: str, then: str) -> str:
+    """What is folded, and in the same fold the buttons that allow: without opening it there are none, script or not."""
+    count = "1 line" if shown.folded_lines == 1 else f"{shown.folded_lines} lines"
+    return f'<details class="fold"><summary>Show the rest: {count}{then}</summary>{shown.folded}{allowing}</details>'
+
+
+def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKind]) -> str:
     lasting = ", ".join(f"<code>{text(one)}</code>" for one in request.always)
     where = f"in project {text(state.project)}" if state.project else "in this session"
     lasting_ones = {
@@ -139,15 +167,8 @@ def _form(state: SessionState, request: Request, replies: Collection[ReplyKind])
     allowing = _button("once", "Allow once", "", "go") + remember
     if is_question(request):
         # An allow without what was chosen would answer nothing.
-        allowing = '<p><a href="/">Choose in the inbox</a></p>'
-    return (
-        '<form method="post">'
-        + allowing
-        + '<div class="refusing"><label for="message">To reject: what should the agent do instead? (optional)</label>'
-        '<textarea id="message" name="message" maxlength="4000"></textarea>'
-        + _button("reject", "Reject", "", "stop")
-        + "</div></form>"
-    )
+        return '<p><a href="/">Choose in the inbox</a></p>'
+    return f'<form method="post">{allowing}</form>'
 
 
 def _button(reply: str, label: str, small: str, look: str = "") -> str:

@@ -2,79 +2,54 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from html import escape
 from typing import Final
 
+from ledger.would_run.marks import Mark, code_of, marks_of, name_of
+from ledger.would_run.model import Description
 from workers.cli.text import visible
 
 NAMED_COUNT: Final = 4
 """So many are named in a warning; the others are counted."""
 
-_WORD: Final = re.compile(r"\w+")
-_LATIN: Final = re.compile(r"[A-Za-z]")
-_OTHER_SCRIPTS: Final = (
-    "CYRILLIC ",
-    "GREEK ",
-    "ARMENIAN ",
-    "CHEROKEE ",
-    "COPTIC ",
-    "LISU ",
-    "FULLWIDTH ",
-    "MATHEMATICAL ",
-)
+
+def text(value: str, marks: Iterable[Mark] | None = None) -> str:
+    """Return a text as HTML, on one line. What is not what it seems stands in `<mark>`."""
+    return _written(value, marks, kept="")
 
 
-def text(value: str) -> str:
-    """On one line, safe as HTML. What is not what it seems stands in `<mark>`."""
-    if value.isascii() and value.isprintable():
-        return escape(value)
-    alike = set(_look_alikes(value))
-    return "".join(_written(one, is_alike=index in alike) for index, one in enumerate(value))
+def lines(value: str, marks: Iterable[Mark] | None = None) -> str:
+    """Return a text as HTML in which lines stay lines, and tabs tabs."""
+    return _written(value, marks, kept="\n\t")
 
 
-def lines(value: str) -> str:
-    """The same, and lines stay lines."""
-    return "\n".join(text(line) for line in value.split("\n"))
-
-
-def warning(values: Iterable[str]) -> str:
-    """A paragraph on what is odd in these texts, or nothing."""
-    odd: dict[str, None] = {}
-    for value in values:
-        odd.update(dict.fromkeys(one for one in value if one not in "\n\t" and visible(one) != one))
-        odd.update(dict.fromkeys(value[index] for index in _look_alikes(value)))
-    if not odd:
+def warning(description: Description) -> str:
+    """Return a paragraph on what is odd in a request, or nothing."""
+    if not description.odd:
         return ""
-    named = ", ".join(_name(one) for one in list(odd)[:NAMED_COUNT])
-    more = f" and {len(odd) - NAMED_COUNT} more" if len(odd) > NAMED_COUNT else ""
+    named = ", ".join(
+        f"{one.code} {one.name}" + (f" (not {one.like})" if one.like else "") for one in description.odd[:NAMED_COUNT]
+    )
+    left = len(description.odd) - NAMED_COUNT + description.odd_left
+    more = f" and {left} more" if left > 0 else ""
     return (
         '<p class="odd"><b>Look closely.</b> It holds characters that cannot be seen or look like others: '
         f"{escape(named)}{more}.</p>"
     )
 
 
-def _look_alikes(value: str) -> Iterator[int]:
-    """Where a word of Latin letters has one of another script."""
-    if value.isascii():
-        return
-    for word in _WORD.finditer(value):
-        if not word[0].isascii() and _LATIN.search(word[0]):
-            yield from (word.start() + index for index, one in enumerate(word[0]) if _is_of_another_script(one))
+def _written(value: str, marks: Iterable[Mark] | None, kept: str) -> str:
+    if value.isascii() and value.isprintable():
+        return escape(value)
+    kinds = {at: one.kind for one in (marks_of(value) if marks is None else marks) for at in range(one.start, one.end)}
+    return "".join(one if one in kept else _character(one, kinds.get(index)) for index, one in enumerate(value))
 
 
-def _is_of_another_script(one: str) -> bool:
-    return not one.isascii() and unicodedata.name(one, "").startswith(_OTHER_SCRIPTS)
-
-
-def _written(one: str, *, is_alike: bool) -> str:
+def _character(one: str, kind: str | None) -> str:
     shown = visible(one)
-    if is_alike or shown != one:
-        return f'<mark title="{escape(_name(one))}">{escape(shown)}</mark>'
+    is_numbered = kind in ("combining", "crowded") and not one.isascii()
+    if shown != one or is_numbered or (kind is not None and not one.isascii()):
+        written = f"⟨{code_of(one)}⟩" if is_numbered and shown == one else shown
+        return f'<mark title="{escape(f"{code_of(one)} {name_of(one)}")}">{escape(written)}</mark>'
     return escape(one)
-
-
-def _name(one: str) -> str:
-    return f"U+{ord(one):04X} {unicodedata.name(one, '')}".strip()

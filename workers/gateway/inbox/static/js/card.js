@@ -2,14 +2,15 @@
 // head ticks and the foot follows the answer, the middle is made once.
 
 import { foot } from "./foot.js";
-import { reveal } from "./reveal.js";
 import { h } from "./dom.js";
+import { reveal } from "./reveal.js";
 import { at, serverNow, spell } from "./clock.js";
-import { whatRuns } from "./what.js";
+import { revealIn, whatRuns } from "./what.js";
 import { where, why } from "./why.js";
 
 const SOON_MS = 15_000;
 const CHOOSING = new Set(["waiting", "failed"]);
+const GONE = new Set(["gone", "settled"]);
 
 /** The card as an element with `tick()` for the time left, `refoot()` after the answer moved on, and its `key`. */
 export function card(row, page) {
@@ -18,10 +19,10 @@ export function card(row, page) {
   const gone = h("p", { class: "status warn gone", role: "status", hidden: true });
   const bottom = h("div", { class: "foot" });
   const title = h("h2", { class: "title" },
-    h("span", { class: `permission p-${row.permission.replaceAll(/[^a-z0-9_-]/gi, "")}` }, row.permission),
-    row.tool_name && row.tool_name !== row.permission ? h("span", { class: "tool" }, row.tool_name) : null,
-    h("span", { class: "asker" }, row.agent ?? row.by));
-  const element = h("article", { class: "card", tabindex: "0", "aria-label": `${row.permission} asked by ${row.agent ?? row.by}` },
+    h("span", { class: "permission" }, ...revealIn(row, row.permission)),
+    row.tool_name && row.tool_name !== row.permission ? h("span", { class: "tool" }, ...revealIn(row, row.tool_name)) : null,
+    ...askerOf(row));
+  const element = h("article", { class: "card", tabindex: "0", "aria-label": `${row.permission} asked by ${row.by}` },
     bar,
     h("header", { class: "head" }, title, left),
     gone,
@@ -31,13 +32,24 @@ export function card(row, page) {
   element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar, gone });
   element.refoot = () => {
     const local = page.localOf(element.key);
+    const [before, held] = [element.dataset.phase, bottom.contains(document.activeElement)];
     element.dataset.phase = local?.phase ?? "waiting";
     // An answered card keeps its height, so that nothing moves under the pointer that goes to the next.
     bottom.style.minHeight = CHOOSING.has(element.dataset.phase) ? "" : `${bottom.offsetHeight}px`;
     bottom.replaceChildren(...foot(row, local, page, element));
     element.tick();
+    if (held) element.focus({ preventScroll: true });
+    page.screen?.changeFoot(element);
+    if (CHOOSING.has(before) && GONE.has(element.dataset.phase)) page.screen?.stir();
   };
   return element;
+}
+
+/** The token that asks is the ledger's word; what the agent calls itself is the agent's own. */
+function askerOf(row) {
+  const asker = h("span", { class: "asker", title: "The token that asks" }, ...revealIn(row, row.by));
+  if (!row.agent || row.agent === row.by) return [asker];
+  return [asker, h("span", { class: "calls-itself", title: "The agent's own word; nobody has checked it" }, "calls itself “", ...revealIn(row, row.agent), "”")];
 }
 
 /** One request of a strange shape must not take the others from the page: then all of it is shown as it came. */

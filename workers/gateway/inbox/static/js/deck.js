@@ -8,13 +8,17 @@ import { everySecond } from "./clock.js";
 import { grantExactly, send } from "./answering.js";
 import { inOneLine } from "./what.js";
 import { outcomeText } from "./outcomes.js";
+import { Screen } from "./screen.js";
 import { WindowedList } from "./list.js";
 
 const CARD_PX = 290;
 const GAP_PX = 14;
 const STAYS_MS = 5000;
-const MOVED_GUARD_MS = 350;
 const MAY_ANSWER = ["approver", "admin"];
+const REFUSALS = {
+  unsteady: "The list has just changed. Look again, then answer.",
+  unread: "Not all of this request was on the screen yet. Nothing was sent.",
+};
 
 export class Deck {
   /** `wanted(row)` chooses what is in it, at most `most` of them; `onchange(waiting, shown)` hears how many there are. */
@@ -23,11 +27,13 @@ export class Deck {
     this.mayAnswer = MAY_ANSWER.includes(me.role);
     this.drafts = new Map();
     root.setAttribute("role", "feed");
-    this.list = new WindowedList(root, { estimate: CARD_PX, gap: GAP_PX, render: (key) => this.#render(key) });
+    this.list = new WindowedList(root, { estimate: CARD_PX, gap: GAP_PX, render: (key) => this.#render(key), onshow: () => this.screen?.look() });
     this.controller = new AbortController();
     const { signal } = this.controller;
+    this.screen = this.mayAnswer ? new Screen(root, () => this.list.shown.values(), signal) : null;
     requests.addEventListener("change", () => this.#soon(), { signal });
     requests.addEventListener("local", (event) => this.list.element(event.detail)?.refoot(), { signal });
+    root.addEventListener("click", (event) => this.#guard(event), { capture: true, signal });
     root.addEventListener("pointerdown", () => { this.usedAt = performance.now(); }, { signal });
     this.stopTicking = everySecond(() => this.#tick());
     this.draw();
@@ -56,19 +62,39 @@ export class Deck {
     return [...this.requests.rows.values()];
   }
 
-  /** Answer what is shown under this key, unless it just moved under the pointer: the click was meant for another. */
-  answer(key, answer, event) {
-    const element = this.list.element(key);
-    if (event?.detail > 0 && performance.now() - (element?.movedAt ?? -Infinity) < MOVED_GUARD_MS) {
-      announce("The list had just moved. Look again, then answer.");
-      element.classList.add("moved");
-      return;
-    }
-    const row = this.rowOf(key);
+  answer(key, answer) {
+    const [row, element] = [this.rowOf(key), this.list.element(key)];
     if (!row || ["sending", "unsure", "settled"].includes(this.localOf(key)?.phase)) return;
     const sent = answer.exact ? { reply: "once" } : answer;
-    this.list.element(key)?.focus({ preventScroll: true });
-    send(row, sent, (phase, detail) => this.#went(key, row, answer, phase, detail));
+    element.focus({ preventScroll: true });
+    // What is answered is what was drawn, whatever came under this id since.
+    send({ ...row, digest: element.digest }, sent, (phase, detail) => this.#went(key, row, answer, phase, detail));
+  }
+
+  /** Every button of an answer passes here, by whatever means it was pressed. */
+  #guard(event) {
+    const name = event.target.closest("[data-answer]")?.dataset.answer;
+    if (!name || name === "back" || !this.#isRefused(event.target.closest("[data-key]").dataset.key, name, event)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Whether what was pressed on a card does not count yet; that is said, and what was not seen is shown. */
+  #isRefused(key, name, event) {
+    const element = this.list.element(key);
+    const refusal = this.screen.refusal(element, name, event);
+    if (refusal === null) return false;
+    announce(REFUSALS[refusal]);
+    element.classList.add("moved");
+    if (refusal === "unread") this.showUnread(element);
+    return true;
+  }
+
+  /** Bring what was not on the screen yet there; what is folded is left to be opened. */
+  showUnread(element) {
+    const block = this.screen.unread(element);
+    block?.scrollIntoView({ block: "start" });
+    block?.querySelector(".unfold")?.focus({ preventScroll: true });
   }
 
   /** Ask for the input lock of a request's session, and say when it is here. */
@@ -119,8 +145,8 @@ export class Deck {
   }
 
   #render(key) {
-    const element = card(this.rowOf(key), this);
-    element.key = key;
+    const row = this.rowOf(key);
+    const element = Object.assign(card(row, this), { key, digest: row.digest });
     element.dataset.key = key;
     element.refoot();
     return element;
@@ -140,14 +166,21 @@ export class Deck {
       if (local.row && !this.requests.rows.has(key) && this.wanted(local.row)) rows.push(local.row);
     }
     rows.sort(byDeadline);
+    const before = this.#onScreen();
     this.list.setKeys(rows.slice(0, this.most).map(keyOf));
+    if (this.#onScreen() !== before) this.screen?.stir();
     this.#refootChanged();
     this.onchange(rows.filter((row) => this.requests.rows.has(keyOf(row))).length, rows.length);
   }
 
+  #onScreen() {
+    return JSON.stringify(this.screen?.visible());
+  }
+
   #refootChanged() {
     for (const [key, element] of this.list.shown) {
-      if ((this.localOf(key)?.phase ?? "waiting") !== element.dataset.phase) element.refoot();
+      if (this.requests.rows.has(key) && this.rowOf(key).digest !== element.digest) this.list.refresh(key);
+      else if ((this.localOf(key)?.phase ?? "waiting") !== element.dataset.phase) element.refoot();
     }
   }
 
@@ -174,6 +207,7 @@ export class Deck {
   focusBeside(key) {
     const index = this.list.index.get(key);
     this.focus(this.list.keys[index + 1] ?? this.list.keys[index - 1]);
+    this.screen?.stir();
   }
 
   focus(key) {
@@ -195,9 +229,13 @@ export class Deck {
   }
 
   /** A key on the focused card is its button. */
-  press(name) {
+  press(name, event) {
     const key = this.focused();
-    if (key === null) return this.step(1);
-    this.list.element(key)?.querySelector(`[data-answer="${name}"]`)?.click();
+    if (key === null) {
+      this.step(1);
+      return this.screen?.stir();
+    }
+    const button = this.list.element(key)?.querySelector(`[data-answer${name === "send" ? "^" : ""}="${name}"]`);
+    if (button && !this.#isRefused(key, button.dataset.answer, event)) button.click();
   }
 }

@@ -1,9 +1,8 @@
 // Two texts side by side as lines that went, came or stayed.
 
 const CELLS_MAX = 1_000_000;
-const CONTEXT_LINES = 3;
 
-/** Lines `{kind: "gone" | "came" | "same" | "gap", text, from, to}`; `from` and `to` mark what changed in a line. */
+/** Lines `{kind: "gone" | "came" | "same", text, from, to}`; `from` and `to` mark what changed in a line. */
 export function lineDiff(before, after) {
   const a = lines(before);
   const b = lines(after);
@@ -13,17 +12,17 @@ export function lineDiff(before, after) {
   while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail += 1;
   const middle = changed(a.slice(head, a.length - tail), b.slice(head, b.length - tail));
   const all = [...a.slice(0, head).map(same), ...middle, ...a.slice(a.length - tail).map(same)];
-  return shortened(markWithin(all));
+  return markWithin(all);
 }
 
-/** The lines of a patch as it was written. */
+/** The lines of a patch as it was written, signs and all. */
 export function patchLines(text) {
-  return lines(text).map((line) => {
-    if (/^(\+\+\+|---|@@|diff |index |\*\*\* )/.test(line)) return { kind: "head", text: line };
-    if (line.startsWith("+")) return { kind: "came", text: line.slice(1) };
-    if (line.startsWith("-")) return { kind: "gone", text: line.slice(1) };
-    return { kind: "same", text: line.startsWith(" ") ? line.slice(1) : line };
-  });
+  return text.split("\n").map((line) => ({ kind: patchKind(line), text: line, isRaw: true }));
+}
+
+function patchKind(line) {
+  if (/^(\+\+\+|---|@@|diff |index |\*\*\* )/.test(line)) return "head";
+  return line.startsWith("+") ? "came" : line.startsWith("-") ? "gone" : "same";
 }
 
 const same = (text) => ({ kind: "same", text });
@@ -76,27 +75,4 @@ function markWithin(all) {
     Object.assign(came, { from, to: came.text.length - back });
   }
   return all;
-}
-
-function shortened(all) {
-  const near = new Set();
-  all.forEach((line, index) => {
-    if (line.kind === "same") return;
-    for (let i = index - CONTEXT_LINES; i <= index + CONTEXT_LINES; i += 1) near.add(i);
-  });
-  const found = [];
-  let hidden = 0;
-  const gap = () => {
-    if (hidden) found.push({ kind: "gap", text: `${hidden} unchanged line${hidden === 1 ? "" : "s"}` });
-    hidden = 0;
-  };
-  all.forEach((line, index) => {
-    if (line.kind === "same" && !near.has(index)) hidden += 1;
-    else {
-      gap();
-      found.push(line);
-    }
-  });
-  gap();
-  return found;
 }

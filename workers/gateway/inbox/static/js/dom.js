@@ -1,5 +1,7 @@
 // Elements without innerHTML: what agents wrote can only ever become text.
 
+import { reveal } from "./reveal.js";
+
 /** An element; `on…` members are listeners, `data` goes to its dataset, other members are attributes. */
 export function h(tag, members = {}, ...children) {
   const element = document.createElement(tag);
@@ -40,5 +42,5 @@ export function link(href, members, ...children) {
 
 export function sessionLink(session, version) {
   const place = `/sessions/${encodeURIComponent(session)}${version ? `#${version}` : ""}`;
-  return link(place, { class: "session-link" }, session);
+  return link(place, { class: "session-link" }, ...reveal(session));
 }

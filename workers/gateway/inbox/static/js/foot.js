@@ -2,7 +2,7 @@
 
 import { at } from "./clock.js";
 import { button, h } from "./dom.js";
-import { commandOf } from "./what.js";
+import { revealIn } from "./what.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
 import { answered, choices, planOf, questionsOf } from "./question.js";
 import { reveal } from "./reveal.js";
@@ -43,38 +43,52 @@ function answering(row, local, page, element) {
   const { patterns, reach } = whatIsGranted(row);
   const isPlan = planOf(row) !== null;
   const isOffered = patterns.length > 0 && !isPlan;
-  const say = (reply) => (event) => page.answer(key, { reply, exact: reply !== "once" && draft.exact }, event);
+  const say = (reply) => () => page.answer(key, { reply, exact: reply !== "once" && draft.exact });
   const mode = (name) => () => {
     draft.mode = name;
     element.refoot();
-    element.querySelector("textarea").focus();
+    element.querySelector("textarea")?.focus();
   };
   return [
     problem, note,
+    isOffered ? granting(row, patterns, reach, draft, element) : isPlan ? null : h("p", { class: "granting" }, "Only once: this request offers nothing to remember."),
+    row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session one device answers: the one that holds its input lock.") : null,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
       button(isPlan ? "Go ahead" : "Once", say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
       isOffered ? button("Session", say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
       isOffered ? button("Always", say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
       button("Reject…", mode("reject"), { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } }),
       canEdit(row) && !isPlan ? button("Edit…", mode("edit"), { kind: "quiet", "aria-keyshortcuts": "e", data: { answer: "edit" } }) : null),
-    isOffered ? granting(row, patterns, reach, draft, element) : isPlan ? null : h("p", { class: "granting" }, "Only once: this request offers nothing to remember."),
-    row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session one device answers: the one that holds its input lock.") : null,
+    lockNote(page, element),
   ].filter(Boolean);
+}
+
+/** Under the buttons of a card that folds something: why they wait, and the way to what was not seen. */
+function lockNote(page, element) {
+  if (!element.querySelector(".folded")) return null;
+  const text = h("span", {});
+  const show = button("Show it", () => page.showUnread(element), { kind: "small" });
+  element.showLock = (isRead) => {
+    text.textContent = isRead ? "All of it was on the screen." : "To allow this, look at all of it first.";
+    show.hidden = isRead;
+  };
+  return h("p", { class: "lock-note" }, text, show);
 }
 
 /** What was chosen is the answer, and goes back in the input. */
 function answeringQuestions(row, draft, page, element) {
   const missing = h("p", { class: "status bad", role: "alert" });
-  const submit = (event) => {
+  const submit = () => {
     const input = answered(row, draft);
     if (input === null) { missing.textContent = "Choose an answer to each question first, or write one."; return; }
-    page.answer(element.key, { reply: "once", updated_input: input }, event);
+    page.answer(element.key, { reply: "once", updated_input: input });
   };
   return [
     h("div", { class: "form" }, ...choices(row, draft, element)), missing,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
       button("Answer", submit, { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
-      button("Reject…", () => { draft.mode = "reject"; element.refoot(); element.querySelector("textarea").focus(); }, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
+      button("Reject…", () => { draft.mode = "reject"; element.refoot(); element.querySelector("textarea")?.focus(); }, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
+    lockNote(page, element),
   ];
 }
 
@@ -88,19 +102,19 @@ function granting(row, patterns, reach, draft, element) {
     h("input", { type: "radio", name, checked: draft.exact === value, onchange: () => { draft.exact = value; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${label}`);
   return h("div", { class: "granting" },
     isSame ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "How much to remember"), h("span", { "aria-hidden": "true" }, "Remember"), choice(false, "as suggested"), choice(true, "exactly this")),
-    h("p", {}, h("b", {}, "Session"), " and ", h("b", {}, "Always"), " remember ", ...listed(shown),
-      reach === "this session" ? ` for ${row.permission}, in this session.` : ` for ${row.permission}: in this session, or in all of ${reach}.`),
+    h("p", {}, h("b", {}, "Session"), " and ", h("b", {}, "Always"), " remember ", ...listed(row, shown), " for ", ...revealIn(row, row.permission),
+      reach === "this session" ? ", in this session." : [": in this session, or in all of ", ...reveal(reach), "."]),
     row.still_asked?.length ? h("p", { class: "warning still-asked" }, "The next such call is asked about all the same: ", ...reveal(row.still_asked.join("; ")), ".") : null,
     draft.exact && shown.some((one) => /[*?]/.test(one)) ? h("p", { class: "warning" }, "It holds * or ?, which a remembered pattern reads as “anything”: it will let through more than this.") : null);
 }
 
-function listed(patterns) {
-  return patterns.flatMap((pattern, index) => [index ? ", " : null, h("code", {}, ...reveal(pattern))]);
+function listed(row, patterns) {
+  return patterns.flatMap((pattern, index) => [index ? ", " : null, h("code", {}, ...revealIn(row, pattern))]);
 }
 
 function rejecting(row, draft, page, element) {
   const others = rejectionTakesAlong(row, page.waiting());
-  const submit = button("", (event) => page.answer(element.key, { reply: "reject", message: draft.text.trim() || null }, event), { kind: "reject", data: { answer: "send-reject" } });
+  const submit = button("", () => page.answer(element.key, { reply: "reject", message: draft.text.trim() || null }), { kind: "reject", data: { answer: "send-reject" } });
   const effect = h("p", { class: "granting" });
   const text = h("textarea", { rows: "2", maxlength: "4000", "aria-label": "What the agent should do instead (optional)", placeholder: "What should the agent do instead? (optional)", value: draft.text });
   const show = () => {
@@ -120,10 +134,10 @@ function editing(row, draft, page, element) {
   const wrong = h("p", { class: "status bad", role: "alert" });
   const text = h("textarea", { rows: Math.min(12, draft.edited.split("\n").length + 1), spellcheck: "false", class: "code-edit", "aria-label": command ? "The command to run instead" : "The input to run with instead, as JSON", value: draft.edited });
   text.addEventListener("input", () => { draft.edited = text.value; });
-  const submit = button("Run this instead, once", (event) => {
+  const submit = button("Run this instead, once", () => {
     const input = command ? { ...row.input, command: text.value } : parsed(text.value);
     if (input === null) { wrong.textContent = "This is no JSON object; nothing was sent."; return; }
-    page.answer(element.key, { reply: "once", updated_input: input }, event);
+    page.answer(element.key, { reply: "once", updated_input: input });
   }, { kind: "once", data: { answer: "send-edit" } });
   return h("div", { class: "form" }, text, wrong, h("p", { class: "granting" }, "It runs as you write it, this once, unless a rule denies it."), h("div", { class: "buttons" }, submit, back(draft, element)));
 }
@@ -133,7 +147,7 @@ function back(draft, element) {
 }
 
 function canEdit(row) {
-  return Boolean(row.tool_name) && row.input !== null && typeof row.input === "object" && !Array.isArray(row.input) && (commandOf(row) !== null || Object.keys(row.input).length > 0);
+  return Boolean(row.tool_name) && row.input !== null && typeof row.input === "object" && !Array.isArray(row.input) && Object.keys(row.input).length > 0;
 }
 
 function parsed(text) {

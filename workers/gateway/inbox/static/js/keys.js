@@ -28,8 +28,8 @@ export function listenToKeys({ deck, step, go }) {
   addEventListener("keydown", (event) => {
     if (event.altKey || event.metaKey) return;
     const isWriting = event.target.matches?.("input:not([type=radio]):not([type=range]), textarea, select");
-    if (event.ctrlKey) return event.key === "Enter" && isWriting ? click(event, "[data-answer^=send]") : undefined;
-    if (event.key === "Escape") return click(event, "[data-answer=back]");
+    if (event.ctrlKey) return event.key === "Enter" && isWriting ? send(event, deck()) : undefined;
+    if (event.key === "Escape") return goBack(event);
     if (isWriting || event.repeat || byId("help")?.open) return;
     const isChord = performance.now() - chordAt < CHORD_MS;
     chordAt = -Infinity;
@@ -39,18 +39,23 @@ export function listenToKeys({ deck, step, go }) {
     else if (event.key === "/") document.querySelector("input[type=search]")?.focus();
     else if (STEPS[event.key] && step() && !event.target.matches?.("input")) step()(STEPS[event.key]);
     else if (event.key === "j" || event.key === "k") deck()?.step(event.key === "j" ? 1 : -1);
-    else if (ANSWERS[event.key] && deck()) deck().press(ANSWERS[event.key]);
+    else if (ANSWERS[event.key] && deck()) deck().press(ANSWERS[event.key], event);
     else return;
     event.preventDefault();
   });
 }
 
-function click(event, selector) {
-  const found = event.target.closest?.("[data-key]")?.querySelector(selector);
-  if (found) {
-    event.preventDefault();
-    found.click();
-  }
+function send(event, deck) {
+  if (!deck?.focused()) return;
+  event.preventDefault();
+  deck.press("send", event);
+}
+
+function goBack(event) {
+  const found = event.target.closest?.("[data-key]")?.querySelector("[data-answer=back]");
+  if (!found) return;
+  event.preventDefault();
+  found.click();
 }
 
 export function showHelp() {

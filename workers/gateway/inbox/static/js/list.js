@@ -2,7 +2,6 @@
 // what is in view stays where it is when something above it grows, comes or goes.
 
 const MARGIN_PX = 900;
-const FRESH_MS = 50; // within it an item is measured for the first time and nobody has seen it yet
 
 export class WindowedList {
   /**
@@ -19,7 +18,6 @@ export class WindowedList {
     this.shown = new Map();
     this.from = 0;
     this.to = 0;
-    this.scrolledBy = 0;
     this.observer = fixed ? null : new ResizeObserver((entries) => this.#resized(entries));
     this.onscroll = () => this.#soon();
     addEventListener("scroll", this.onscroll, { passive: true });
@@ -47,7 +45,7 @@ export class WindowedList {
     if (!old) return;
     const element = this.#make(key);
     element.style.transform = old.style.transform;
-    Object.assign(element, { top: old.top, shownAt: old.shownAt });
+    element.top = old.top;
     this.observer?.unobserve(old);
     old.replaceWith(element);
     this.shown.set(key, element);
@@ -95,9 +93,8 @@ export class WindowedList {
     for (let i = 0; i < this.keys.length; i += 1) tops[i + 1] = tops[i] + this.#heightOf(this.keys[i]) + this.gap;
     this.tops = tops;
     this.root.style.height = `${tops[this.keys.length]}px`;
-    this.scrolledBy = this.#keepInPlace(anchor);
+    this.#keepInPlace(anchor);
     this.#draw();
-    this.scrolledBy = 0;
   }
 
   /** What is looked at now, and how far it is from the top of the list. */
@@ -113,10 +110,7 @@ export class WindowedList {
   #keepInPlace(anchor) {
     const index = anchor && this.index.get(anchor.key);
     const by = anchor && index !== undefined ? this.tops[index] - anchor.top : 0;
-    if (Math.abs(by) < 1) return 0;
-    const before = scrollY;
-    scrollBy({ top: by, behavior: "instant" });
-    return scrollY - before;
+    if (Math.abs(by) >= 1) scrollBy({ top: by, behavior: "instant" });
   }
 
   /** The item with the focus, or under the pointer: it never leaves the page, and never moves under its user. */
@@ -193,10 +187,6 @@ export class WindowedList {
   #move(element, top) {
     const rounded = Math.round(top);
     if (element.top === rounded) return;
-    // Somebody may be about to press a button in it: see `movedAt` where answers are taken.
-    const isSeen = element.shownAt !== undefined && performance.now() - element.shownAt > FRESH_MS;
-    if (isSeen && Math.abs(rounded - element.top - this.scrolledBy) >= 1) element.movedAt = performance.now();
-    element.shownAt ??= performance.now();
     element.top = rounded;
     element.style.transform = `translateY(${rounded}px)`;
   }

@@ -11,6 +11,12 @@ export function questionsOf(row) {
   return asked.every(isReadable) ? asked : [];
 }
 
+/** What the choices show of a request: each text after its place in the input and a line feed. */
+export function choiceTexts(row) {
+  const placed = (option, place) => [`${place}.label\n${labelOf(option)}`, `${place}.description\n${option?.description}`];
+  return questionsOf(row).flatMap((one, index) => (one.options ?? []).flatMap((option, at) => placed(option, `questions[${index}].options[${at}]`)));
+}
+
 /** A plan that an agent wants to begin with, or null. */
 export function planOf(row) {
   return row.tool_name && typeof row.input?.plan === "string" && row.input.plan.trim() ? row.input.plan : null;

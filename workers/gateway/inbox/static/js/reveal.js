@@ -38,9 +38,28 @@ export function oddities(text) {
   return found;
 }
 
-/** The text as nodes. `classAt(index)` may name a class for a position; runs of one class become one element. */
+/** The text as nodes, with what is odd in it found here: for texts that no description of the gateway has. */
 export function reveal(text, classAt = () => "") {
   const odd = oddities(text);
+  return nodesOf(text, (index) => odd.get(index), classAt);
+}
+
+/**
+ * The text as nodes, with the marks of its description: spans in code points. What cannot be seen is shown in any case.
+ * `classAt(index)` may name a class for a position; runs of one class become one element.
+ */
+export function revealMarked(text, marks = [], classAt = () => "") {
+  const kinds = new Map(marks.flatMap(([start, end, kind]) => Array.from({ length: Math.max(0, end - Math.max(0, start)) }, (_, by) => [Math.max(0, start) + by, kind])));
+  return nodesOf(text, (_, point, letter) => oddKind(kinds.get(point), letter), classAt);
+}
+
+function oddKind(marked, letter) {
+  if (letter === "\n" || letter === "\t") return undefined;
+  if (INVISIBLE.test(letter) || isHalfPair(letter)) return "invisible";
+  return marked === "crowded" && letter <= "\u007f" ? undefined : marked;
+}
+
+function nodesOf(text, kindAt, classAt) {
   const nodes = [];
   let run = "";
   let runClass = "";
@@ -49,8 +68,9 @@ export function reveal(text, classAt = () => "") {
     run = "";
   };
   let index = 0;
+  let point = 0;
   for (const letter of text) {
-    const kind = odd.get(index);
+    const kind = kindAt(index, point, letter);
     const wanted = classAt(index) ?? "";
     if (kind) {
       flush();
@@ -61,6 +81,7 @@ export function reveal(text, classAt = () => "") {
       run += letter;
     }
     index += letter.length;
+    point += 1;
   }
   flush();
   return nodes;
@@ -76,23 +97,6 @@ export function plain(text) {
     index += letter.length;
   }
   return shown;
-}
-
-/** A sentence on what is odd in these texts, or null. */
-export function warning(texts) {
-  const seen = new Map();
-  for (const text of texts) {
-    for (const [index, kind] of oddities(text)) {
-      const code = text.codePointAt(index);
-      seen.set(code, kind);
-    }
-  }
-  if (seen.size === 0) return null;
-  const names = [...seen].slice(0, 4).map(([code, kind]) => (kind === "invisible" ? nameOf(code) : `${String.fromCodePoint(code)} (${number(code)})`));
-  const more = seen.size > 4 ? ` and ${seen.size - 4} more` : "";
-  const kinds = new Set(seen.values());
-  const what = kinds.size === 2 ? "cannot be seen or look like others" : kinds.has("invisible") ? "cannot be seen" : "look like others";
-  return `Holds characters that ${what}: ${names.join(", ")}${more}`;
 }
 
 function marked(letter, kind, wanted) {

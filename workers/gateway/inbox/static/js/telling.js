@@ -39,7 +39,7 @@ export class Telling {
     if (this.requests.isFilled) this.known = new Set(rows.keys());
     if (!fresh.length || !document.hidden || !isTelling()) return;
     if (fresh.length > ONE_BY_ONE) this.#tell("many", `${fresh.length} requests wait for you`, "");
-    else for (const [key, row] of fresh) this.#tell(key, `${plain(row.agent ?? row.by)} asks: ${plain(row.permission)}`, plain(inOneLine(row)));
+    else for (const [key, row] of fresh) this.#tell(key, `${plain(row.by)} asks: ${plain(row.permission)}`, plain(inOneLine(row)));
   }
 
   #tell(key, title, body) {

@@ -1,7 +1,9 @@
 // Why a person is asked, and what an answer would do: in words.
 
 import { h, sessionLink } from "./dom.js";
+import { inWords } from "./dangers.js";
 import { reveal } from "./reveal.js";
+import { revealIn } from "./what.js";
 
 /** The reason in a sentence, and the rules with their files. */
 export function why(row) {
@@ -10,7 +12,7 @@ export function why(row) {
   const reason = evaluation.reason ?? (rules.length ? null : "no rule says anything about it");
   return h("div", { class: "why" },
     h("span", { class: "key" }, "Why"),
-    h("span", {}, reason ? inWords(reason) : null, ...rules.slice(0, 3).map((rule, index) => [index || reason ? h("br") : null, ...ruleText(rule)]),
+    h("span", {}, reason ? inWords(reason.charAt(0).toUpperCase() + reason.slice(1)) : null, ...rules.slice(0, 3).map((rule, index) => [index || reason ? h("br") : null, ...ruleText(rule)]),
       rules.length > 3 ? ` and ${rules.length - 3} more` : null));
 }
 
@@ -23,21 +25,14 @@ function distinct(rules) {
   return [...new Map(rules.map((rule) => [JSON.stringify(rule), rule])).values()];
 }
 
-/** A sentence of the ledger: what stands in backticks is somebody's own text. */
-function inWords(text) {
-  const pieces = (text.charAt(0).toUpperCase() + text.slice(1)).split("`");
-  if (pieces.length % 2 === 0) return reveal(text);
-  return pieces.map((piece, index) => (index % 2 ? h("code", {}, ...reveal(piece)) : reveal(piece)));
-}
-
 /** Who asks, from the root of its tree of agents on, and where it would run. */
 export function where(row) {
   const tree = [...(row.lineage ?? []), row.session];
   return h("div", { class: "where" },
     h("span", { class: "key" }, "Where"),
     h("span", {},
-      row.cwd ? [h("code", {}, ...reveal(row.cwd)), " · "] : null,
-      row.project ? [h("span", { class: "project" }, row.project), " · "] : null,
+      row.cwd ? [h("code", {}, ...revealIn(row, row.cwd)), " · "] : null,
+      row.project ? [h("span", { class: "project" }, ...reveal(row.project)), " · "] : null,
       h("span", { class: "tree", "aria-label": tree.length > 1 ? "sub-agent of" : null },
         ...tree.flatMap((session, index) => [index ? h("span", { class: "below", "aria-label": "whose sub-agent is" }, " › ") : null, sessionLink(session)]))));
 }

@@ -1,0 +1,172 @@
+"""Attacks on one key or one click: the agent moves what a person is about to answer."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from ledger import Session, Timeouts
+from tests.gateway.inbox.stopped import STEADY_MS, comes, passes, visit_stopped
+from tests.gateway.inbox.visitors import Inbox, Visitor
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SOON = Timeouts(attended=3600, unattended=3600)
+"""Deadlines nearer than those of other sessions: their requests come first."""
+
+
+async def waiting(inbox: Inbox, *commands: str) -> Session:
+    session = await inbox.session()
+    for command in commands:
+        await session.submit("bash", [command], request_id=command.replace(" ", "-"), always=[f"{command}*"])
+    return session
+
+
+async def nothing_was_sent(visitor: Visitor, *sessions: Session) -> None:
+    """Not even a frame later."""
+    await passes(visitor, 20)
+    for session in sessions:
+        state = await session.state()
+        assert [one.outcome for one in state.settled.values() if one.reply is not None] == []
+    assert visitor.sent == []
+
+
+async def press(visitor: Visitor, *keys: str) -> None:
+    for key in keys:
+        await visitor.page.keyboard.press(key)
+
+
+async def middle_of(item: Locator) -> tuple[float, float]:
+    box = await item.bounding_box()
+    assert box
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+async def test_getting_a_new_request_under_the_key_that_was_meant_for_another(inbox: Inbox) -> None:
+    old = await waiting(inbox, "git fetch")
+    ann = await visit_stopped(inbox, "ann", cards=1)
+    sly = await inbox.session("ses_sly", timeouts=SOON)
+    await sly.submit("bash", ["git push evil"], request_id="r1")
+    await comes(ann, ann.card("git push evil"))
+    await press(ann, "j", "o")
+    await expect(ann.card("git push evil")).to_be_focused()
+    await nothing_was_sent(ann, old, sly)
+    await passes(ann, STEADY_MS - 100)
+    await press(ann, "o")
+    await nothing_was_sent(ann, old, sly)
+    # That key came too early, so that another half second of quiet has to pass.
+    await passes(ann, STEADY_MS - 100)
+    await press(ann, "o")
+    await nothing_was_sent(ann, old, sly)
+    await passes(ann, STEADY_MS)
+    await press(ann, "o")
+    await expect(ann.card("git push evil")).to_contain_text("Allowed by you (once)")
+
+
+async def test_withdrawing_a_request_so_that_its_key_falls_on_the_next(inbox: Inbox) -> None:
+    session = await waiting(inbox, "git fetch", "git push evil")
+    ann = await visit_stopped(inbox, "ann", cards=2)
+    await press(ann, "j")
+    await expect(ann.card("git fetch")).to_be_focused()
+    await session.cancel("git-fetch", cause="withdrawn")
+    await comes(ann, ann.card("git fetch").get_by_text("Withdrawn"))
+    await press(ann, "j", "o")
+    await expect(ann.card("git push evil")).to_be_focused()
+    await nothing_was_sent(ann, session)
+
+
+async def test_letting_a_withdrawn_card_fade_so_that_the_focus_jumps_to_the_next(inbox: Inbox) -> None:
+    session = await waiting(inbox, "git fetch", "git push evil")
+    ann = await visit_stopped(inbox, "ann", cards=2)
+    await press(ann, "j")
+    await session.cancel("git-fetch", cause="withdrawn")
+    await comes(ann, ann.card("git fetch").get_by_text("Withdrawn"))
+    jumped = ann.page.locator("article.card:focus", has_text="git push evil")
+    await comes(ann, jumped)
+    await press(ann, "o", "s", "a")
+    await nothing_was_sent(ann, session)
+    await passes(ann, STEADY_MS)
+    await press(ann, "o")
+    await expect(ann.card("git push evil")).to_contain_text("Allowed by you (once)")
+
+
+async def test_withdrawing_a_request_while_its_rejection_is_typed_so_that_letters_answer_others(inbox: Inbox) -> None:
+    session = await waiting(inbox, "git fetch", "git push evil")
+    ann = await visit_stopped(inbox, "ann", cards=2)
+    await press(ann, "j", "r")
+    await ann.page.keyboard.type("please ")
+    await session.cancel("git-fetch", cause="withdrawn")
+    await comes(ann, ann.card("git fetch").get_by_text("Withdrawn"))
+    for letter in "just do it as so often":
+        await press(ann, "Space" if letter == " " else letter)
+        await passes(ann, STEADY_MS // 3)
+    await nothing_was_sent(ann, session)
+
+
+async def test_having_the_first_card_answered_by_a_key_that_nobody_aimed(inbox: Inbox) -> None:
+    session = await waiting(inbox, "git push evil")
+    ann = await visit_stopped(inbox, "ann", cards=1)
+    await press(ann, "a", "a", "a")
+    await nothing_was_sent(ann, session)
+
+
+async def test_putting_a_new_card_under_the_pointer_of_a_click(inbox: Inbox) -> None:
+    await inbox.session()
+    first = await waiting(inbox, "git fetch")
+    ann = await visit_stopped(inbox, "ann", cards=1)
+    place = await middle_of(ann.card("git fetch").get_by_role("button", name="Once"))
+    await first.cancel("git-fetch", cause="withdrawn")
+    await comes(ann, ann.page.get_by_text("Nothing is waiting."))
+    await first.submit("bash", ["git grab!"], request_id="r2", always=["git grab*"])
+    await comes(ann, ann.card("git grab!"))
+    await ann.page.mouse.click(*place)
+    await nothing_was_sent(ann, first)
+    await passes(ann, STEADY_MS)
+    await ann.page.mouse.click(*place)
+    await expect(ann.card("git grab!")).to_contain_text("Allowed by you (once)")
+
+
+async def test_pushing_another_card_under_the_pointer_of_a_click(inbox: Inbox) -> None:
+    session = await waiting(inbox, "git fetch", "git push evil")
+    ann = await visit_stopped(inbox, "ann", cards=2)
+    place = await middle_of(ann.card("git fetch").get_by_role("button", name="Once"))
+    sly = await inbox.session("ses_sly", timeouts=SOON)
+    # As high as the first: what stood there a moment ago stands one card further down.
+    await sly.submit("bash", ["git pulls"], request_id="r1", always=["git pulls*"])
+    await comes(ann, ann.card("git pulls"))
+    for name in ("git fetch", "git pulls"):
+        await expect(ann.card(name).get_by_role("button", name="Once")).to_be_disabled()
+    await ann.page.mouse.click(*place)
+    await nothing_was_sent(ann, session, sly)
+
+
+async def test_getting_a_double_click_to_confirm_what_the_first_click_opened(inbox: Inbox) -> None:
+    session = await inbox.session(dialect="claude", rules={"permissions": {}})
+    await session.submit_tool("Bash", {"command": "git push --force"}, request_id="r1")
+    ann = await visit_stopped(inbox, "ann", cards=1)
+    await ann.card("git push").get_by_role("button", name="Edit…").click()
+    await ann.page.mouse.click(*await middle_of(ann.card("git push").get_by_role("button", name="Run this instead")))
+    await nothing_was_sent(ann, session)
+
+
+async def test_filling_the_screen_while_another_tab_is_looked_at(inbox: Inbox) -> None:
+    session = await waiting(inbox, "git push evil")
+    ann = await visit_stopped(inbox, "ann", cards=1)
+    await press(ann, "j")
+    await ann.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await press(ann, "o")
+    await nothing_was_sent(ann, session)
+    await passes(ann, 2 * STEADY_MS)
+    await press(ann, "o")
+    await expect(ann.card("git push evil")).to_contain_text("Allowed by you (once)")
+
+
+async def test_an_honest_person_goes_from_card_to_card_as_fast_as_they_type(inbox: Inbox) -> None:
+    session = await waiting(inbox, "git fetch", "git pull", "git push")
+    ann = await visit_stopped(inbox, "ann", cards=3)
+    await press(ann, "j", "o", "j", "a", "j", "r")
+    await ann.page.keyboard.type("not today")
+    await press(ann, "Control+Enter")
+    await expect(ann.card("git fetch")).to_contain_text("Allowed by you (once)")
+    await expect(ann.card("git push")).to_contain_text("Rejected")
+    assert (await session.result("git-fetch")).reply == "once"

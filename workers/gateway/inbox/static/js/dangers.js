@@ -1,0 +1,33 @@
+// The dangers of a request, above all else: facts about its text, the gravest first.
+
+import { h } from "./dom.js";
+import { reveal, revealMarked } from "./reveal.js";
+
+const NAMES = {
+  "runs-downloaded": "runs downloaded code", privileges: "other rights", deletes: "deletes", secrets: "secrets", outside: "outside the folder",
+  unread: "not understood", network: "network", more: "more",
+};
+
+export function dangers({ dangers: found = [] }) {
+  if (!found.length) return null;
+  const kinds = [...new Set(found.map(({ kind }) => kind))];
+  return h("div", { class: "dangers" }, ...kinds.map((kind) => h("p", { class: `danger ${kind}` },
+    h("strong", { class: "chip" }, NAMES[kind] ?? kind),
+    h("span", {}, ...found.filter((one) => one.kind === kind).flatMap(({ says }, index) => [index ? "; " : "", ...inWords(says)])))));
+}
+
+/** A sentence on the characters that are not what they seem, or null. */
+export function oddNote({ odd = [], odd_left: left = 0 }) {
+  if (!odd.length) return null;
+  const named = odd.slice(0, 4).map(({ char, code, name, kind, like }) => [kind === "look-alike" ? [h("code", {}, ...revealMarked(char)), " "] : null, `${code} ${name}`, like ? ` (not ${like})` : ""]);
+  const more = odd.length - named.length + left;
+  return h("p", { class: "warning odd-note" }, h("strong", {}, "Look closely. "), "It holds characters that are not what they seem: ",
+    ...named.flatMap((one, index) => [index ? ", " : null, one]), more ? ` and ${more} more` : "", ".");
+}
+
+/** A sentence of the ledger: what stands in backticks is somebody's own text. */
+export function inWords(text) {
+  const pieces = text.split("`");
+  if (pieces.length % 2 === 0) return reveal(text);
+  return pieces.map((piece, index) => (index % 2 ? h("code", {}, ...reveal(piece)) : reveal(piece)));
+}
