@@ -57,7 +57,7 @@ class Bridges:
         for dialect, rules in RULES.items():
             self._rules[dialect].write_text(json.dumps(rules))
         address = f"unix:{folder / 'gateway.sock'}"
-        token = await place.ledger.tokens.create("bench", "agent", brings_rules=True)
+        token = await place.ledger.tokens.create("bench", "agent", brings_rules=True, any_project=True)
         ours = {"PERMISSION_LEDGER_HOME": str(folder), "PYTHONPATH": str(ROOT)}
         self._environment = {**os.environ, **ours, "PERMISSION_LEDGER_GATEWAY": address}
         self._environment["PERMISSION_LEDGER_TOKEN"] = token.text

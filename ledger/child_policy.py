@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ledger.errors import InputError
 from ledger.policy.demands import demand_rules
-from ledger.policy.model import Layer, PolicySource
+from ledger.policy.model import Layer, PolicySource, Verdict
 from ledger.policy.opencode import OpenCodePolicy, child_rules
 from ledger.policy.opencode.layers import INHERITED
 
@@ -21,13 +21,24 @@ OPENCODE: Final = "opencode"
 FAITHFUL: Final = "faithful"
 
 
-def child_source(parent: PolicySource, own: PolicySource | None, agent: str | None) -> PolicySource:
+def child_source(
+    parent: PolicySource, own: PolicySource | None, agent: str | None, *, denies_alone: bool = False
+) -> PolicySource:
     """What judges a child: its `own` rules, or without any its parent's configuration, and what the parent hands on.
 
-    Layers that both have are judged for the child by the child's agent. Raises InputError when the two speak different
+    Layers that both have are judged for the child by the child's agent. With `denies_alone` the parent's allow rules for
+    `external_directory` do not go on: then nothing is looser than `own`. Raises InputError when the two speak different
     dialects, PolicyError for rules that are misshapen.
     """
-    return _with_demands(_with_rules(parent, own, agent), parent)
+    found = _with_demands(_with_rules(parent, own, agent), parent)
+    return replace(found, layers=tuple(_no_allows(layer) for layer in found.layers)) if denies_alone else found
+
+
+def _no_allows(layer: Layer) -> Layer:
+    """What was inherited, without allow rules."""
+    if layer.name != INHERITED:
+        return layer
+    return replace(layer, rules=tuple(rule for rule in layer.rules if rule.action is not Verdict.ALLOW))
 
 
 def _with_rules(parent: PolicySource, own: PolicySource | None, agent: str | None) -> PolicySource:

@@ -208,13 +208,16 @@ class Ledger:
         parent: str | None = None,
         cwd: str | None = None,
         home: str | None = None,
+        denies_alone: bool = False,
+        token_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Session:
         """Open a session, or attach to it; what is not given stays as it is.
 
         `rules` are rules (`{permission, pattern, action}`) or a configuration in the dialect's own form; `policy` is
         the same with layers. A new session with a `parent` and without rules or options of its own has its parent's
-        rules; with its own, it still has what its dialect hands on (`ledger.child_policy`).
+        rules; with its own, it still has what its dialect hands on (`ledger.child_policy`): with `denies_alone` only what
+        makes them stricter. `token_id` is the access token whose own a new session becomes.
 
         `cwd` and `home` are the folder that the agent works in and its user's home, absolute paths on the machine where
         its calls run: rules are judged by them unless `options` name others, and what is not known counts as outside
@@ -231,7 +234,7 @@ class Ledger:
         plain = PolicySource(dialect=dialect, options=dict(options or {}))
         if parent_id is not None and (is_new or source is not None):
             own = source or (None if options is None else plain)
-            source = await self._of_child(own, plain, parent_id, agent)
+            source = await self._of_child(own, plain, parent_id, agent, denies_alone=denies_alone)
         elif is_new:
             source = source or plain
         policy_digest = "" if source is None else self._check_policy(source)
@@ -245,6 +248,7 @@ class Ledger:
             policy=source,
             policy_digest=policy_digest,
             policy_source=policy_source,
+            token_id=token_id,
             settings=settings_of(
                 state,
                 dialect if source is None else source.dialect,
@@ -261,11 +265,21 @@ class Ledger:
         return handle
 
     async def _of_child(
-        self, own: PolicySource | None, fallback: PolicySource, parent: str, agent: str | None
+        self,
+        own: PolicySource | None,
+        fallback: PolicySource,
+        parent: str,
+        agent: str | None,
+        *,
+        denies_alone: bool,
     ) -> PolicySource:
         """What judges a child session; without rules of its `own` it has its parent's, or those of `fallback`."""
         policy = (await Session(self, parent).state()).policy
-        return orphan_source(own or fallback) if policy is None else child_source(policy, own, agent)
+        return (
+            orphan_source(own or fallback)
+            if policy is None
+            else child_source(policy, own, agent, denies_alone=denies_alone)
+        )
 
     async def attach(self, session_id: str) -> Session:
         """A session that is there already. Raises UnknownSessionError."""

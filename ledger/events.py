@@ -119,7 +119,10 @@ class PolicyDetail(Value, frozen=True):
 
 
 class SessionOpened(Value, tag="session_opened", kw_only=True, frozen=True):
-    """`policy_source` says in a word where the rules came from; the rules themselves are in `detail`."""
+    """`policy_source` says in a word where the rules came from; the rules themselves are in `detail`.
+
+    `token_id` is the access token of whoever opened it over a gateway: the session is that token's own.
+    """
 
     project: str | None = None
     agent: str | None = None
@@ -129,6 +132,7 @@ class SessionOpened(Value, tag="session_opened", kw_only=True, frozen=True):
     policy_source: str | None = None
     settings: Settings = Settings()
     detail: PolicyDetail | None = None
+    token_id: str | None = None
 
 
 class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
@@ -397,6 +401,11 @@ class TokenCreated(Value, tag="token_created", kw_only=True, frozen=True):
     No projects and no sessions named is all of them. A `sign_in` token is good for one browser token; `made_from` is
     the token that a browser token stands for, and ends with. `brings_rules`: an agent's own rules count.
     `proof_digest` is the SHA-256 of a second secret, which a browser token's page sends beside its cookie.
+
+    An agent's token reaches the sessions that were opened with it, and one project: the one it names, else the first in
+    which it opens a session. A second event of the same id records that project in `claims`. `any_project` lifts the
+    second bound, `everything` both. `owner` is the person for whom an agent works; None is whoever made the token.
+    `folders` are those in which its sessions work.
     """
 
     token_id: str
@@ -410,6 +419,11 @@ class TokenCreated(Value, tag="token_created", kw_only=True, frozen=True):
     expires_in_ms: DurationMs | None = None
     made_from: str | None = None
     proof_digest: str | None = None
+    owner: str | None = None
+    everything: bool = False
+    any_project: bool = False
+    folders: tuple[str, ...] = ()
+    claims: str | None = None
 
 
 class TokenRedeemed(Value, tag="token_redeemed", kw_only=True, frozen=True):

@@ -82,8 +82,17 @@ class PolicyFiles:
 class PolicyWatch:
     """Keeps one session's rules equal to its files. Made by `watch_policy` and `judge_by_files`."""
 
-    def __init__(self, ledger: Ledger, session: Session, files: PolicyFiles, policy_source: str | None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        session: Session,
+        files: PolicyFiles,
+        policy_source: str | None,
+        *,
+        denies_alone: bool = False,
+    ) -> None:
         self._ledger, self._session, self._files, self._policy_source = ledger, session, files, policy_source
+        self._denies_alone = denies_alone
         self._applied: PolicySource | None = None
         self._turn = asyncio.Lock()
 
@@ -92,7 +101,12 @@ class PolicyWatch:
         async with self._turn:
             source = await self._files.current()
             if source is not self._applied and not self._judges(source):
-                await self._ledger.session(self._session.id, policy=source, policy_source=self._policy_source)
+                await self._ledger.session(
+                    self._session.id,
+                    policy=source,
+                    policy_source=self._policy_source,
+                    denies_alone=self._denies_alone,
+                )
             self._applied = source
 
     def _judges(self, source: PolicySource) -> bool:
@@ -111,15 +125,20 @@ class PolicyWatch:
 
 
 def judge_by_files(
-    ledger: Ledger, session: Session, files: PolicyFiles, *, policy_source: str | None = None
+    ledger: Ledger,
+    session: Session,
+    files: PolicyFiles,
+    *,
+    policy_source: str | None = None,
+    denies_alone: bool = False,
 ) -> PolicyWatch:
     """From here on each ask of this handle is judged by the files as they are at that moment.
 
     Other rules are recorded as `policy_changed` before anything is judged by them, with `policy_source` as the word for
-    where they came from. While the files cannot be read every new ask of this handle raises the loader's error;
+    where they came from; `denies_alone` as for `Ledger.session`. While the files cannot be read every new ask of this handle raises the loader's error;
     requests that are pending can still be answered. `PolicyWatch.check` does the same when nobody asks.
     """
-    watch = PolicyWatch(ledger, session, files, policy_source)
+    watch = PolicyWatch(ledger, session, files, policy_source, denies_alone=denies_alone)
     session.before_asking = watch.check
     return watch
 

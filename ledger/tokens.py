@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from ledger.access import AccessState, CreateToken, NoteLinkKey, RevokeToken, Token
+from ledger.access import AccessState, ClaimProject, CreateToken, NoteLinkKey, RevokeToken, Token
 from ledger.durations import check_duration_ms
 from ledger.errors import InputError, UnauthorizedError
 from ledger.events import Actor, Role, TokenUse
 from ledger.ids import check_id, new_id
 from ledger.people import Person, person_of
-from ledger.requests import check_message, check_name
+from ledger.requests import check_folder, check_message, check_name
 from ledger.times import format_time
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ class Tokens:
         sessions: Iterable[str] = (),
         expires_in_ms: int | None = None,
         brings_rules: bool = False,
+        owner: str | None = None,
+        everything: bool = False,
+        any_project: bool = False,
+        folders: Sequence[str] = (),
         use: TokenUse = "bearer",
         made_from: str | None = None,
         redeems: str | None = None,
@@ -76,11 +80,21 @@ class Tokens:
         token_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Made:
-        """Make a token. `secret` and `token_id` are given where the same call may come twice. Raises InputError."""
+        """Make a token.
+
+        An agent's token reaches the sessions opened with it, in one project: of `projects`, else the first one that it
+        opens a session in. `any_project` lifts the second bound, `everything` both. `owner` is the person for whom an
+        agent works (default: whoever makes the token); `folders` are those in which its sessions may work.
+        `secret` and `token_id` are given where the same call may come twice. Raises InputError.
+        """
         if role not in ROLES:
             raise InputError(f"`{role}` is no role; there are {', '.join(ROLES)}")
         if brings_rules and role not in ("agent", "admin"):
             raise InputError(f"only an agent brings rules, not a token of role {role}")
+        if role != "agent" and (everything or any_project or folders):
+            raise InputError(
+                f"`everything`, `any_project` and folders are said of agents, not of a token of role {role}"
+            )
         secret = secrets.token_urlsafe(SECRET_BYTES) if secret is None else secret
         proof = secrets.token_urlsafe(SECRET_BYTES) if use == "browser" else None
         command = CreateToken(
@@ -97,10 +111,28 @@ class Tokens:
             made_from=made_from,
             redeems=redeems,
             proof_digest=None if proof is None else digest_of(proof),
+            owner=None if owner is None else check_name(owner, "owner"),
+            everything=everything,
+            any_project=any_project,
+            folders=_folders(folders),
         )
         done = await self._stream.submit(command)
         await self._stream.make_safe()
         return Made(done.state.tokens[command.token_id], f"{PREFIX}_{command.token_id}_{secret}", proof)
+
+    async def claim(self, token_id: str, project: str) -> str | None:
+        """Bind an agent's token to the project of its first session; return the project that it is bound to.
+
+        None for a token that is not bound in this way. Raises UnknownTokenError, StoreError.
+        """
+        command = ClaimProject(actor=self._ledger.actor(None, "system"), token_id=token_id, project=project)
+        done = await self._stream.submit(command)
+        await self._stream.make_safe()
+        return done.state.tokens[token_id].claimed
+
+    def claimed_by(self, token: Token) -> str | None:
+        """Return the project that a token, or the one that a browser's stands for, is bound to by its first session."""
+        return self._stream.state.tokens.get(token.root_id, token).claimed
 
     async def find(self, text: str) -> Token:
         """The token in force that has this text. Raises UnauthorizedError."""
@@ -222,6 +254,11 @@ def token_json(token: Token, now_ms: int) -> dict[str, Any]:
         "projects": list(token.projects),
         "sessions": list(token.sessions),
         "brings_rules": token.brings_rules,
+        "everything": token.everything,
+        "any_project": token.any_project,
+        "claimed": token.claimed,
+        "folders": list(token.folders),
+        "owner": token.owner,
         "by": token.by.name,
         "at": format_time(token.at_ms),
         "expires_at": None if token.expires_ms is None else format_time(token.expires_ms),
@@ -229,6 +266,12 @@ def token_json(token: Token, now_ms: int) -> dict[str, Any]:
         "made_from": token.made_from,
         "in_force": token.in_force(now_ms),
     }
+
+
+def _folders(values: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(values, str) or len(values) > SCOPE_COUNT:
+        raise InputError(f"a token is bound to a list of {SCOPE_COUNT} folders at most")
+    return tuple(dict.fromkeys(folder for value in values if (folder := check_folder(value, "folder"))))
 
 
 def _scope(values: Iterable[str], what: str) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ def _summary(state: SessionState) -> dict[str, Any]:
         "pending": len(state.pending),
         "clients": len(state.clients),
         "dialect": state.policy.dialect if state.policy else None,
+        **({} if state.token_id is None else {"token_id": state.token_id}),
         **({} if state.imported_ms is None else {"imported_at": format_time(state.imported_ms)}),
     }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from ledger.access import Token
 from ledger.durations import SECOND_MS
 from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
@@ -235,4 +236,21 @@ async def _check_expiry(store: Store) -> Finding:
         False,
         f"session {session} has a deadline that passed {late_ms // SECOND_MS} s ago",
         "start `permission-ledger worker expiry`; the next command in that session settles it too",
+    )
+
+
+def check_tokens(tokens: Sequence[Token], now_ms: int) -> Finding:
+    """The agents' tokens that reach the sessions of others. They are chosen, so nothing is wrong with them. Pure."""
+    held = [one for one in tokens if one.role == "agent" and one.use == "bearer" and one.in_force(now_ms)]
+    wide = [one for one in held if one.everything]
+    if not wide:
+        return Finding("tokens", True, f"{len(held)} of agents, each for its own sessions")
+    named = ", ".join(f"{one.token_id} ({one.name})" for one in wide[:NAMED_COUNT]) + (
+        " …" if len(wide) > NAMED_COUNT else ""
+    )
+    return Finding(
+        "tokens",
+        True,
+        f"{len(held)} of agents; made with --everything, so that they reach the sessions of ALL others: {named}",
+        "`permission-ledger token revoke TOKEN`, and make one without --everything",
     )

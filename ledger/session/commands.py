@@ -39,7 +39,10 @@ class Live(msgspec.Struct, frozen=True, gc=False):
 
 
 class Open(Command, frozen=True, kw_only=True):
-    """Open the session, or attach to it. None in `policy` or `settings` keeps what it has."""
+    """Open the session, or attach to it. None in `policy` or `settings` keeps what it has.
+
+    `token_id` is the access token whose own the session becomes.
+    """
 
     project: str | None = None
     agent: str | None = None
@@ -50,6 +53,7 @@ class Open(Command, frozen=True, kw_only=True):
     policy_digest: str = ""
     policy_source: str | None = None
     settings: Settings | None = None
+    token_id: str | None = None
 
 
 class OutdatedRulesError(LedgerError):

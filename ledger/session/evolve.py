@@ -50,8 +50,15 @@ def evolve(state: SessionState, recorded: Recorded) -> SessionState:
 
 
 def _opened(state: SessionState, recorded: Recorded, event: SessionOpened) -> SessionState:
-    state = replace(state, opened_ms=recorded.ms, project=event.project, agent=event.agent, parent=event.parent)
-    return _with_policy(state, event)
+    opened = replace(
+        state,
+        opened_ms=recorded.ms,
+        project=event.project,
+        agent=event.agent,
+        parent=event.parent,
+        token_id=event.token_id,
+    )
+    return _with_policy(opened, event)
 
 
 def _policy_changed(state: SessionState, recorded: Recorded, event: PolicyChanged) -> SessionState:

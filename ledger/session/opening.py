@@ -34,6 +34,7 @@ def decide_open_session(state: SessionState, command: Open, now_ms: int) -> Deci
             policy_source=command.policy_source,
             settings=command.settings or Settings(),
             detail=PolicyDetail(command.policy or PolicySource(), command.cwd, command.home),
+            token_id=command.token_id,
         )
         return Decision((opened,))
     _same(state, "project", state.project, command.project)

@@ -135,6 +135,8 @@ class SessionState(Value, kw_only=True, frozen=True):
     project: str | None = None
     agent: str | None = None
     parent: str | None = None
+    token_id: str | None = None
+    """The access token with which it was opened."""
     cwd: str | None = None
     home: str | None = None
     policy: PolicySource | None = None

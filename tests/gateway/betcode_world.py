@@ -120,7 +120,7 @@ def running_world(folder: Path) -> Iterator[World]:
 
 async def _tokens(url: str) -> dict[str, str]:
     async with Ledger.connect(url) as ledger:
-        agent = await ledger.tokens.create("claude", "agent", brings_rules=True)
+        agent = await ledger.tokens.create("claude", "agent", brings_rules=True, any_project=True)
         auditor = await ledger.tokens.create("prometheus", "auditor")
         people = [await ledger.tokens.create(name, "approver") for name in PEOPLE]
         bound = await ledger.tokens.create("c3", "approver", projects=["bound"])

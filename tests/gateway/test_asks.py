@@ -239,11 +239,12 @@ async def test_an_answer_given_at_the_agents_own_prompt_is_recorded_as_told(open
     assert events[-1]["event"]["told"] == "opencode"
 
 
-async def test_an_agent_that_brings_no_rules_records_no_answers(opened: Caller, agent: Caller) -> None:
-    await opened.ask("ses_1", request_id="r1")
-    refused = await agent.post("/v1/sessions/ses_1/asks/r1/answered", {"reply": "once", "prompt": "opencode"})
+async def test_an_agent_that_brings_no_rules_records_no_answers(agent: Caller) -> None:
+    await agent.put("/v1/sessions/own")
+    await agent.ask("own", request_id="r1")
+    refused = await agent.post("/v1/sessions/own/asks/r1/answered", {"reply": "once", "prompt": "opencode"})
     assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
-    assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["outcome"] is None
+    assert (await agent.get("/v1/sessions/own/asks/r1")).json()["outcome"] is None
 
 
 async def test_the_row_of_a_correction_has_the_persons_own_words(opened: Caller, ann: Caller) -> None:

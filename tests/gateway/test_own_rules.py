@@ -94,10 +94,12 @@ async def test_an_agent_that_brings_no_rules_gains_nothing_by_a_home_or_a_folder
     key = {"tool_name": "bash", "input": {"command": "cat ~/.ssh/id_rsa"}}
     for number, place in enumerate(({"home": "/srv/shop"}, {"home": "/"}, {"home": "/srv", "cwd": "/"})):
         session = f"s{number}"
-        await worker.put(f"/v1/sessions/{session}", {"cwd": "/srv/shop", **place})
-        for folder in ("/srv/shop", "/", "/root"):
-            asked = (await worker.post(f"/v1/sessions/{session}/asks", {**key, "cwd": folder})).json()
-            assert (asked["outcome"], asked["request"]["patterns"][0]) == (None, "~/.ssh/*")
+        opened = (await worker.put(f"/v1/sessions/{session}", {"cwd": "/srv/shop", **place})).json()
+        asked = (await worker.post(f"/v1/sessions/{session}/asks", key)).json()
+        assert (asked["outcome"], asked["request"]["patterns"][0]) == (None, "~/.ssh/*")
+        for folder in {"/srv/shop", "/", "/root"} - {opened["cwd"]}:
+            refused = await worker.post(f"/v1/sessions/{session}/asks", {**key, "cwd": folder})
+            assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
 
 
 async def test_the_home_of_an_agent_that_brings_its_rules_counts(ruled: Served) -> None:

@@ -31,10 +31,8 @@ async def test_an_agent_cannot_approve_itself_by_bringing_rules(agent: Caller, b
 
 
 @pytest.mark.parametrize("body", [{"rules": ALLOW_ALL}, {"answering": "anyone"}, {"dialect": "betcode"}])
-async def test_an_agent_cannot_change_a_session_once_it_is_open(
-    agent: Caller, gateway: Served, body: dict[str, Any]
-) -> None:
-    await (await gateway.caller("admin")).put("/v1/sessions/ses_1", {"answering": "lock-holder"})
+async def test_an_agent_cannot_change_a_session_once_it_is_open(agent: Caller, body: dict[str, Any]) -> None:
+    await agent.put("/v1/sessions/ses_1", {"answering": "lock-holder"})
     assert (await agent.put("/v1/sessions/ses_1", body)).json()["code"] == "RULES_NOT_YOURS"
     assert (await agent.put("/v1/sessions/ses_1")).status_code == 200
 

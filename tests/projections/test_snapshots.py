@@ -175,6 +175,7 @@ def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:
         "project",
         "agent",
         "parent",
+        "token_id",
         "cwd",
         "home",
         "policy_digest",

@@ -89,7 +89,7 @@ class RunningGateway:
     async def _make_tokens(self) -> None:
         """The people's, and the agent's in the file where programs of this user look for it."""
         async with Ledger.connect(self.server.url) as ledger:
-            made = await ledger.tokens.create("worker", "agent", brings_rules=True)
+            made = await ledger.tokens.create("worker", "agent", brings_rules=True, any_project=True)
             for name in PEOPLE:
                 self._tokens[name] = (await ledger.tokens.create(name, "admin")).text
         (self.home / "gateway.json").write_text(json.dumps({"url": self.address, "token": made.text}))

@@ -17,7 +17,7 @@ from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
 from workers.cli.output import Output, talk
 from workers.disk import DiskSpace, is_on_this_machine, space_of
-from workers.health import SAMPLE_COUNT, Finding, check_deployment, check_server_facts
+from workers.health import SAMPLE_COUNT, Finding, check_deployment, check_server_facts, check_tokens
 
 COLUMNS = ("check", "ok", "what was found", "what to do")
 
@@ -62,7 +62,8 @@ async def _examine(url: str | None, *, deep: bool) -> list[Finding]:
                 one for facts in servers for one in check_server_facts(facts, skew_ms, demanded, space, doors)
             )
         )
-        return findings + await check_deployment(ledger.store, deep=deep)
+        findings += await check_deployment(ledger.store, deep=deep)
+        return [*findings, check_tokens(await ledger.tokens.all(), server_ms)]
 
 
 def _space(servers: Sequence[Mapping[str, str]]) -> DiskSpace | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -14,6 +14,11 @@ from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import Output, talk
 
 COLUMNS = ("token", "name", "role", "projects", "sessions", "made", "expires", "state")
+
+EVERYTHING: Final = (
+    "WARNING: agent {name} reads, cancels and closes the sessions of ALL agents in {where}, and notes in them what ran; "
+    "without --everything it reaches its own sessions"
+)
 
 
 @click.group(short_help="Who may use the gateway: create, list, revoke; end answer links.")
@@ -26,7 +31,8 @@ def token() -> None:
     examples=(
         "permission-ledger token create ann --role approver --expires 30d",
         "permission-ledger token create ci-agent --role agent --project shop",
-        "permission-ledger token create laptop --role agent --brings-rules",
+        "permission-ledger token create laptop --role agent --any-project --brings-rules",
+        "permission-ledger token create ci-agent --role agent --project shop --folder /srv/shop --for ann",
     ),
 )
 @click.argument("name")
@@ -35,6 +41,10 @@ def token() -> None:
 @click.option("--session", "sessions", multiple=True, metavar="SESSION", help="Only in this session; repeatable.")
 @click.option("--expires", metavar="DURATION", help="When it ends by itself, e.g. 30d (default: never).")
 @click.option("--brings-rules", is_flag=True, help="The agent's own rules count (else the gateway's judge).")
+@click.option("--for", "owner", metavar="NAME", help="For whom the agent works (default: who makes the token).")
+@click.option("--folder", "folders", multiple=True, metavar="PATH", help="Where its sessions may work; repeatable.")
+@click.option("--any-project", is_flag=True, help="An agent in any project (else: in the first that it works in).")
+@click.option("--everything", is_flag=True, help="An agent that reads, cancels and closes the sessions of OTHERS too.")
 @click.option("--as", "name_of_actor", metavar="NAME", help="Who makes it (default: user@host).")
 @with_ledger
 async def create(
@@ -47,9 +57,17 @@ async def create(
     sessions: Sequence[str],
     expires: str | None,
     brings_rules: bool,
+    owner: str | None,
+    folders: Sequence[str],
+    any_project: bool,
+    everything: bool,
     name_of_actor: str | None,
 ) -> None:
-    """Make a token and print its text: keep it, it cannot be shown again."""
+    """Make a token and print its text: keep it, it cannot be shown again.
+
+    An agent reaches the sessions that it opened itself, in one project: the one that `--project` names, else the first in
+    which it opens a session.
+    """
     made = await ledger.tokens.create(
         name,
         role,
@@ -57,8 +75,14 @@ async def create(
         sessions=sessions,
         expires_in_ms=None if expires is None else parse_duration(expires, "time to live"),
         brings_rules=brings_rules,
+        owner=owner,
+        folders=folders,
+        any_project=any_project,
+        everything=everything,
         actor=local_actor(name_of_actor),
     )
+    if everything:
+        talk(EVERYTHING.format(name=name, where=" or ".join(projects or sessions) or "EVERY project"))
     if output.as_json:
         output.row({**token_json(made.token, ledger.store.clock.now_ms()), "token": made.text})
         return
@@ -127,14 +151,24 @@ for one in (create, list_, revoke, rotate_links):
     token.add_command(one)
 
 
+def _is_narrow(row: dict[str, Any]) -> bool:
+    return row["role"] == "agent" and not row["everything"]
+
+
+def _projects(row: dict[str, Any]) -> str:
+    if not _is_narrow(row) or row["any_project"]:
+        return "all"
+    return row["claimed"] or "the first it opens"
+
+
 def _cells(row: dict[str, Any]) -> tuple[object, ...]:
     state = "in force" if row["in_force"] else "revoked" if row["revoked_at"] else "ended"
     return (
         row["token_id"],
         row["name"],
-        row["role"] + (", brings rules" if row["brings_rules"] else ""),
-        ", ".join(row["projects"]) or "all",
-        ", ".join(row["sessions"]) or "all",
+        row["role"] + (", brings rules" if row["brings_rules"] else "") + (", EVERYTHING" if row["everything"] else ""),
+        ", ".join(row["projects"]) or _projects(row),
+        ", ".join(row["sessions"]) or ("its own" if _is_narrow(row) else "all"),
         row["at"],
         row["expires_at"] or "never",
         state if row["use"] == "bearer" else f"{state}, {row['use']}",

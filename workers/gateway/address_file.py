@@ -21,11 +21,12 @@ async def write_address(folder: Path, url: str, inbox: str, tokens: Tokens) -> N
     """Write `{"url", "token", "inbox", "process"}`, readable by our user alone. Raises OSError.
 
     The token is an agent's, and may bring rules: whoever can read the file can read the user's own rule files too. It
-    is kept in a file beside and used again by the next gateway, while it holds.
+    is kept in a file beside and used again by the next gateway, while it holds. It works in any project, since hooks and
+    bridges name their folder's, and reaches the sessions that were opened with it.
     """
     text = await _kept_token(folder, tokens)
     if text is None:
-        made = await tokens.create(default_actor_name(), "agent", brings_rules=True)
+        made = await tokens.create(default_actor_name(), "agent", brings_rules=True, any_project=True)
         text = made.text
     _write(folder / TOKEN_FILE_NAME, text)
     row = {"url": url, "token": text, "inbox": inbox, "process": os.getpid()}
@@ -60,9 +61,10 @@ async def _kept_token(folder: Path, tokens: Tokens) -> str | None:
     if not isinstance(text, str):
         return None
     try:
-        return text if (await tokens.find(text)).role == "agent" else None
+        token = await tokens.find(text)
     except UnauthorizedError:
         return None
+    return text if token.role == "agent" and not token.claims_one else None
 
 
 def _read(path: Path) -> str | None:

@@ -16,11 +16,13 @@ from ledger.calls import carry_through
 from ledger.errors import InputError
 from ledger.ids import new_request_id
 from ledger.policy.narrowing import within
+from ledger.session.state import SessionState
 from workers.gateway.attending import Attending
 from workers.gateway.bodies import AskBody
+from workers.gateway.folders import require_folder
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import follow_own_rules
-from workers.gateway.principals import Principal
+from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.quotas import size_of
 from workers.gateway.rows import Row, result_row
 
@@ -42,6 +44,7 @@ async def ask(
 
     Raises what `Session.submit` raises.
     """
+    require_own_asks(principal, session.stream.state, body.cwd)
     request_id = new_request_id() if request_id is None else request_id
     follow_own_rules(gateway, session)
     gateway.brought.require(session.stream.state, body.rules_digest)
@@ -77,6 +80,18 @@ async def _asked(
 
     result = await carry_through(partial(_submit, session, principal, body, request_id), waited, request_id)
     return result, left_out
+
+
+def require_own_asks(principal: Principal, state: SessionState, folder: str | None) -> None:
+    """Raise ForbiddenError where an agent that brings no rules asks by another one's rules, or from another folder."""
+    if principal.brings_rules:
+        return
+    if state.session_id not in principal.sessions and state.token_id != principal.root_id:
+        raise ForbiddenError(
+            f"this token brings no rules, so it asks only in sessions that it opened itself, not in `{state.session_id}`",
+            session=state.session_id,
+        )
+    require_folder(principal, state, folder)
 
 
 async def _offered(session: Session, principal: Principal, body: AskBody, request_id: str) -> list[str] | None:

@@ -80,10 +80,12 @@ async def authenticate(connection: Connection, gateway: Gateway) -> Principal:
     """
     header = connection.headers.get("authorization")
     if header is not None:
-        return principal_of(await _find(connection, gateway, _token_in(connection, gateway, header), "bearer"))
+        token = await _find(connection, gateway, _token_in(connection, gateway, header), "bearer")
+        return principal_of(token, claimed=gateway.tokens.claimed_by(token))
     if cookie_of(connection) is not None:
         require_same_origin(connection, gateway)
-        return principal_of(await browser_token(connection, gateway), "inbox")
+        token = await browser_token(connection, gateway)
+        return principal_of(token, "inbox", claimed=gateway.tokens.claimed_by(token))
     if gateway.settings.open_to_all:
         require_same_origin(connection, gateway)
         return LOCAL

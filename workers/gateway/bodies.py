@@ -21,6 +21,9 @@ from workers.gateway.principals import OWN_CHANNELS
 
 DIALECT_DEFAULT: Final = "opencode"
 Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]
+SETTINGS: Final = ("cascade_reject", "cascade_always", "answering", "on_denied", "when_abandoned")
+"""The settings of a session besides its deadlines, by their names in a body and in the log."""
+
 AskersCause = Literal["asker_gave_up", "asker_died", "withdrawn"]
 """The causes that a caller may give; the others are the ledger's own to say."""
 
@@ -80,18 +83,6 @@ class OpenSession(Body, kw_only=True, frozen=True):
     @property
     def says_rules(self) -> bool:
         return not (self.rules is None and self.policy is None and self.options is None)
-
-    @property
-    def says_settings(self) -> bool:
-        """Return whether settings other than the deadlines are stated."""
-        settings = (
-            self.cascade_reject,
-            self.cascade_always,
-            self.answering,
-            self.on_denied,
-            self.when_abandoned,
-        )
-        return any(one is not None for one in settings)
 
 
 class ToolBody(Body, kw_only=True, frozen=True):
@@ -224,6 +215,12 @@ class TokenBody(Body, kw_only=True, frozen=True):
     sessions: list[str] = []
     expires: Duration | None = None
     brings_rules: bool = False
+    owner: Annotated[str | None, Meta(description="For whom an agent works; without it, whoever makes the token")] = (
+        None
+    )
+    everything: Annotated[bool, Meta(description="An agent that reaches the sessions of others too")] = False
+    any_project: Annotated[bool, Meta(description="An agent that works in more than one project")] = False
+    folders: Annotated[list[str], Meta(description="Where an agent's sessions may work")] = []
 
 
 class SignInBody(Body, kw_only=True, frozen=True):

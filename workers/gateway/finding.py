@@ -43,7 +43,7 @@ async def find_sessions(
     for index, row in enumerate(recent[begin:], begin):
         if len(found) == limit:
             return {"sessions": found, "cursor": str(index)}
-        if principal.reaches(row["session"], row["project"]) and _matches(row, wanted, people):
+        if principal.reaches(row["session"], row["project"], row.get("token_id")) and _matches(row, wanted, people):
             found.append(row)
     return {"sessions": found, "cursor": None}
 

@@ -84,13 +84,20 @@ class Gateway:
         if fresh or not session.stream.folded or state.opened_ms is None:
             state = await session.state()
         self.require_reach(principal, state)
-        session.on_behalf_of(principal.token_id)
+        session.on_behalf_of(principal.token_id, principal.owner)
         return session
 
     def require_reach(self, principal: Principal, state: SessionState) -> None:
         """Raises UnknownSessionError for a session that is not there, or not theirs."""
-        if state.opened_ms is None or not principal.reaches(state.session_id, state.project):
+        if state.opened_ms is not None and principal.reaches_state(state):
+            return
+        if principal.bounds.own is None:
             raise UnknownSessionError(f"there is no session `{state.session_id}`", session=state.session_id)
+        raise UnknownSessionError(
+            f"there is no session `{state.session_id}` that was opened with this token, and it reaches no other; open one, "
+            f"or make a token with `token create --session {state.session_id}`",
+            session=state.session_id,
+        )
 
     async def unless_stopping(self, work: Coroutine[Any, Any, T]) -> T | None:
         """What the work gives, or None when the gateway is to end first."""

@@ -37,7 +37,7 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
     waiting = await gateway.ledger.waiting_sessions()
     rows: list[tuple[tuple[bool, int, int, str, int], Row]] = []
     for state in waiting.rows:
-        if not principal.reaches(state.session_id, state.project) or not _wanted(state, wanted):
+        if not principal.reaches_state(state) or not _wanted(state, wanted):
             continue
         above = await lineage(gateway, state)
         if wanted.tree is not None and wanted.tree not in (*above, state.session_id):
@@ -68,7 +68,7 @@ def problem_rows(principal: Principal, problems: Sequence[StreamProblem]) -> lis
 
 
 def _may_see(principal: Principal, key: StreamKey) -> bool:
-    return principal.reaches_project(key.id) if key.kind == "project" else principal.reaches(key.id, None)
+    return principal.reaches_project(key.id) if key.kind == "project" else principal.reaches(key.id, None, None)
 
 
 def _wanted(state: SessionState, wanted: PendingFilter) -> bool:

@@ -12,7 +12,8 @@ from ledger.errors import InputError
 from ledger.ids import check_id
 from ledger.policy.model import PolicySource
 from ledger.session.state import SessionState
-from workers.gateway.bodies import DIALECT_DEFAULT, OpenSession
+from workers.gateway.bodies import DIALECT_DEFAULT, SETTINGS, OpenSession
+from workers.gateway.folders import folder_to_open
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import GATEWAYS_OWN
 from workers.gateway.principals import ForbiddenError, Principal
@@ -35,19 +36,23 @@ async def open_session(
         gateway.require_reach(principal, state)
     stands = gateway.settings.timeouts if is_new else Timeouts.of(state.settings)
     timeouts = stands if body.timeouts is None else stands.stated(to_builtins(body.timeouts), "timeouts.{}")
-    if is_new or not principal.brings_rules:
-        changes = body.says_settings or body.dialect is not None or timeouts != stands
-        _require_own_rules(principal, body, may_set=is_new or not changes)
-    project = _project(principal, session_id, body.project, state)
+    if not principal.brings_rules:
+        _require_own_rules(body)
+        if not is_new and (timeouts != stands or _differs(body, state)):
+            raise RulesNotYoursError(
+                "this token may say how long requests wait, and the dialect, only when it opens a session"
+            )
     if body.parent is not None:
         await gateway.session(body.parent, principal)
     if is_new:
         gateway.holdings.open_session(principal.caller)
     await gateway.rehearsals.rules(principal.caller, body)
+    rules = await _rules(gateway, principal, body, is_new=is_new)
+    project = await _project(gateway, principal, session_id, body.project) if is_new else body.project
     session = await gateway.ledger.session(
         session_id,
         project=project,
-        **await _rules(gateway, body, is_new=is_new),
+        **rules,
         timeouts=timeouts if is_new or timeouts != stands else None,
         cascade_reject=body.cascade_reject,
         cascade_always=body.cascade_always,
@@ -57,49 +62,64 @@ async def open_session(
         late_denies=body.late_denies,
         agent=body.agent,
         parent=body.parent,
-        cwd=body.cwd,
+        cwd=folder_to_open(principal, body.cwd),
         # Whoever names the home says what rules about `~` mean.
         home=body.home if principal.brings_rules else None,
+        token_id=principal.root_id,
         actor=principal.actor,
     )
+    # Another may have opened it since it was looked for.
+    gateway.require_reach(principal, session.stream.state)
     if body.rules_digest is not None and body.says_rules:
         gateway.brought.note(session.stream.state, body.rules_digest)
     return session, is_new
 
 
-def _require_own_rules(principal: Principal, body: OpenSession, *, may_set: bool) -> None:
+def _require_own_rules(body: OpenSession) -> None:
     """An agent that could loosen the rules it is judged by would approve itself."""
-    if principal.brings_rules:
-        return
     if body.says_rules or body.late_denies is not None:
         raise RulesNotYoursError(
             "this token brings no rules: the gateway's own judge (`serve --rules`), "
             "or make a token with `token create --brings-rules`"
         )
-    if not may_set:
-        raise RulesNotYoursError(
-            "this token may say how long requests wait, and the dialect, only when it opens a session"
-        )
 
 
-def _project(principal: Principal, session_id: str, asked: str | None, state: SessionState) -> str | None:
+def _differs(body: OpenSession, state: SessionState) -> bool:
+    """Return whether settings or a dialect are stated that are not those of the session."""
+    dialect = state.policy.dialect if state.policy else None
+    stated = {name: getattr(body, name) for name in SETTINGS}
+    return body.dialect not in (None, dialect) or any(
+        value is not None and value != getattr(state.settings, name) for name, value in stated.items()
+    )
+
+
+async def _project(gateway: Gateway, principal: Principal, session_id: str, asked: str | None) -> str | None:
     """The project to open in. A token that is bound to projects opens nowhere else."""
-    if state.opened_ms is not None:
-        return asked
     if asked is None and len(principal.projects) == 1:
         asked = principal.projects[0]
-    if not principal.reaches(session_id, asked):
-        where = f"project `{asked}`" if asked else "a project of its own"
+    where = f"project `{asked}`" if asked else "a project of its own"
+    if not principal.reaches(session_id, asked, principal.root_id):
         raise ForbiddenError(
             f"this token may not open session `{session_id}` in {where}",
             projects=list(principal.projects),
             sessions=list(principal.sessions),
         )
+    if asked is not None and principal.claims_one and principal.root_id is not None:
+        check_id(asked, "project id")
+        claimed = principal.bounds.project or await gateway.tokens.claim(principal.root_id, asked)
+        if claimed not in (None, asked):
+            raise ForbiddenError(
+                f"this token works in project `{claimed}`, the first in which it opened a session, and not in {where}; "
+                "make a token for each project, or one with `token create --any-project`",
+                projects=[claimed],
+            )
     return asked
 
 
-async def _rules(gateway: Gateway, body: OpenSession, *, is_new: bool) -> dict[str, Any]:
+async def _rules(gateway: Gateway, principal: Principal, body: OpenSession, *, is_new: bool) -> dict[str, Any]:
     """The arguments of `Ledger.session` that say how calls are judged."""
+    if not principal.brings_rules:
+        return await _gateways_rules(gateway, body.dialect) if is_new else {}
     if body.policy is not None:
         if body.rules is not None or body.options is not None or body.dialect is not None:
             raise InputError("give `policy`, or `rules` with `dialect` and `options`, not both")
@@ -112,6 +132,28 @@ async def _rules(gateway: Gateway, body: OpenSession, *, is_new: bool) -> dict[s
     if is_new and own is not None:
         return {"policy": await own.current(), "dialect": dialect, "policy_source": GATEWAYS_OWN}
     return {"dialect": dialect}
+
+
+async def _gateways_rules(gateway: Gateway, stated: str | None) -> dict[str, Any]:
+    """The gateway's own rules of a dialect; a gateway without any asks about everything, as OpenCode's dialect does.
+
+    A dialect without a file would be judged by its program's defaults, which may be looser than what the files say.
+    """
+    policies = gateway.settings.policies
+    usual = DIALECT_DEFAULT if not policies or DIALECT_DEFAULT in policies else next(iter(policies))
+    dialect = stated or usual
+    if dialect in policies:
+        policy = await policies[dialect].current()
+    elif not policies and dialect == DIALECT_DEFAULT:
+        policy = PolicySource(dialect)
+    else:
+        has = ", ".join(f"`{name}`" for name in policies) or "none"
+        raise RulesNotYoursError(
+            f"this gateway has no rules of dialect `{dialect}` (it has {has}), and this token brings none; start it with "
+            f"`serve --rules {dialect}=FILE`, or make a token with `token create --brings-rules`",
+            dialects=list(policies),
+        )
+    return {"policy": policy, "dialect": dialect, "policy_source": GATEWAYS_OWN, "denies_alone": True}
 
 
 def _policy(value: dict[str, Any]) -> PolicySource:

@@ -43,7 +43,7 @@ def follow_own_rules(gateway: Gateway, session: Session) -> None:
         return
     files = gateway.settings.policies.get(state.policy.dialect)
     if files is not None:
-        judge_by_files(gateway.ledger, session, files, policy_source=GATEWAYS_OWN)
+        judge_by_files(gateway.ledger, session, files, policy_source=GATEWAYS_OWN, denies_alone=True)
 
 
 async def follow_while_waiting(gateway: Gateway) -> None:
@@ -69,4 +69,4 @@ async def _record(gateway: Gateway, dialect: str, files: PolicyFiles) -> None:
         policy = state.policy
         if state.policy_source == GATEWAYS_OWN and policy is not None and policy.dialect == dialect:
             session = Session(gateway.ledger, state.session_id)
-            await PolicyWatch(gateway.ledger, session, files, GATEWAYS_OWN).check()
+            await PolicyWatch(gateway.ledger, session, files, GATEWAYS_OWN, denies_alone=True).check()

@@ -42,7 +42,7 @@ class Presences:
             await self._ledger.renew_inbox(client_id, actor=principal.name, reach=principal.reach)
             return []
         for state in await self._ledger.pending_states():
-            if principal.reaches(state.session_id, state.project):
+            if principal.reaches_state(state):
                 _require_own(state, principal, client_id)
         return await self._ledger.connect_inbox(client_id, actor=principal.actor, reach=principal.reach)
 

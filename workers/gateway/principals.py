@@ -10,6 +10,7 @@ from ledger.access import Token
 from ledger.errors import LedgerError
 from ledger.events import TOLD, Actor, Role
 from ledger.inboxes import Reach
+from ledger.session.state import SessionState
 
 Channel = Literal["gateway", "inbox", "link", "opencode"]
 """How a request came, in the gateway's own word: by token, by a browser's cookie, by a link, as OpenCode's clients do."""
@@ -24,17 +25,49 @@ class ForbiddenError(LedgerError):
     code = "FORBIDDEN"
 
 
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What a token reaches. No projects and no sessions named is all of them; where both are named, both bind.
+
+    `own` is the token whose sessions alone are reached, besides those that are named; None reaches those of others too.
+    `project` is the one that such a token has claimed; `any_project` lifts that bound.
+    """
+
+    projects: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    own: str | None = None
+    project: str | None = None
+    any_project: bool = True
+
+    def covers(self, session: str, project: str | None, opened_with: str | None) -> bool:
+        """Return whether a session of this project, opened with this token, is reached.
+
+        A session without a project is its own project.
+        """
+        if not Reach(self.projects, self.sessions).covers(session, project):
+            return False
+        return self.own is None or session in self.sessions or opened_with == self.own
+
+    def covers_project(self, project: str) -> bool:
+        """Return whether what is said of a whole project is reached: a token bound to sessions has no such reach."""
+        if self.sessions:
+            return False
+        return project in self.projects if self.projects else self.any_project or project == self.project
+
+
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The authenticated author of a request; no field of a request ever says who it is from.
 
-    No projects and no sessions named is all of them; where both are named, both bind.
+    `root_id` is the token that signed in where `token_id` is a browser's. `owner` is the person for whom it acts.
     """
 
     name: str
     role: Role
     token_id: str | None = None
-    projects: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
+    root_id: str | None = None
+    owner: str | None = None
+    bounds: Bounds = Bounds()
+    folders: tuple[str, ...] = ()
+    claims_one: bool = False
     brings_rules: bool = False
     via: Channel = "gateway"
 
@@ -53,29 +86,51 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return self.token_id or self.name
 
     @property
+    def projects(self) -> tuple[str, ...]:
+        return self.bounds.projects
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        return self.bounds.sessions
+
+    @property
     def reach(self) -> Reach:
         return Reach(self.projects, self.sessions)
 
-    def reaches(self, session: str, project: str | None) -> bool:
-        """Whether a session of this project is theirs to see. A session without a project is its own."""
-        return self.reach.covers(session, project)
+    def reaches(self, session: str, project: str | None, opened_with: str | None) -> bool:
+        """Return whether a session of this project, opened with this token, is theirs to see."""
+        return self.bounds.covers(session, project, opened_with)
+
+    def reaches_state(self, state: SessionState) -> bool:
+        return self.reaches(state.session_id, state.project, state.token_id)
 
     def reaches_project(self, project: str) -> bool:
-        """Whether what is said of a whole project is theirs to see: a token bound to sessions has no such reach."""
-        return not self.sessions and (not self.projects or project in self.projects)
+        """Return whether what is said of a whole project is theirs to see."""
+        return self.bounds.covers_project(project)
 
 
 LOCAL: Final = Principal(name="local", role="admin", brings_rules=True)
 """Whoever reaches a gateway that was started without tokens."""
 
 
-def principal_of(token: Token, via: Channel = "gateway") -> Principal:
+def principal_of(token: Token, via: Channel = "gateway", *, claimed: str | None = None) -> Principal:
+    """Return whoever holds a token; `claimed` is the project that it, or the one that a browser's stands for, is bound to."""
+    bounds = Bounds(
+        projects=token.projects,
+        sessions=token.sessions,
+        own=token.root_id if token.is_narrow else None,
+        project=claimed,
+        any_project=not token.claims_one,
+    )
     return Principal(
         name=token.name,
         role=token.role,
         token_id=token.token_id,
-        projects=token.projects,
-        sessions=token.sessions,
+        root_id=token.root_id,
+        owner=token.owner,
+        bounds=bounds,
+        folders=token.folders,
+        claims_one=token.claims_one,
         brings_rules=token.brings_rules or token.role == "admin",
         via=via,
     )

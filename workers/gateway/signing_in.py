@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from hashlib import sha256
+from typing import Any
 
 from ledger.access import Token
 from ledger.durations import DAY_MS, MINUTE_MS
@@ -21,8 +22,7 @@ async def browser_from_token(gateway: Gateway, token: Token) -> Made:
     return await gateway.tokens.create(
         token.name,
         token.role,
-        projects=token.projects,
-        sessions=token.sessions,
+        **_reach_of(token),
         use="browser",
         expires_in_ms=_browser_ms(gateway, token),
         made_from=token.token_id,
@@ -41,8 +41,7 @@ async def browser_from_link(gateway: Gateway, link: Token) -> Made:
     return await gateway.tokens.create(
         link.name,
         link.role,
-        projects=link.projects,
-        sessions=link.sessions,
+        **_reach_of(link),
         use="browser",
         expires_in_ms=_browser_ms(gateway, root),
         made_from=root.token_id,
@@ -57,6 +56,18 @@ def _browser_ms(gateway: Gateway, root: Token) -> int:
     if root.use == "sign_in" or root.expires_ms is None:
         return most_ms
     return max(1, min(most_ms, root.expires_ms - gateway.now_ms))
+
+
+def _reach_of(token: Token) -> dict[str, Any]:
+    """Return the arguments of `Tokens.create` that give a browser the reach of its token; it brings no rules."""
+    return {
+        "projects": token.projects,
+        "sessions": token.sessions,
+        "owner": token.owner,
+        "everything": token.everything,
+        "any_project": token.any_project,
+        "folders": token.folders,
+    }
 
 
 async def sign_in_link(tokens: Tokens, public_url: str, name: str, role: Role = "admin") -> str:

@@ -16,7 +16,7 @@ GONE_MS = 40_000
 
 async def test_a_card_says_since_when_nobody_waits_for_its_answer(inbox: Inbox) -> None:
     await inbox.session()
-    token = (await inbox.ledger.tokens.create("worker", "agent")).text
+    token = (await inbox.ledger.tokens.create("worker", "agent", sessions=["ses_1"])).text
     ann = await inbox.visit("ann")
     body = {"request_id": "r1", "permission": "bash", "patterns": ["git push"], "metadata": {"command": "git push"}}
     async with GatewayClient(lambda: parse_place(inbox.url, token)) as client:

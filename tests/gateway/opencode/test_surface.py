@@ -32,7 +32,7 @@ REPLY = "/permission/per_1fc41424900182w1hJ6siXDEnn/reply"
 
 @pytest.fixture
 async def opened(gateway: Served) -> Caller:
-    agent = await gateway.caller("agent", "worker")
+    agent = await gateway.caller("agent", "worker", any_project=True)
     await agent.put("/v1/sessions/ses_1", {"project": "shop", "cwd": "/src/shop"})
     return agent
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from ledger.session.state import Request, SessionState
 from ledger.stores.port import StreamKey
 from workers.gateway.events.frames import Frame
-from workers.gateway.principals import Principal
+from workers.gateway.principals import Bounds, Principal
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,41 +23,30 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Audience(msgspec.Struct, frozen=True):
     """Readers with the same reach who want the same. Everything of one session, where `key` names it."""
 
-    projects: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
+    bounds: Bounds = Bounds()
     wanted: Wanted = Wanted()
     key: StreamKey | None = None
 
     @classmethod
     def of(cls, principal: Principal, wanted: Wanted) -> Audience:
-        return cls(principal.projects, principal.sessions, wanted)
+        return cls(principal.bounds, wanted)
 
     def sees(self, frame: Frame) -> bool:
         if self.key is not None:
             return frame.key == self.key
         if frame.key.kind == "project":
-            # What is said of a whole project is not for who is bound to sessions of it.
-            reached = not self.sessions and (not self.projects or frame.key.id in self.projects)
+            reached = self.bounds.covers_project(frame.key.id)
         else:
-            reached = self._reaches(frame.key.id, frame.project)
+            reached = self.bounds.covers(frame.key.id, frame.project, frame.opened_with)
         return reached and self.wants(frame.session, frame.project, frame.lineage, frame.agents, frame.directory)
 
-    def sees_session(
-        self,
-        session: str,
-        project: str | None,
-        lineage: tuple[str, ...],
-        agents: tuple[str | None, ...],
-        directory: str | None,
-    ) -> bool:
-        """The same of something that waits in a session."""
+    def sees_state(self, state: SessionState, request: Request, lineage: tuple[str, ...]) -> bool:
+        """The same of a request that waits in a session."""
         if self.key is not None:
-            return session == self.key.id
-        return self._reaches(session, project) and self.wants(session, project, lineage, agents, directory)
-
-    def _reaches(self, session: str, project: str | None) -> bool:
-        in_project = not self.projects or (session if project is None else project) in self.projects
-        return in_project and (not self.sessions or session in self.sessions)
+            return state.session_id == self.key.id
+        agents = (state.agent, request.agent)
+        reached = self.bounds.covers(state.session_id, state.project, state.token_id)
+        return reached and self.wants(state.session_id, state.project, lineage, agents, state.cwd)
 
     def wants(
         self,

@@ -67,6 +67,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     request: Request | None
     directory: str | None
     reply: str | None = None
+    opened_with: str | None = None
+    """The access token with which its session was opened."""
 
 
 def frames_of(key: StreamKey, recorded: Recorded, before: State, after: State, lineage: tuple[str, ...]) -> list[Frame]:
@@ -75,11 +77,11 @@ def frames_of(key: StreamKey, recorded: Recorded, before: State, after: State, l
         told = list(_of_session(key, recorded, before, after))
         session: str | None = key.id
         project = after.project
-        agent, directory = after.agent, after.cwd
+        agent, directory, opened_with = after.agent, after.cwd, after.token_id
     else:
         told = list(_of_project(key, recorded, after))
         session, project = getattr(recorded.event, "session", None), key.id
-        agent, directory = None, None
+        agent, directory, opened_with = None, None, None
     common = {"project": project, "lineage": list(lineage), "by": recorded.actor.name, "kind": recorded.actor.kind}
     stamp = {"at": format_time(recorded.ms), "version": recorded.version}
     return [
@@ -97,6 +99,7 @@ def frames_of(key: StreamKey, recorded: Recorded, before: State, after: State, l
             request=request,
             directory=directory,
             reply=row.get("reply") if request is not None else None,
+            opened_with=opened_with,
         )
         for index, (name, row, request) in enumerate(told, 1)
     ]

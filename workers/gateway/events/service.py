@@ -180,8 +180,7 @@ class EventStreams:
         for follower in self.hub.pending.values():
             state: SessionState = follower.state
             for request in state.pending.values():
-                agents = (state.agent, request.agent)
-                if audience.sees_session(state.session_id, state.project, follower.lineage, agents, state.cwd):
+                if audience.sees_state(state, request, follower.lineage):
                     deadline = request.deadline_ms
                     waiting.append(((deadline is None, deadline or 0, request.asked_ms), follower, request))
         waiting.sort(key=lambda one: one[0])

@@ -11,6 +11,7 @@ from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError, Un
 from ledger.replies import parse_reply
 from projections import reading
 from workers.gateway.gateway import Gateway
+from workers.gateway.granting_reach import require_grantable
 from workers.gateway.opencode.shapes import ID_PREFIX, REPLIES, ambiguous, bad_request, denied, not_found
 from workers.gateway.principals import Principal
 
@@ -70,6 +71,7 @@ async def answer(
         raise RefusedError(404, not_found(request_id))
     if len(found) > 1:
         raise RefusedError(409, ambiguous(request_id, sorted(one.id for one in found)))
+    require_grantable(principal, found[0].stream.state, reply)
     try:
         result = await found[0].reply(request_id, parse_reply(reply), message=message or None, actor=principal.actor)
     except UnknownRequestError:

@@ -53,7 +53,7 @@ async def list_permissions(request: AnyRequest, gateway: TheGateway, principal: 
     rows = [
         (one.request.asked_ms, state.session_id, one.request.version, request_row(state.session_id, one.request))
         for state in await gateway.ledger.pending_states()
-        if principal.reaches(state.session_id, state.project) and where in (None, state.cwd)
+        if principal.reaches_state(state) and where in (None, state.cwd)
         for one in pending_of(state)
     ]
     return [row for *_, row in sorted(rows, key=lambda one: one[:3])]

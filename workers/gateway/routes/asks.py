@@ -12,6 +12,7 @@ from ledger.unheard import unheard
 from workers.gateway import asking
 from workers.gateway.attending import Attending
 from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ReplyBody, ToolFinishedBody
+from workers.gateway.granting_reach import require_grantable
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal, Wait
 from workers.gateway.presence import require_own_client
@@ -67,6 +68,7 @@ async def reply(
     found = await gateway.session(session, principal, fresh=data.client_id is not None)
     require_own_client(found, principal, data.client_id)
     given, message = parse_answer(data.answer, data.message)
+    require_grantable(principal, found.stream.state, given)
     # Read first: of a settled request the metadata is not kept.
     waiting = (await found.state()).pending.get(request_id) if message else None
     result = await found.reply(

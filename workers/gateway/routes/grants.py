@@ -13,6 +13,7 @@ from ledger.errors import InputError, UnknownGrantError
 from ledger.ids import check_id
 from ledger.results import Approved
 from workers.gateway.bodies import GrantBody
+from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.inboxes import problem_rows
 from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
@@ -34,7 +35,7 @@ async def list_grants(
         found = await gateway.ledger.approved_in_project(project)
     else:
         anywhere = await gateway.ledger.grants_anywhere()
-        rows = [one.as_json() for one in anywhere.rows if _reaches(principal, one)]
+        rows = [one.as_json() for one in anywhere.rows if await _reaches(gateway, principal, one)]
         return {"grants": rows, "problems": problem_rows(principal, anywhere.problems)}
     return {"grants": [one.as_json() for one in found]}
 
@@ -79,7 +80,7 @@ async def revoke_grant(grant: Id, gateway: TheGateway, principal: ThePrincipal, 
         reaches = principal.reaches_project(key.id)
     else:
         state = await Session(gateway.ledger, key.id).state()
-        reaches = principal.reaches(key.id, state.project)
+        reaches = principal.reaches_state(state)
     if not reaches:
         raise UnknownGrantError(f"there is no grant `{grant}`", grant_id=grant)
     await gateway.ledger.revoke(grant, reason=reason, actor=principal.actor)
@@ -90,10 +91,15 @@ def _require_project(principal: Principal, project: str) -> None:
         raise ForbiddenError(f"this token has no say in project `{project}`", projects=list(principal.projects))
 
 
-def _reaches(principal: Principal, one: Approved) -> bool:
+async def _reaches(gateway: Gateway, principal: Principal, one: Approved) -> bool:
     if one.grant.scope == "project" and one.project is not None:
         return principal.reaches_project(one.project)
-    return one.session is not None and principal.reaches(one.session, one.project)
+    if one.session is None:
+        return False
+    # The survey has just read it.
+    stream = gateway.ledger.streams.session(one.session)
+    state = stream.state if stream.folded else await stream.refresh()
+    return principal.reaches_state(state)
 
 
 HANDLERS: list[Any] = [list_grants, create_grant, revoke_grant]

@@ -166,7 +166,7 @@ async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincip
 async def _check_damaged(gateway: Gateway, principal: Principal, session: str) -> Checked:
     """What cannot be folded can still be checked; whose it is stands in its first entry."""
     checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
-    if not checked.is_there or not principal.reaches(session, checked.project):
+    if not checked.is_there or not principal.reaches(session, checked.project, None):
         raise UnknownSessionError(f"there is no session `{session}`", session=session)
     return checked
 

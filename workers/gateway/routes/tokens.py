@@ -10,7 +10,7 @@ from litestar.datastructures import Cookie
 from litestar.params import JSONBody
 
 from ledger.durations import parse_duration
-from ledger.errors import InputError, UnauthorizedError
+from ledger.errors import InputError, UnauthorizedError, UnknownTokenError
 from ledger.tokens import Made, token_json
 from workers.gateway.authenticating import (
     COOKIE,
@@ -22,6 +22,7 @@ from workers.gateway.authenticating import (
 )
 from workers.gateway.bodies import SignInBody, TokenBody
 from workers.gateway.gateway import Gateway
+from workers.gateway.granting_reach import has_within, require_within
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import principal_of
@@ -33,16 +34,18 @@ DAY_SECONDS = 86_400
 
 
 @get("/v1/tokens", operation_id="list_tokens")
-async def list_tokens(gateway: TheGateway) -> Row:
-    """Every token, without its secret."""
-    return {"tokens": [token_json(one, gateway.now_ms) for one in await gateway.tokens.all()]}
+async def list_tokens(gateway: TheGateway, principal: ThePrincipal) -> Row:
+    """The tokens within the caller's own reach, without their secrets."""
+    found = [one for one in await gateway.tokens.all() if has_within(principal, one)]
+    return {"tokens": [token_json(one, gateway.now_ms) for one in found]}
 
 
 @post("/v1/tokens", status_code=201, operation_id="create_token")
 async def create_token(
     data: JSONBody[TokenBody], gateway: TheGateway, principal: ThePrincipal, idempotency_key: IdempotencyKey = None
 ) -> Row:
-    """Make a token. Its text is in this answer and nowhere else."""
+    """Make a token within the caller's own reach. Its text is in this answer and nowhere else."""
+    require_within(principal, data.projects, data.sessions)
     key = derived(principal, idempotency_key, "token")
     made = await gateway.tokens.create(
         data.name,
@@ -51,6 +54,10 @@ async def create_token(
         sessions=data.sessions,
         expires_in_ms=None if data.expires is None else parse_duration(data.expires, "time to live"),
         brings_rules=data.brings_rules,
+        owner=data.owner,
+        everything=data.everything,
+        any_project=data.any_project,
+        folders=data.folders,
         token_id=None if key is None else f"tok_{key}",
         secret=None if key is None else await secret_for(gateway, key),
         actor=principal.actor,
@@ -60,7 +67,10 @@ async def create_token(
 
 @delete("/v1/tokens/{token:str}", operation_id="revoke_token")
 async def revoke_token(token: Id, gateway: TheGateway, principal: ThePrincipal, reason: OptionalText = None) -> None:
-    """End a token and the browsers that signed in with it, everywhere at once."""
+    """End a token within reach and the browsers that signed in with it, everywhere at once."""
+    known = next((one for one in await gateway.tokens.all() if one.token_id == token), None)
+    if known is not None and not has_within(principal, known):
+        raise UnknownTokenError(f"there is no token `{token}`", token_id=token)
     await gateway.tokens.revoke(token, reason=reason, actor=principal.actor)
 
 
@@ -74,6 +84,8 @@ async def read_me(principal: ThePrincipal) -> Row:
         "projects": list(principal.projects),
         "sessions": list(principal.sessions),
         "brings_rules": principal.brings_rules,
+        "own_sessions": principal.bounds.own is not None,
+        "owner": principal.owner,
         "via": principal.via,
     }
 

@@ -1,0 +1,296 @@
+"""The table of who may do what, walked against a real gateway: every route, role, reach and content type.
+
+`python -m tests.gateway.who_may > docs/reference/who-may-do-what.md` writes the page; `test_who_may_do_what` compares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+import msgspec
+from litestar.handlers import HTTPRouteHandler
+
+from ledger import Ledger
+from tests.gateway.callers import Caller, Served, served
+from workers.gateway.answers.links import AnswerLink, AnswerLinks
+from workers.gateway.app import make_app
+from workers.gateway.authenticating import operation_of
+from workers.gateway.own_rules import rule_file
+from workers.gateway.settings import GatewaySettings
+
+SESSION, PROJECT = "ses_1", "shop"
+
+AGENTS: Final[dict[str, dict[str, Any]]] = {
+    "its own": {},
+    "its own, brings rules": {"brings_rules": True},
+    "another's": {"projects": [PROJECT]},
+    "that session": {"sessions": [SESSION]},
+    "everything": {"everything": True},
+    "elsewhere": {"everything": True, "projects": ["bank"]},
+}
+PEOPLE: Final[dict[str, dict[str, Any]]] = {
+    "all": {},
+    "the project": {"projects": [PROJECT]},
+    "that session": {"sessions": [SESSION]},
+    "elsewhere": {"projects": ["bank"]},
+}
+COLUMNS: Final = [
+    ("nobody", ""),
+    *(("agent", reach) for reach in AGENTS),
+    *((role, reach) for role in ("approver", "auditor", "admin") for reach in PEOPLE),
+]
+
+ASK: Final = {"permission": "bash", "patterns": ["git push"]}
+BODIES: Final[dict[str, Any]] = {
+    "open_session": {},
+    "close_session": {},
+    "ask": ASK,
+    "reply": {"reply": "once"},
+    "record_answer": {"reply": "once", "via": "editor"},
+    "cancel_ask": {},
+    "note_tool_finished": {"request_id": "r1"},
+    "opencode_reply": {"reply": "once"},
+    "opencode_respond": {"response": "once"},
+    "create_grant": {"project": PROJECT, "permission": "bash", "pattern": "git status"},
+    "take_lock": {"client_id": "desk"},
+    "pass_lock": {"client_id": "desk", "to": "desk"},
+    "check_policy": {"dialect": "opencode", "tool": "bash", "input": {"command": "ls"}},
+    "explain_policy": {"dialect": "opencode", "tool": "bash", "input": {"command": "ls"}},
+    "create_token": {"name": "new", "role": "auditor", "projects": [PROJECT]},
+}
+"""What a caller sends who means it, by operation; others take no body."""
+
+LISTS: Final = {"list_sessions", "list_pending", "list_grants", "list_tokens", "opencode_list"}
+"""Whether the answer tells of the session, or of what is in its project."""
+
+OPEN_STREAMS: Final = {"session_events", "all_events", "opencode_events", "opencode_global_events"}
+
+JSON: Final = "application/json"
+OTHER_TYPES: Final = ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", "image/png")
+
+WORDS: Final = {401: "401", 403: "no", 404: "hidden"}
+
+
+class Route(NamedTuple):
+    """A route of the gateway; `path` has its places in braces."""
+
+    method: str
+    path: str
+    operation: str
+
+
+class World:
+    """A session of project `shop` with a request, a grant and a token, and one caller a column."""
+
+    def __init__(self, gateway: Served) -> None:
+        self.gateway = gateway
+        self.callers: dict[tuple[str, str], Caller] = {}
+        self.root: Caller
+        self.places: dict[str, str] = {}
+        self._count = 0
+
+    async def make(self) -> None:
+        """Make the callers, and what they would like to reach."""
+        gateway, tokens = self.gateway, self.gateway.ledger.tokens
+        self.root = await gateway.caller("admin", "root")
+        for role, reach in COLUMNS:
+            if role == "nobody":
+                self.callers[role, reach] = await gateway.caller(None)
+            else:
+                scope = AGENTS[reach] if role == "agent" else PEOPLE[reach]
+                self.callers[role, reach] = await gateway.caller(role, f"{role} {reach}", **scope)  # type: ignore[arg-type]
+        own = await self.callers["agent", "its own"].put(f"/v1/sessions/{SESSION}", {"project": PROJECT})
+        assert own.status_code == 201, own.text
+        ruled = await self.callers["agent", "its own, brings rules"].put("/v1/sessions/ruled", {"project": PROJECT})
+        assert ruled.status_code == 201, ruled.text
+        for session in (SESSION, "ruled"):
+            await self.root.ask(session, "git pull", request_id="r1")
+        grant = await self.root.post("/v1/grants", {"project": PROJECT, "permission": "bash", "pattern": "make *"})
+        token = await tokens.create("in-shop", "auditor", projects=[PROJECT])
+        self.places = {
+            "grant": grant.json()["grant_id"],
+            "token": token.token.token_id,
+            "link": await self._link(),
+            "path": "icon.svg",
+        }
+
+    async def _link(self) -> str:
+        row = (await self.root.get(f"/v1/sessions/{SESSION}/asks/r1")).json()
+        expires_ms = self.gateway.gateway.now_ms + 3_600_000
+        secret = await self.gateway.ledger.store.admin.secret()
+        return AnswerLinks(secret).sign(AnswerLink(SESSION, "r1", row["request"]["digest"], "root", expires_ms))
+
+    async def ask(self, session: str) -> str:
+        """A request that waits, of which no other caller knows the end."""
+        self._count += 1
+        request_id = f"per_{self._count}"
+        asked = await self.root.ask(session, f"git push {self._count}", request_id=request_id)
+        assert asked.status_code == 202, asked.text
+        return request_id
+
+
+async def walk(gateway: Served) -> dict[Route, list[str]]:
+    """Return what each caller gets of each route, in the order of the columns; a session is closed last."""
+    world = World(gateway)
+    await world.make()
+    found: dict[Route, list[str]] = {}
+    for route in sorted(routes(gateway), key=lambda one: (one.operation == "close_session", one.path, one.method)):
+        found[route] = [await _cell(world, route, column) for column in COLUMNS]
+    return found
+
+
+def routes(gateway: Served) -> Iterator[Route]:
+    """The routes of a gateway, as its own application has them."""
+    for route in make_app(gateway.gateway).routes:
+        for handler in getattr(route, "route_handlers", ()):
+            if isinstance(handler, HTTPRouteHandler):
+                place = (route.path_format, operation_of(handler))
+                if place[1] == "openapi" and place[0] != "/openapi.json":
+                    continue  # the framework serves the document under more names
+                yield from (Route(method, *place) for method in sorted(set(handler.http_methods) - {"OPTIONS", "HEAD"}))
+
+
+async def _cell(world: World, route: Route, column: tuple[str, str]) -> str:
+    caller = world.callers[column]
+    session = "ruled" if column == ("agent", "its own, brings rules") else SESSION
+    path = await _path(world, route, session, "-".join(column).replace(" ", "-").replace("'", ""))
+    body = BODIES.get(route.operation)
+    if route.operation == "record_answer":
+        path = path.replace("/r1/", f"/{await world.ask(session)}/")
+    if body is not None:
+        await _refuses_other_types(caller, route, path)
+    return await _word(caller, route, path, body)
+
+
+async def _path(world: World, route: Route, session: str, client: str) -> str:
+    request_id = await world.ask(session) if route.operation in ("opencode_reply", "opencode_respond") else "r1"
+    known = {"session": session, "request_id": request_id, "client": client, **world.places}
+    path = route.path
+    for name, value in known.items():
+        path = path.replace(f"{{{name}}}", value).replace(f"{{{name}:path}}", value)
+    return path
+
+
+async def _refuses_other_types(caller: Caller, route: Route, path: str) -> None:
+    """No content type but JSON lets anybody do a thing, or learn more of it than they do with JSON."""
+    with_json, *others = await asyncio.gather(*(_tried(caller, route, path, kind) for kind in (JSON, *OTHER_TYPES)))
+    for kind, other in zip(OTHER_TYPES, others, strict=True):
+        assert other == with_json or (other >= 400 and with_json not in WORDS), f"{route} {kind}: {other}, {with_json}"
+
+
+async def _tried(caller: Caller, route: Route, path: str, kind: str) -> int:
+    """The status of a request with what no route takes in it, so that nothing happens."""
+    body = {**BODIES[route.operation], "no such member": 1}
+    body |= {name: "nonsense" for name in ("reply", "response") if name in body}
+    answer = await caller.http.request(
+        route.method, path, content=msgspec.json.encode(body), headers={"content-type": kind}
+    )
+    return answer.status_code
+
+
+async def _word(caller: Caller, route: Route, path: str, body: Any) -> str:
+    if route.operation in ("sign_in", "sign_out", "answer_by_link"):
+        return "yes"  # without a token; what they check is another secret
+    if route.operation in OPEN_STREAMS:
+        return await _word_of_stream(caller, route, path)
+    answer = await caller.http.request(route.method, path, json=body)
+    if answer.status_code >= 500:
+        raise AssertionError(f"{route}: {answer.status_code} {answer.text}")
+    if answer.status_code in WORDS:
+        return WORDS[answer.status_code]
+    return "yes" if route.operation not in LISTS else _told(answer)
+
+
+def _told(answer: httpx.Response) -> str:
+    return "yes" if any(f'"{one}"' in answer.text for one in (SESSION, PROJECT, "ruled")) else "nothing"
+
+
+async def _word_of_stream(caller: Caller, route: Route, path: str) -> str:
+    async with caller.http.stream(route.method, path) as answer:
+        if answer.status_code in WORDS:
+            return WORDS[answer.status_code]
+        if route.operation != "all_events":
+            return "yes"
+        heard = []
+        async for line in answer.aiter_lines():
+            heard.append(line)
+            if "snapshot.end" in line:
+                break
+    return "yes" if f'"{SESSION}"' in "".join(heard) or '"ruled"' in "".join(heard) else "nothing"
+
+
+# --- the page
+
+HEAD: Final = """# Who may do what
+
+Every route of the gateway, for every role and reach. Written by `python -m tests.gateway.who_may`, which does it all to a running
+gateway, with every content type; a test compares this page with what happened. What it is done to: session `ses_1`
+of project `shop`, which the agent *its own* opened, with its requests; the project's grants; a token that is bound to the project.
+
+| word | what it means |
+|---|---|
+| yes | done; of a list: the session, or what is in its project, is in it |
+| nothing | a list or a stream without it |
+| no | refused (403) |
+| hidden | for this caller it does not exist (404) |
+| 401 | a token is needed |
+
+| reach | of an agent | of the others |
+|---|---|---|
+| its own | the default; it opened the session | |
+| its own, brings rules | the same, made with `--brings-rules`, in a session of its own | |
+| another's | the default, bound to the project; another token opened the session | |
+| that session | `--session ses_1` | the same |
+| everything | `--everything` | |
+| elsewhere | `--everything --project bank` | `--project bank` |
+| all | | bound to nothing |
+| the project | | `--project shop` |
+
+A content type other than `application/json` lets nobody do more, nor learn more, than this table says. It is refused, but by
+OpenCode's own routes, which read JSON whatever its type, as OpenCode does.
+"""
+
+
+def page(found: dict[Route, list[str]]) -> str:
+    """Return the page of the documentation."""
+    tables = [_table(found, role) for role in ("nobody", "agent", "approver", "auditor", "admin")]
+    return "\n".join([HEAD, *tables])
+
+
+def _table(found: dict[Route, list[str]], role: str) -> str:
+    places = [index for index, column in enumerate(COLUMNS) if column[0] == role]
+    names = [COLUMNS[index][1] or "anybody without a token" for index in places]
+    title = "Nobody: no token" if role == "nobody" else f"An {role}" if role[0] == "a" else role
+    rows = [
+        f"| `{route.operation}` | `{route.method} {route.path}` | {' | '.join(cells[index] for index in places)} |"
+        for route, cells in sorted(found.items(), key=lambda one: (one[0].path, one[0].method))
+    ]
+    head = f"| operation | route | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
+    return f"## {title}\n\n{head}\n" + "\n".join(rows) + "\n"
+
+
+def settings_in(folder: Path) -> GatewaySettings:
+    """A gateway with rules of its own, in the dialect that agents without rules may use."""
+    file = folder / "who-may.json"
+    file.write_text('{"permission": {"*": "ask"}}')
+    return GatewaySettings(policies={"opencode": rule_file("opencode", file)})
+
+
+async def written(folder: Path) -> str:
+    """Return the page as a gateway of this program makes it."""
+    async with (
+        Ledger.connect("memory://") as ledger,
+        served(ledger, folder / "gateway.sock", settings_in(folder)) as gateway,
+    ):
+        return page(await walk(gateway))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="pl-gw-") as name:
+        sys.stdout.write(asyncio.run(written(Path(name))))

@@ -1,0 +1,50 @@
+"""The reach of tokens and grants beside that of whoever makes them: nobody makes, sees or ends what is beyond their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.access import Token
+from ledger.session.replying import ALWAYS_SCOPE
+from ledger.session.state import SessionState
+from workers.gateway.principals import ForbiddenError, Principal
+
+
+def has_within(principal: Principal, token: Token) -> bool:
+    """Return whether a token reaches nothing that the caller does not reach."""
+    projects = token.projects or (() if token.claimed is None else (token.claimed,))
+    return _is_within(projects, principal.projects) and _is_within(token.sessions, principal.sessions)
+
+
+def require_within(principal: Principal, projects: Sequence[str], sessions: Sequence[str]) -> None:
+    """Raise ForbiddenError for a token to be made that would reach beyond the caller."""
+    for what, wanted, own in (("projects", projects, principal.projects), ("sessions", sessions, principal.sessions)):
+        if not _is_within(wanted, own):
+            raise ForbiddenError(
+                f"your own token is bound to {what} {_named(own)}; say `{what}`, and none but these",
+                projects=list(principal.projects),
+                sessions=list(principal.sessions),
+            )
+
+
+def require_grantable(principal: Principal, state: SessionState, reply: str) -> None:
+    """Raise ForbiddenError for an `always` that would make a grant of the project where the caller reaches its sessions."""
+    dialect = state.policy.dialect if state.policy else ""
+    if reply != "always" or state.project is None or ALWAYS_SCOPE.get(dialect, "project") != "project":
+        return
+    if not principal.reaches_project(state.project):
+        raise ForbiddenError(
+            f"`always` would allow it in all of project `{state.project}`, and your token reaches sessions of it alone; "
+            "answer `session` or `once`",
+            session=state.session_id,
+            sessions=list(principal.sessions),
+        )
+
+
+def _is_within(wanted: Sequence[str], own: Sequence[str]) -> bool:
+    """Return whether a bound holds another; an empty one is no bound at all."""
+    return not own or (bool(wanted) and set(wanted) <= set(own))
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(f"`{one}`" for one in ids)
