@@ -199,7 +199,9 @@ class Calls:
             await self._by_grants_of_now(request_id, project, None, None)
 
     async def _safe(self, result: Result) -> Result:
-        """An allow only when it is as safe as the settings demand (`Durability`)."""
+        """An allow only when it is signed where that is demanded, and as safe as the settings demand (`Durability`)."""
+        if result.outcome == "allowed":
+            await self._ledger.passkeys.require_proven(self._stream.state, result)
         if not self._ledger.store.confirms:
             return result
         project = await self._grounds.project(self._stream.state) if result.request.rests_on_project else None

@@ -41,10 +41,12 @@ from ledger.ids import check_id, new_grant_id
 from ledger.inboxes import EVERYWHERE, Inbox, Reach, close_inbox, open_inboxes, present_in, renew_inbox
 from ledger.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
 from ledger.machine import machine_facts
+from ledger.passkeys.book import PasskeyBook
 from ledger.plans import SYSTEM
 from ledger.plugins import Decider, check_deciders, from_entry_points
+from ledger.policy.demands import with_demands
 from ledger.policy.dialects import compile_policy, digest
-from ledger.policy.model import Policy, PolicySource, Rule
+from ledger.policy.model import DemandRule, Policy, PolicySource, Rule
 from ledger.policy.placing import placed
 from ledger.policy.remembering import RememberingPolicy
 from ledger.project import GrantInProject, RevokeInProject
@@ -98,6 +100,7 @@ class Ledger:
         self._streams: Streams | None = None
         self._policies: OrderedDict[tuple[str, str | None, str | None], Policy] = OrderedDict()
         self._tokens: Tokens | None = None
+        self._passkeys: PasskeyBook | None = None
         self._inboxes: tuple[float, tuple[Inbox, ...]] = (float("-inf"), ())
         self._told: set[StreamProblem] = set()
         self._looking: asyncio.Task[tuple[Inbox, ...]] | None = None
@@ -210,6 +213,7 @@ class Ledger:
         home: str | None = None,
         denies_alone: bool = False,
         token_id: str | None = None,
+        demands: Iterable[DemandRule | Mapping[str, Any]] | None = None,
         actor: Actor | str | None = None,
     ) -> Session:
         """Open a session, or attach to it; what is not given stays as it is.
@@ -221,7 +225,8 @@ class Ledger:
 
         `cwd` and `home` are the folder that the agent works in and its user's home, absolute paths on the machine where
         its calls run: rules are judged by them unless `options` name others, and what is not known counts as outside
-        the project. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
+        the project. `demands` say which answers must be signed with a passkey (`docs/guides/passkeys.md`); they are
+        added to those of the rules. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
         """
         check_id(session_id, "session id")
         source = policy or policy_source_of(rules, dialect, options)
@@ -237,6 +242,8 @@ class Ledger:
             source = await self._of_child(own, plain, parent_id, agent, denies_alone=denies_alone)
         elif is_new:
             source = source or plain
+        if demands is not None:
+            source = with_demands(source or state.policy or plain, demands)
         policy_digest = "" if source is None else self._check_policy(source)
         command = Open(
             actor=self.actor(actor, "agent"),
@@ -330,6 +337,13 @@ class Ledger:
         if self._tokens is None:
             self._tokens = Tokens(self)
         return self._tokens
+
+    @property
+    def passkeys(self) -> PasskeyBook:
+        """The passkeys of people, and the answers that they sign."""
+        if self._passkeys is None:
+            self._passkeys = PasskeyBook(self)
+        return self._passkeys
 
     # --- requests anywhere ------------------------------------------------------------------------------------------
 

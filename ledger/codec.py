@@ -11,20 +11,36 @@ from typing import Any, Final
 import msgspec
 
 from ledger.errors import DamageError, InputError
-from ledger.events import Actor, Event, Value
+from ledger.events import (
+    Actor,
+    Asked,
+    Event,
+    Granted,
+    PasskeyRegistered,
+    PasskeyRemoved,
+    PasskeyUsed,
+    PolicyChanged,
+    Replied,
+    SessionOpened,
+    Value,
+)
 from ledger.limits import EVENT_BYTES
+from ledger.policy.demands import demand_rules
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """The newest schema that this version reads. It reads all before it, too."""
 
 FIRST_SCHEMA: Final = 1
 
-SCHEMA_OF: Final[Mapping[type, int]] = {}
+DEMANDING_SCHEMA: Final = 2
+"""The schema of events that demand passkeys of answers, or hold proofs of them."""
+
+SCHEMA_OF: Final[Mapping[type, int]] = {PasskeyRegistered: 2, PasskeyRemoved: 2, PasskeyUsed: 2}
 """The schema of each event type that the first one does not have.
 
 An event is written as the schema that brought its type and not as the newest, so that during an upgrade workers of the
 version before are kept from those sessions only in which something new has happened. What a reader must not pass over
-is therefore a type of its own (`docs/guides/upgrade.md`).
+is therefore a type of its own, or a member of `_carries_demands` (`docs/guides/upgrade.md`).
 """
 
 
@@ -76,7 +92,7 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
     """The payload of one entry. Raises InputError when it is larger than an event may be, or could not be read again."""
     try:
-        payload = _encoder.encode(Envelope(_schema_of(event), event_id, prev, actor, event))
+        payload = _encoder.encode(Envelope(schema_of(event), event_id, prev, actor, event))
         # One value of a wrong type would make the whole stream unreadable for ever; the check costs a microsecond.
         _decoder.decode(payload)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -92,13 +108,30 @@ def decode(payload: bytes) -> Envelope | Decoded:
         envelope = _decoder.decode(payload)
     except _UNREADABLE as error:
         return _decode_newer(payload, error)
-    if SCHEMA_OF.get(type(envelope.event), FIRST_SCHEMA) <= envelope.v <= SCHEMA_VERSION:
+    if schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION:
         return envelope
     return _decode_newer(payload, None)
 
 
-def _schema_of(event: Event) -> int:
-    return SCHEMA_OF.get(type(event), FIRST_SCHEMA)
+def schema_of(event: Event) -> int:
+    """Return the schema that an event is written as: the one that brought what it holds."""
+    schema = SCHEMA_OF.get(type(event), FIRST_SCHEMA)
+    return max(schema, DEMANDING_SCHEMA) if _carries_demands(event) else schema
+
+
+def _carries_demands(event: Event) -> bool:
+    """Return whether an event demands passkeys of answers, or holds a proof: a worker that knows neither must stop."""
+    match event:
+        case Asked():
+            return bool(event.proofs) or any(demand.answer_by for demand in event.demands)
+        case Replied():
+            return event.proof is not None or bool(event.proofs)
+        case Granted():
+            return event.proof is not None
+        case SessionOpened() | PolicyChanged():
+            return event.detail is not None and any(demand.answer_by for demand in demand_rules(event.detail.policy))
+        case _:
+            return False
 
 
 def _decode_newer(payload: bytes, cause: Exception | None) -> Decoded:

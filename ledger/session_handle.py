@@ -20,9 +20,11 @@ from ledger.history import LoggedEvent, follow
 from ledger.ids import check_id, new_grant_id, new_request_id
 from ledger.plans import Done
 from ledger.project import GrantInProject, ProjectState, RevokeInProject
+from ledger.proofs import Proof, Signed
 from ledger.replies import Answer, parse_answer
 from ledger.requests import Question, check_message, check_name, check_tool_input, make_question
 from ledger.results import Approved, Pending, Result, pending_of, result_of
+from ledger.session.claims import answer_claims
 from ledger.session.commands import (
     Cancel,
     Close,
@@ -195,6 +197,8 @@ class Session(ToolCalls, Notes):
         administrator: bool = False,
         updated_input: Mapping[str, Any] | None = None,
         told: str | None = None,
+        signed: Signed | None = None,
+        role: str | None = None,
     ) -> Result:
         """Answer a request; the same answer again succeeds and writes nothing.
 
@@ -202,7 +206,9 @@ class Session(ToolCalls, Notes):
         `{ok, remember, reason}`. `updated_input` (with `once`) is what the call may run with instead.
         `told` names the agent's own prompt where a person is said to have answered: kept for this session at most.
         A yes to what the rules of now deny ends the request as denied, and the result says so; what the answer grants
-        stands. Raises InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
+        stands. `signed` is what a passkey of the actor signed for this answer (`Ledger.passkeys`); `role` is the role of
+        the actor, where it is known. Raises PasskeyRequiredError for an unsigned answer where a demand wants it signed,
+        PasskeyRefusedError, InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
         StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown), EditDeniedError (the rules
         of now deny the updated input).
         """
@@ -219,7 +225,10 @@ class Session(ToolCalls, Notes):
             administrator=administrator,
             updated_input=None if updated_input is None else check_tool_input(updated_input),
             told=None if told is None else check_name(told, "name of the prompt (told)"),
+            role=role,
         )
+        if signed is not None:
+            command = msgspec.structs.replace(command, proof=await self._proof(command, signed))
         done = await self._grounds.by_current_rules(self._answer, command)
         if not done.events:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
@@ -233,6 +242,25 @@ class Session(ToolCalls, Notes):
             if done.state.settings.cascade_always == "project":
                 await self._ledger.release_in_project(done.state.project)
         return result
+
+    async def _proof(self, command: Reply, signed: Signed) -> Proof | None:
+        """Return the proof of a signed answer; None for a request that is settled, which takes no further answer."""
+        state = await self._stream.refresh()
+        request = state.pending.get(command.request_id)
+        if request is None:
+            return None
+        claims = answer_claims(
+            state,
+            request,
+            command.reply,
+            person=command.actor.name,
+            message=command.message,
+            updated_input=command.updated_input,
+            nonce=signed.nonce,
+            until_ms=signed.until_ms,
+        )
+        proof: Proof = await self._ledger.passkeys.prove(claims, signed)
+        return proof
 
     async def _answer(self, command: Reply) -> Done[SessionState]:
         """Reply by the rules and the project's grants as this process knows them now."""
@@ -269,6 +297,7 @@ class Session(ToolCalls, Notes):
                 session=self.id,
                 request_id=settled.request.request_id,
                 reason="the reply was imported" if settled.imported else None,
+                proof=None if settled.imported else settled.proof,
             )
             # An imported reply may name more grants than patterns: what has no pattern allows nothing.
             for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=False)

@@ -13,8 +13,9 @@ from weakref import WeakSet, WeakValueDictionary
 
 from ledger.access import ACCESS_ID, AccessState
 from ledger.errors import LedgerError, StoreError
-from ledger.folds import AccessFold, ProjectFold, SessionFold
+from ledger.folds import AccessFold, PasskeysFold, ProjectFold, SessionFold
 from ledger.limits import STREAMS_KEPT_COUNT, SWEEP_SECONDS
+from ledger.passkeys.state import PASSKEYS_ID, PasskeysState
 from ledger.plans import SETTLE
 from ledger.project import ProjectState
 from ledger.session.state import SessionState
@@ -43,6 +44,7 @@ class Streams:
         self._session_fold = SessionFold(store)
         self._project_fold = ProjectFold()
         self._access_fold = AccessFold()
+        self._passkeys_fold = PasskeysFold()
         self._alarms: list[tuple[int, int, StreamKey]] = []
         self._alarm_count = 0
         self._alarm_set = asyncio.Event()
@@ -70,6 +72,10 @@ class Streams:
     def access(self) -> Stream[AccessState]:
         """The one stream of access tokens."""
         return self._get(StreamKey("access", ACCESS_ID), self._access_fold)
+
+    def passkeys(self) -> Stream[PasskeysState]:
+        """The one stream of people's passkeys."""
+        return self._get(StreamKey("access", PASSKEYS_ID), self._passkeys_fold)
 
     @property
     def session_fold(self) -> SessionFold:

@@ -32,6 +32,7 @@ Kind: TypeAlias = Literal[
     "rewritten",
     "truncated",
     "undecodable",
+    "unproven",
 ]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

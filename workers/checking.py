@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Final
 
 import msgspec
 
@@ -11,9 +12,13 @@ from ledger import codec
 from ledger.errors import DamageError
 from ledger.events import SessionOpened
 from ledger.limits import PAGE_COUNT
+from ledger.passkeys.auditing import PASSKEYS, Anchors, anchors_of, readable, unproven
+from ledger.passkeys.proving import Known
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, Store, StreamKey
 from ledger.verify import Head, Problem, head_of, verify_entries
+
+_SIGNS: Final = (b'"demands"', b'"answer_by"', b'"proof', b'"passkey_')
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,8 +36,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         return not self.problems
 
 
-async def check_stream(store: Store, key: StreamKey, known: Head | None = None) -> Checked:
-    """Check a stream from its first entry; `known` is a head that was kept from before. Raises StoreError."""
+async def check_stream(
+    store: Store, key: StreamKey, known: Head | None = None, anchors: Anchors | None = None
+) -> Checked:
+    """Check a stream from its first entry; `known` is a head that was kept from before.
+
+    `anchors` are the passkeys that signed answers are held against; None leaves those out. Raises StoreError,
+    MissingExtraError.
+    """
     try:
         info = await store.info(key)
         entries = [entry async for entry in raw_entries(store, key)]
@@ -40,6 +51,9 @@ async def check_stream(store: Store, key: StreamKey, known: Head | None = None) 
         return Checked(key=key, versions=0, head=None, problems=[Problem(None, "foreign", error.text)])
     # In a long stream that takes a second, in which a gateway goes on answering others.
     problems = await asyncio.to_thread(verify_entries, key, entries, info, known)
+    if anchors is not None and any(_may_be_signed(entry) for entry in entries):
+        own = [entry for entry in map(plain, entries) if entry is not None]
+        problems = problems + await asyncio.to_thread(unproven, key, readable(own), anchors)
     if info is None and known is None:
         problems = [Problem(None, "deleted", f"there is no stream `{key.name}`")]
     last = plain(entries[-1]) if entries else None
@@ -51,6 +65,21 @@ async def check_stream(store: Store, key: StreamKey, known: Head | None = None) 
         project=_project_of(key, entries),
         is_there=info is not None,
     )
+
+
+async def read_anchors(store: Store, kept: Known | None) -> Anchors:
+    """Read the passkeys that signed answers are held against. Raises StoreError, MissingExtraError."""
+    try:
+        entries = [entry async for entry in raw_entries(store, PASSKEYS)]
+    except DamageError:
+        entries = []  # which the check of that stream reports
+    own = [entry for entry in map(plain, entries) if entry is not None]
+    return await asyncio.to_thread(anchors_of, list(readable(own)), kept)
+
+
+def _may_be_signed(raw: RawEntry) -> bool:
+    """Whether an entry may hold a demand, a proof or a passkey: most streams have none, and need not be folded."""
+    return any(sign in value for _, value in raw.fields for sign in _SIGNS)
 
 
 async def raw_entries(store: Store, key: StreamKey) -> AsyncIterator[RawEntry]:

@@ -12,12 +12,13 @@ from ledger.limits import NAME_LENGTH_CHARS, PATTERN_LENGTH_BYTES
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import pointer
 from ledger.policy.limits import RULE_COUNT
-from ledger.policy.model import Layer, Rule, Verdict
+from ledger.policy.model import AnswerBy, Layer, Rule, Verdict
 
 RuleLike = Rule | Mapping[str, Any]
 """A rule, or an object `{permission, pattern, action}` as JSON has it."""
 
 _RULE_KEYS: Final = ("permission", "pattern", "action")
+_RULE_DEMANDS: Final = ("answer_by",)
 _SHOWN_CHARS: Final = 60
 
 
@@ -108,11 +109,24 @@ def _as_rule(value: object, index: int, origin: Origin) -> Rule:
     for name in _RULE_KEYS:
         if name not in members:
             raise origin.problem(f"rule {index + 1} has no `{name}`", (index,))
-    if known is None and (unknown := [name for name in members if name not in _RULE_KEYS]):
+    if known is None and (unknown := [name for name in members if name not in (*_RULE_KEYS, *_RULE_DEMANDS)]):
         raise origin.problem(f"rule {index + 1} has an unknown member {shown(unknown[0])}", (index,))
     permission = check_permission(members["permission"], origin, (index,))
     pattern = check_pattern(members["pattern"], origin, (index,))
     action = check_action(members["action"], f"the action of rule {index + 1}", origin, (index,))
+    answer_by = _check_answer_by(members.get("answer_by"), action, index, origin)
     if known is not None:
         return known if known.action is action else msgspec.structs.replace(known, action=action)
-    return Rule(permission, pattern, action, origin.layer, origin.file, origin.line((index,)))
+    return Rule(permission, pattern, action, origin.layer, origin.file, origin.line((index,)), answer_by)
+
+
+def _check_answer_by(value: object, action: Verdict, index: int, origin: Origin) -> AnswerBy | None:
+    if value is None:
+        return None
+    if value != "passkey":
+        raise origin.problem(f"`answer_by` of rule {index + 1} must be `passkey`, not {shown(value)}", (index,))
+    if action is not Verdict.ASK:
+        raise origin.problem(
+            f"rule {index + 1} says `{action}`, so nobody answers; `answer_by` goes with `ask`", (index,)
+        )
+    return "passkey"

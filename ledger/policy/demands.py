@@ -1,24 +1,33 @@
 """Demands on the answer to a call, as the rules that judge it state them. Pure.
 
 A file of any dialect may hold them beside its rules, in the member `demands`: a list of
-`{"permission", "pattern", "not_by"}`. They match wide, like a deny: one text of the call that fits is enough.
+`{"permission", "pattern", "not_by", "answer_by", …}`. They match wide, like a deny: one text of the call that fits is
+enough. A demand never loosens anything: no later rule, no grant and no decider takes it back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ledger.policy.checks import NOWHERE, Origin, check_pattern, check_permission, shown
+from ledger.policy.danger import is_dangerous
 from ledger.policy.limits import RULE_COUNT
-from ledger.policy.model import Call, Demand, DemandRule, Policy, PolicySource
+from ledger.policy.model import Call, Demand, DemandRule, Layer, Policy, PolicySource, Rule
 from ledger.policy.shell import analyse, spellings
 from ledger.policy.wildcard import match
 
 MEMBER: Final = "demands"
 NOT_BY: Final = ("asker",)
+PASSKEY: Final = "passkey"
+
+GRANT_MAKING: Final = frozenset({"session", "always"})
+"""The replies that make grants; a demand that names one of them binds both, else the other would go around it."""
+
+_CONDITIONS: Final = ("not_by", "answer_by")
 
 _DEMAND_MEMBERS: Final = Demand.__struct_fields__
 _LINES: Final = ("command", "cmd")
@@ -28,7 +37,12 @@ _MEMBERS: Final = DemandRule.__struct_fields__
 
 def demands_on(policy: Policy, call: Call) -> tuple[Demand, ...]:
     """Return the demands on an answer to this call, each once."""
-    rules = demand_rules(policy.source)
+    made_out: tuple[DemandRule, ...] | None = getattr(policy, "demands", None)
+    return demands_met(demand_rules(policy.source) if made_out is None else made_out, call)
+
+
+def demands_met(rules: Collection[DemandRule], call: Call) -> tuple[Demand, ...]:
+    """Return those of these demands that a call meets, each once."""
     if not rules:
         return ()
     names = [name.casefold() for name in (call.permission, call.tool_name) if name is not None]
@@ -36,12 +50,54 @@ def demands_on(policy: Policy, call: Call) -> tuple[Demand, ...]:
     if any(rule.pattern != "*" for rule in named):
         about = _About(call)
         named = [rule for rule in named if about.fits(rule.pattern)]
+    named = [rule for rule in named if not rule.dangerous or is_dangerous(call)]
     return tuple(dict.fromkeys(_bare(rule) for rule in named))
 
 
 def demand_rules(source: PolicySource) -> tuple[DemandRule, ...]:
-    """Return the demands of all layers, lowest first."""
-    return tuple([rule for layer in source.layers for rule in layer.demands])
+    """Return the demands of all layers, lowest first: those that stand by themselves, and those of single rules."""
+    return tuple(
+        [
+            demand
+            for layer in source.layers
+            for demand in (*layer.demands, *(_of_rule(rule) for rule in layer.rules if rule.answer_by is not None))
+        ]
+    )
+
+
+def _of_rule(rule: Rule) -> DemandRule:
+    return DemandRule(answer_by=rule.answer_by, permission=rule.permission, pattern=rule.pattern)
+
+
+def with_demands(source: PolicySource, demands: Iterable[DemandRule | Mapping[str, Any]]) -> PolicySource:
+    """Return a policy with these demands besides its own. Raises PolicyError."""
+    if isinstance(demands, Mapping | str):
+        raise NOWHERE.problem(f"`{MEMBER}` must be a list of demands, not {shown(demands)}", (MEMBER,))
+    given = [
+        one if isinstance(one, DemandRule) else _read(one, NOWHERE, (MEMBER, at)) for at, one in enumerate(demands)
+    ]
+    known = demand_rules(source)
+    lacking = tuple(demand for demand in dict.fromkeys(given) if demand not in known)
+    return replace(source, layers=(*source.layers, Layer(MEMBER, demands=lacking))) if lacking else source
+
+
+def concerns(demand: Demand, reply: str, role: str | None = None) -> bool:
+    """Return whether a demand binds this reply of somebody of this role; an unknown role counts as every role."""
+    if demand.roles and role is not None and role not in demand.roles:
+        return False
+    if not demand.replies or reply in demand.replies:
+        return True
+    return reply in GRANT_MAKING and not GRANT_MAKING.isdisjoint(demand.replies)
+
+
+def asks_passkey(demands: Iterable[Demand], reply: str, role: str | None = None) -> bool:
+    """Return whether this reply must be signed with a passkey."""
+    return any(demand.answer_by == PASSKEY and concerns(demand, reply, role) for demand in demands)
+
+
+def asks_signed_grants(demands: Iterable[Demand], role: str | None = None) -> bool:
+    """Return whether only grants that a passkey signed count for a call."""
+    return asks_passkey(demands, "always", role)
 
 
 def read_demands(value: object, origin: Origin = NOWHERE) -> tuple[DemandRule, ...]:
@@ -67,8 +123,8 @@ def _read(value: Any, origin: Origin, keys: tuple[str | int, ...]) -> DemandRule
         if name not in _MEMBERS:
             known = ", ".join(f"`{one}`" for one in _MEMBERS)
             raise origin.problem(f"a demand has no member {shown(name)}; there are {known}", keys)
-    if not any(value.get(name) is not None for name in _DEMAND_MEMBERS):
-        known = " or ".join(f"`{one}`" for one in _DEMAND_MEMBERS)
+    if not any(value.get(name) is not None for name in _CONDITIONS):
+        known = " or ".join(f"`{one}`" for one in _CONDITIONS)
         raise origin.problem(f"the demand demands nothing; say {known}", keys)
     check_permission(value.get("permission", "*"), origin, (*keys, "permission"))
     check_pattern(value.get("pattern", "*"), origin, (*keys, "pattern"))

@@ -30,11 +30,16 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     return max(verdicts, key=_STRICTNESS.__getitem__, default=Verdict.ALLOW)
 
 
+ReplyKind = Literal["once", "session", "always", "reject"]
+AnswerBy = Literal["passkey"]
+
+
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One permission rule in the form that OpenCode, BRUTUS and the `rules=` argument share.
 
     `permission` and `pattern` are wildcards on the rule side. `layer`, `file` and `line` (1-based) say where the rule
-    was written; all three are None for rules that a program handed in.
+    was written; all three are None for rules that a program handed in. `answer_by` is a demand on every answer to what
+    the rule matches.
     """
 
     permission: str
@@ -43,6 +48,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     layer: str | None = None
     file: str | None = None
     line: int | None = None
+    answer_by: AnswerBy | None = None
 
 
 class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -58,16 +64,25 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A condition on the answer to a request.
 
     `not_by="asker"`: the answer is not given by the agent that asked, nor by the person whom its token names as owner.
+    `answer_by="passkey"`: a passkey of the person who answers has signed it. `replies` are the answers that it concerns
+    (`session` and `always` together, since both make grants), `roles` the roles whose answers; none named is all.
     """
 
     not_by: Literal["asker"] | None = None
+    answer_by: AnswerBy | None = None
+    replies: tuple[ReplyKind, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 class DemandRule(Demand, frozen=True, omit_defaults=True, gc=False):
-    """A demand on every call of a permission that a pattern matches; both are wildcards."""
+    """A demand on every call of a permission that a pattern matches; both are wildcards.
+
+    With `dangerous` it is one on those shell lines alone that `ledger.policy.danger` calls so.
+    """
 
     permission: str = "*"
     pattern: str = "*"
+    dangerous: bool = False
 
 
 class Layer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ledger.policy.checking import with_facts
+from ledger.policy.demands import demand_rules
 from ledger.policy.facts import FileFacts, Kind
 from ledger.policy.model import Call, Evaluation, Grant, Part, Policy, PolicySource
 
@@ -75,6 +76,8 @@ class RememberingPolicy:
         self._witness = _Witness(facts)
         self._policy = with_facts(policy, self._witness)
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self.demands = demand_rules(policy.source)
+        """The demands on answers, made out once."""
 
     @property
     def source(self) -> PolicySource:

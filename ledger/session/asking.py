@@ -29,7 +29,7 @@ from ledger.session.commands import (
     Recheck,
 )
 from ledger.session.decision import Decision, require_open, standing_grants, until_expiry
-from ledger.session.demands import askers, grants_for, that_count
+from ledger.session.demands import askers, grants_for, proofs_of, signed_verdict, that_count
 from ledger.session.first import judge
 from ledger.session.rechecking import rests_on_project
 from ledger.session.settle import drop_absent
@@ -49,6 +49,7 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
         standing = that_count(standing, demands, askers(command.actor.name, command.owner))
     evaluation, grant_ids = judge(state, command.policy, command.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, command.opinions) if command.opinions else evaluation.verdict
+    verdict = signed_verdict(verdict, evaluation.verdict, demands)
     if verdict is Verdict.ASK:
         asked = _pending(state, command, evaluation, standing, demands=demands)
         return Decision((*drop_absent(state, command.live), asked))
@@ -85,6 +86,7 @@ def _decided(
         detail=_detail(command, evaluation),
         owner=_owner(command, demands),
         demands=demands,
+        proofs=proofs_of(demands, used) if demands else (),
     )
 
 
@@ -173,9 +175,10 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
     settled = state.settled.get(command.request_id)
     if settled is None or not rests_on_project(settled):
         return Decision()
-    standing = grants_for(settled.request, standing_grants(state, command.project, now_ms))
+    standing = grants_for(settled.request, standing_grants(state, command.project, now_ms), command.policy)
     evaluation, _ = judge(state, command.policy, command.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, settled.request.opinions)
+    verdict = signed_verdict(verdict, evaluation.verdict, settled.request.demands)
     if verdict is Verdict.ALLOW:
         return Decision()
     present = _present(state, command.live) if verdict is Verdict.ASK else ()

@@ -11,6 +11,7 @@ from ledger.errors import LedgerError
 from ledger.events import Actor, CancelCause, Opinion, Presence, ReplyKind, Settings, ToolRef
 from ledger.policy.model import Call, Policy, PolicySource
 from ledger.project import ProjectState
+from ledger.proofs import Proof
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -107,7 +108,8 @@ class Reply(Judging, frozen=True, kw_only=True):
     """Answer a request. `administrator` may answer without the input lock, and it is marked.
 
     `updated_input` is what the person made of the tool's input; only `once` goes with it. `told` is the prompt where
-    the agent's side says that a person answered: such an answer is kept for this session at most.
+    the agent's side says that a person answered: such an answer is kept for this session at most. `proof` is what a passkey
+    signed, its signature checked already; `role` is that of whoever answers, None where it is not known.
     """
 
     request_id: str
@@ -119,6 +121,8 @@ class Reply(Judging, frozen=True, kw_only=True):
     updated_input: Any = None
     told: str | None = None
     project: ProjectState | None = None
+    proof: Proof | None = None
+    role: str | None = None
 
 
 class Release(Judging, frozen=True, kw_only=True):

@@ -5,21 +5,27 @@ A standing grant is an answer given in advance, so it lifts nothing of a call wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from ledger.errors import DemandNotMetError
+from ledger.errors import DemandNotMetError, PasskeyRequiredError
 from ledger.events import TOLD
 from ledger.grants import StandingGrant
-from ledger.policy.demands import demands_on
-from ledger.policy.model import Call, Demand
+from ledger.policy.demands import asks_passkey, asks_signed_grants, concerns, demands_on
+from ledger.policy.model import Call, Demand, Policy, Verdict
+from ledger.proofs import Proof
+from ledger.session.claims import require_same_claims
 from ledger.session.commands import Reply
-from ledger.session.state import Request, SessionState
+from ledger.session.state import Request, SessionState, call_of
 
 
 def require_met(state: SessionState, request: Request, command: Reply, *calls: Call) -> None:
     """Raise DemandNotMetError for an answer that the demands of the ask, or those of now on these calls, forbid."""
     now = [demand for call in calls for demand in demands_on(command.policy, call)]
-    for demand in dict.fromkeys((*request.demands, *now)):
+    demands = tuple(dict.fromkeys((*request.demands, *now)))
+    _require_signed(state, request, command, demands)
+    for demand in demands:
+        if not concerns(demand, command.reply, command.role):
+            continue
         who = command.actor.name
         is_told = command.told is not None
         if demand.not_by == "asker" and (is_told or _is_one_of(who, askers(request.asker.name, request.owner))):
@@ -33,18 +39,66 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
             )
 
 
-def grants_for(request: Request, grants: Sequence[StandingGrant]) -> list[StandingGrant]:
-    """Return the grants that count for a request, by its recorded demands."""
-    return that_count(grants, request.demands, askers(request.asker.name, request.owner))
+def _require_signed(state: SessionState, request: Request, command: Reply, demands: Collection[Demand]) -> None:
+    """Raise PasskeyRequiredError without a proof that is demanded, PasskeyRefusedError with one of another answer."""
+    if command.proof is not None:
+        require_same_claims(state, request, command)
+    elif asks_passkey(demands, command.reply, command.role):
+        raise PasskeyRequiredError(
+            f"the answer `{command.reply}` to request `{request.request_id}` must be signed with a passkey; "
+            "answer in the inbox, with a passkey of yours",
+            request_id=request.request_id,
+            session=state.session_id,
+            demand="answer_by passkey",
+        )
+
+
+def binding(policy: Policy, request: Request) -> tuple[Demand, ...]:
+    """Return the demands on a request: those that it was asked with, and those of the rules of now."""
+    return tuple(dict.fromkeys((*request.demands, *demands_on(policy, call_of(request)))))
+
+
+def grants_for(request: Request, grants: Sequence[StandingGrant], policy: Policy | None = None) -> list[StandingGrant]:
+    """Return the grants that count for a request, by its recorded demands, and with a `policy` by those of now too."""
+    demands = request.demands if policy is None else binding(policy, request)
+    return that_count(grants, demands, askers(request.asker.name, request.owner))
 
 
 def that_count(
     grants: Sequence[StandingGrant], demands: Collection[Demand], asking: Collection[str]
 ) -> list[StandingGrant]:
     """Return the grants that meet all demands on a call of these askers."""
-    if any(demand.not_by == "asker" for demand in demands):
+    if any(demand.not_by == "asker" and concerns(demand, "always") for demand in demands):
         grants = [grant for grant in grants if grant.by.via != TOLD and not _is_one_of(grant.by.name, asking)]
-    return list(grants)
+    return that_are_signed(grants, demands)
+
+
+def that_are_signed(grants: Sequence[StandingGrant], demands: Collection[Demand]) -> list[StandingGrant]:
+    """Return the grants that a passkey signed, where that is demanded.
+
+    What was imported came from a file, and its signatures were not checked here.
+    """
+    if not asks_signed_grants(demands):
+        return list(grants)
+    return [grant for grant in grants if grant.proof is not None and not grant.imported]
+
+
+def proofs_of(demands: Collection[Demand], grants: Iterable[StandingGrant]) -> tuple[Proof, ...]:
+    """Return the proofs of the grants that lifted a call whose answer must be signed, each once."""
+    if not asks_signed_grants(demands):
+        return ()
+    return tuple({grant.proof.claims.nonce: grant.proof for grant in grants if grant.proof is not None}.values())
+
+
+def falls_with_a_reject(policy: Policy, request: Request) -> bool:
+    """Return whether the rejection of another request may end this one too: not where each must be signed."""
+    return not asks_passkey(binding(policy, request), "reject")
+
+
+def signed_verdict(verdict: Verdict, judged: Verdict, demands: Collection[Demand]) -> Verdict:
+    """Return the verdict after the deciders: none of them stands in for a passkey that is demanded."""
+    is_deciders = verdict is Verdict.ALLOW and judged is Verdict.ASK
+    return Verdict.ASK if is_deciders and asks_passkey(demands, "once") else verdict
 
 
 def askers(asker: str, owner: str | None) -> tuple[str, ...]:

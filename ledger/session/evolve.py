@@ -121,7 +121,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
     )
     if not is_pending:
         outcome = "allowed" if event.verdict is Verdict.ALLOW else "denied"
-        return _settle(state, recorded, request, outcome=outcome)
+        return _settle(state, recorded, request, outcome=outcome, proofs=event.proofs)
     if event.present:
         state = _with_present(state, recorded, event.present)
     # With what `evolve` would set, which then need not copy the state once more.
@@ -180,6 +180,8 @@ def _replied(state: SessionState, recorded: Recorded, event: Replied) -> Session
         granted_patterns=detail.patterns if detail else (),
         updated_input=detail.input if detail else None,
         granted_to_project=event.scope == "project",
+        proof=event.proof,
+        proofs=event.proofs,
     )
 
 

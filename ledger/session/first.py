@@ -14,7 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from ledger.grants import StandingGrant
+from ledger.policy.demands import demands_on
 from ledger.policy.model import Call, Evaluation, Part, Policy, Verdict, strictest
+from ledger.session.demands import that_are_signed
 from ledger.session.state import Request, SessionState, input_digest
 
 BEHIND: Final = "behind"
@@ -58,7 +60,9 @@ def judge(
     if not evaluation.ask_first or evaluation.verdict is Verdict.DENY:
         return evaluation, used
     for number, first in enumerate(evaluation.ask_first, 1):
-        judged = policy.evaluate(first, grants)
+        # What comes first may meet demands that the call itself does not.
+        counting = that_are_signed(standing, demands_on(policy, first))
+        judged = policy.evaluate(first, [grant.as_policy_grant() for grant in counting])
         if judged.verdict is Verdict.ALLOW:
             used |= _grants_of(judged)
             continue

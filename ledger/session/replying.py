@@ -26,20 +26,17 @@ from ledger.events import (
 )
 from ledger.grants import StandingGrant, derived_grant_id, in_force
 from ledger.policy.model import Call, Evaluation
-from ledger.project import ProjectState
 from ledger.session.commands import (
     Release,
     Reply,
 )
 from ledger.session.decision import Decision, standing_grants, until_expiry
-from ledger.session.demands import require_met
+from ledger.session.demands import binding, falls_with_a_reject, proofs_of, require_met
 from ledger.session.late_rules import denied_now, edited_call, judge_edit
 from ledger.session.state import Request, SessionState, Settled, call_of, in_order
 from ledger.session.texts import describe_settled
 from ledger.session.verdicts import grants_that_release, lifts_denies
-
-ALWAYS_SCOPE: dict[str, Scope] = {"brutus": "session", "betcode": "session"}
-"""What `always` reaches: the project, but where the source keeps approvals per session (`brutus.md`, Manager)."""
+from ledger.session.wanted import wanted_grants
 
 
 def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
@@ -67,8 +64,16 @@ def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
     require_met(state, request, command, *_calls_answered(request, command))
     override = _check_lock(state, request, command)
     if command.reply == "reject":
-        return _reject(state, request, command, override)
-    return _allow(state, request, command, override, now_ms)
+        return _in_time(command, _reject(state, request, command, override))
+    return _in_time(command, _allow(state, request, command, override, now_ms))
+
+
+def _in_time(command: Reply, decision: Decision) -> Decision:
+    """A signed answer is written before its challenge is void, by the server's clock."""
+    if command.proof is None:
+        return decision
+    until_ms = command.proof.claims.until_ms
+    return Decision(decision.events, min(until_ms, decision.not_after_ms or until_ms))
 
 
 def _within_session(command: Reply) -> Reply:
@@ -138,6 +143,7 @@ def _reject(state: SessionState, request: Request, command: Reply, override: boo
         client_id=command.client_id,
         override=override,
         told=command.told,
+        proof=command.proof,
         detail=RepliedDetail(message) if message else None,
     )
     others = [
@@ -149,7 +155,7 @@ def _reject(state: SessionState, request: Request, command: Reply, override: boo
             told=command.told,
         )
         for other in in_order(state.pending.values())
-        if _falls_with(state.settings, request, other)
+        if _falls_with(state.settings, request, other) and falls_with_a_reject(command.policy, other)
     ]
     return Decision((first, *others))
 
@@ -170,9 +176,8 @@ def _cascaded(request: Request) -> Cause:
 
 def _allow(state: SessionState, request: Request, command: Reply, override: bool, now_ms: int) -> Decision:
     """Source: `opencode-zh.md` 6.3 (always), `betcode.md` (ALLOW_SESSION creates a grant)."""
-    wanted = tuple(dict.fromkeys(request.always)) if command.reply != "once" else ()
-    scope = _scope_of(state, command.reply) if wanted else None
-    in_project = scope == "project" and state.project is not None
+    wanted, scope = wanted_grants(state, request, command.reply)
+    in_project = scope == "project"
     patterns = _without_standing(state, command, request, wanted, in_project=in_project, now_ms=now_ms)
     ids = tuple(derived_grant_id(state.session_id, request.request_id, index) for index in range(len(patterns)))
     # The project is read for an answer that grants; an answer for one call needs it only where a grant lifts a deny.
@@ -188,6 +193,7 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
         client_id=command.client_id,
         override=override,
         told=command.told,
+        proof=command.proof,
         detail=_detail(command, patterns, evaluation),
     )
     if scope is None:
@@ -237,13 +243,6 @@ def _detail(command: Reply, patterns: tuple[str, ...], evaluation: Evaluation | 
     return RepliedDetail(command.message or None, patterns, command.updated_input, evaluation)
 
 
-def _scope_of(state: SessionState, reply: str) -> Scope:
-    if reply == "session":
-        return "session"
-    dialect = state.policy.dialect if state.policy else "opencode"
-    return ALWAYS_SCOPE.get(dialect, "project")
-
-
 def _fresh_grant(
     command: Reply, request: Request, grant_id: str, pattern: str, *, scope: Scope, now_ms: int
 ) -> StandingGrant:
@@ -257,6 +256,7 @@ def _fresh_grant(
         at_ms=now_ms,
         version=0,
         request_id=request.request_id,
+        proof=command.proof,
     )
 
 
@@ -267,6 +267,7 @@ def _granted(state: SessionState, grant: StandingGrant) -> Granted:
         scope=grant.scope,
         session=state.session_id,
         request_id=grant.request_id,
+        proof=grant.proof,
         detail=GrantedDetail(grant.pattern),
     )
 
@@ -287,7 +288,7 @@ def _released_by(
             released.append(replace(_stop(other, command.reply, _cascaded(request), denial), told=command.told))
             continue
         used += lifting
-        release = _release(other, command.reply, _cascaded(request), lifting, command.project)
+        release = _release(other, command.reply, _cascaded(request), lifting, command)
         released.append(replace(release, told=command.told))
     return released, until_expiry(used)
 
@@ -303,8 +304,9 @@ def _release(
     reply: ReplyKind,
     cause: Cause,
     lifting: Sequence[StandingGrant],
-    project: ProjectState | None,
+    command: Reply | Release,
 ) -> Replied:
+    project = command.project
     rests = project is not None and any(grant.grant_id in project.grants for grant in lifting)
     return Replied(
         request_id=request.request_id,
@@ -313,6 +315,7 @@ def _release(
         cause=cause,
         rests_on_project=rests,
         project_version=project.version if project is not None and rests else None,
+        proofs=proofs_of(binding(command.policy, request), lifting),
     )
 
 
@@ -333,5 +336,5 @@ def decide_release(state: SessionState, command: Release, now_ms: int) -> Decisi
             released.append(_stop(request, "always", cause, denial))
             continue
         used += lifting
-        released.append(_release(request, "always", cause, lifting, command.project))
+        released.append(_release(request, "always", cause, lifting, command))
     return Decision(tuple(released), until_expiry(used))

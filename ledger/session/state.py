@@ -25,6 +25,7 @@ from ledger.events import (
 )
 from ledger.grants import Grants, no_grants
 from ledger.policy.model import Call, Demand, Evaluation, PolicySource
+from ledger.proofs import Proof
 
 
 class Request(Value, kw_only=True, frozen=True):
@@ -101,6 +102,9 @@ class Settled(Value, kw_only=True, frozen=True):
     input_digest: str | None = None
     """Of the input that was asked about, which itself stays in the log alone."""
     imported: bool = False
+    proof: Proof | None = None
+    proofs: tuple[Proof, ...] = ()
+    """Those of the grants that released it."""
     finished: bool = False
     """It was recorded that the call has run."""
 

@@ -48,7 +48,7 @@ def grants_that_release(
         return None
     if with_opinions(Verdict.ALLOW, request.opinions) is not Verdict.ALLOW:
         return None
-    grants = grants_for(request, grants)
+    grants = grants_for(request, grants, policy)
     grants_alone = lifts_denies(policy)
     used: list[StandingGrant] = []
     for part in evaluation.parts:

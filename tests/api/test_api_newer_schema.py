@@ -21,7 +21,7 @@ async def something_new(ledger: Ledger) -> None:
     """As a worker of a later version appends an event of its own."""
     last = (await ledger.store.open(KEY)).entries[-1]
     payload = (
-        b'{"v":2,"id":"evt_new","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":{"type":"vetoed"}}'
+        b'{"v":3,"id":"evt_new","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":{"type":"vetoed"}}'
         % chain.after_entry(*last).encode()
     )
     await written(ledger.store, payload, key=KEY, after=last.position)

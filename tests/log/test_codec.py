@@ -36,7 +36,7 @@ def encoded(event: Event, actor: Actor = ACTOR) -> bytes:
 def test_every_type_of_event_comes_back_as_it_was_written(cls: type[msgspec.Struct], data: st.DataObject) -> None:
     event, actor = data.draw(events_of(cls)), data.draw(any_actor)
     payload = encoded(event, actor)
-    assert codec.decode(payload) == codec.Envelope(codec.SCHEMA_VERSION, "evt_1", PREV, actor, event)
+    assert codec.decode(payload) == codec.Envelope(codec.schema_of(event), "evt_1", PREV, actor, event)
     assert encoded(event, actor) == payload, "the same event is the same bytes"
 
 
@@ -89,25 +89,25 @@ def test_fields_that_a_later_version_added_are_passed_over() -> None:
 )
 def test_an_event_of_a_newer_schema_is_kept_as_it_is(event: str) -> None:
     body = json.loads(event)
-    read = codec.decode(framed(event, 2))
-    newer = codec.NewerEvent(schema=2, event_type=body["type"], body=body)
-    assert read == codec.Decoded(2, "evt_1", PREV, ACTOR, newer)
+    read = codec.decode(framed(event, 3))
+    newer = codec.NewerEvent(schema=3, event_type=body["type"], body=body)
+    assert read == codec.Decoded(3, "evt_1", PREV, ACTOR, newer)
 
 
 def test_a_version_that_knows_more_types_writes_only_those_as_its_newer_schema(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(codec, "SCHEMA_VERSION", 2)
-    monkeypatch.setattr(codec, "SCHEMA_OF", {SessionClosed: 2})
+    monkeypatch.setattr(codec, "SCHEMA_VERSION", 3)
+    monkeypatch.setattr(codec, "SCHEMA_OF", {SessionClosed: 3})
     regressed = LogRegressed(seen_id="5-2", found_id="5-1")
-    assert [json.loads(encoded(event))["v"] for event in (regressed, SessionClosed())] == [1, 2]
+    assert [json.loads(encoded(event))["v"] for event in (regressed, SessionClosed())] == [1, 3]
     for event in (regressed, SessionClosed()):
         assert codec.decode(encoded(event)).event == event
     # The newer version may write a type of the first schema as its own; the first one never had what came later.
-    assert codec.decode(encoded(regressed).replace(b'"v":1', b'"v":2')).event == regressed
+    assert codec.decode(encoded(regressed).replace(b'"v":1', b'"v":3')).event == regressed
     with pytest.raises(DamageError, match="claims schema 1 but is not an event of it"):
         codec.decode(framed('{"type":"session_closed"}', 1))
-    assert isinstance(codec.decode(framed('{"type":"session_closed"}', 3)), codec.Decoded)
+    assert isinstance(codec.decode(framed('{"type":"session_closed"}', 4)), codec.Decoded)
 
 
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -1,4 +1,7 @@
-"""Bytes that were written once are read for ever. Lines are only ever added to `tests/data/log/v1.jsonl`."""
+"""Bytes that were written once are read for ever. Lines are only ever added to the files of `tests/data/log`.
+
+Each file holds what was written as the schema that it is named after.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from ledger.grants import Recorded
 from ledger.session import SessionState, evolve
 from tests.support.events import EVENT_TYPES
 
-CORPUS = Path(__file__).parents[1] / "data" / "log" / "v1.jsonl"
-LINES = CORPUS.read_bytes().splitlines()
+CORPUS = Path(__file__).parents[1] / "data" / "log"
+LINES = (CORPUS / "v1.jsonl").read_bytes().splitlines()
+SECOND = (CORPUS / "v2.jsonl").read_bytes().splitlines()
 FIRST_LINES = 31
 """As many stood in it when it was begun."""
 
@@ -37,20 +41,27 @@ def test_a_line_of_the_first_schema_is_read_whole(line: bytes) -> None:
     assert envelope.actor == Actor(**written["actor"])
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: json.loads(line)["id"])
-def test_a_line_of_the_first_schema_is_written_the_same_today(line: bytes) -> None:
+@pytest.mark.parametrize("line", SECOND, ids=lambda line: json.loads(line)["id"])
+def test_a_line_of_the_second_schema_is_read_whole(line: bytes) -> None:
+    written, envelope = json.loads(line), read(line)
+    assert json.loads(msgspec.json.encode(envelope.event)) == written["event"]
+    assert envelope.v == 2
+
+
+@pytest.mark.parametrize("line", [*LINES, *SECOND], ids=lambda line: json.loads(line)["id"])
+def test_a_line_of_any_schema_is_written_the_same_today(line: bytes) -> None:
     envelope = read(line)
     again = codec.encode(envelope.event, event_id=envelope.id, prev=envelope.prev, actor=envelope.actor)
     assert again == line
 
 
 def test_every_type_of_event_stands_in_the_corpus() -> None:
-    assert {event_type(read(line).event) for line in LINES} == set(EVENT_TYPES)
+    assert {event_type(read(line).event) for line in (*LINES, *SECOND)} == set(EVENT_TYPES)
 
 
 @pytest.mark.parametrize("tag", EVENT_TYPES)
 def test_every_field_stands_in_the_corpus_with_a_value_of_its_own(tag: str) -> None:
-    events = [msgspec.to_builtins(read(line).event) for line in LINES]
+    events = [msgspec.to_builtins(read(line).event) for line in (*LINES, *SECOND)]
     seen = {path for event in events if event["type"] == tag for path in paths_of(event)}
     assert fields_of(EVENT_TYPES[tag]) - seen == set(), "append a line that has them"
 

@@ -32,11 +32,12 @@ class Change:
 LATER: Final = (
     Change("pyproject.toml", 'version = "0.1.0"', 'version = "0.2.0"'),
     # Cancelling is what only the later version understands.
-    Change("ledger/codec.py", "SCHEMA_VERSION: Final = 1", "SCHEMA_VERSION: Final = 2"),
+    Change("ledger/codec.py", "SCHEMA_VERSION: Final = 2", "SCHEMA_VERSION: Final = 3"),
     Change(
         "ledger/codec.py",
-        "SCHEMA_OF: Final[Mapping[type, int]] = {}",
-        "from ledger.events import Cancelled\nSCHEMA_OF: Final[Mapping[type, int]] = {Cancelled: 2}",
+        "SCHEMA_OF: Final[Mapping[type, int]] = {PasskeyRegistered: 2,",
+        "from ledger.events import Cancelled\n"
+        "SCHEMA_OF: Final[Mapping[type, int]] = {Cancelled: 3, PasskeyRegistered: 2,",
     ),
     Change("ledger/stores/append.lua", "-- Compare-and-append:", "-- Of the later version. Compare-and-append:"),
     Change("ledger/stores/project.lua", "#!lua\n", "#!lua\n-- Of the later version.\n"),

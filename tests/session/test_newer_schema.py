@@ -47,7 +47,7 @@ def scenario() -> Scenario:
     """A session in which a later version of this software wrote something that this one cannot read."""
     scenario = given(opens(), asks("per_1", "ls"))
     payload = (
-        b'{"v":2,"id":"evt_x","prev":"%b","actor":{"kind":"agent","name":"claude"},'
+        b'{"v":3,"id":"evt_x","prev":"%b","actor":{"kind":"agent","name":"claude"},'
         b'"event":{"type":"vetoed","request_id":"per_1"}}' % after(scenario.entries[-1]).encode()
     )
     scenario.add_entry(Entry(scenario.now_ms, 3, payload))
@@ -56,7 +56,7 @@ def scenario() -> Scenario:
 
 def test_an_event_of_a_newer_schema_is_kept_and_shown(scenario: Scenario) -> None:
     body = {"type": "vetoed", "request_id": "per_1"}
-    assert scenario.records[-1].event == NewerEvent(schema=2, event_type="vetoed", body=body)
+    assert scenario.records[-1].event == NewerEvent(schema=3, event_type="vetoed", body=body)
     assert (scenario.state.version, scenario.state.newer, scenario.waiting()) == (3, True, ["per_1"])
 
 
@@ -83,4 +83,4 @@ def test_what_comes_after_it_is_folded_on(scenario: Scenario) -> None:
 
 def test_this_version_never_writes_what_it_calls_newer() -> None:
     written = [codec.decode(entry.payload).v for entry in given(opens(), asks("per_1", "ls")).entries]
-    assert written == [codec.SCHEMA_VERSION] * 2
+    assert written == [codec.FIRST_SCHEMA] * 2

@@ -37,6 +37,7 @@ COMMANDS = {
     "serve": Listed("workers.cli.serve:serve", "Serve the ledger over HTTP: inbox and API.", RUNNING),
     "server-user": Listed("workers.cli.server_user:server_user", "Make the ledger's user on a server.", RUNNING),
     "token": Listed("workers.cli.tokens:token", "Who may use the gateway: create, list, revoke.", RUNNING),
+    "passkey": Listed("workers.cli.passkeys:passkey", "Passkeys that sign answers: list, remove.", RUNNING),
     "demo": Listed("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
     "up": Listed("workers.cli.run:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
     "worker": Listed("workers.cli.run:worker", "Run one worker: expiry, projector or notifier.", RUNNING),

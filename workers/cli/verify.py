@@ -11,12 +11,14 @@ import msgspec
 
 from ledger import Ledger, UnknownSessionError
 from ledger.ids import check_id
+from ledger.passkeys.auditing import Anchors
 from ledger.stores.port import StreamKey
 from ledger.verify import Head
-from workers.checking import Checked, check_stream
+from workers.checking import Checked, check_stream, read_anchors
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.heads import read_heads, write_heads
+from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import Output, talk
 from workers.cli.progress import progress
 
@@ -31,6 +33,7 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
         "permission-ledger verify --all --save heads.jsonl",
         "permission-ledger verify --all --checkpoint heads.jsonl --save heads.jsonl",
         "permission-ledger verify --all --checkpoint heads.jsonl --json",
+        "permission-ledger verify --all --passkeys passkeys.jsonl",
     )
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
@@ -53,6 +56,14 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
     is_flag=True,
     help="Do not compare access tokens with --checkpoint: this ledger was restored from an export, which has none.",
 )
+@click.option(
+    "--passkeys",
+    "kept_passkeys",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Trust these passkeys alone, as `passkey list --json` wrote them: the only way to see that one was enrolled by "
+    "whoever writes on the server.",
+)
 @with_ledger
 async def verify(
     ledger: Ledger,
@@ -63,8 +74,12 @@ async def verify(
     checkpoint: Path | None,
     save: Path | None,
     restored: bool,
+    kept_passkeys: Path | None,
 ) -> int:
-    """Check that no event of a session was changed, lost, put in, moved or re-dated, nor of its project's grants."""
+    """Check that no event of a session was changed, lost, put in, moved or re-dated, nor of its project's grants.
+
+    Answers that a passkey signed, or should have, are held against the passkeys that are registered.
+    """
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
     known = _known(checkpoint, restored=restored)
@@ -72,7 +87,9 @@ async def verify(
     if all_streams:
         found = {key async for key in ledger.store.streams()}
         keys = sorted({*found, *known})
-    checked = await _check(ledger, output, keys, known, follow_projects=not all_streams)
+    kept = None if kept_passkeys is None else read_passkeys(kept_passkeys)
+    anchors = await read_anchors(ledger.store, kept)
+    checked = await _check(ledger, output, keys, known, anchors, follow_projects=not all_streams)
     if save:
         write_heads(save, _heads(checked, known))
     return _tell(output, checked)
@@ -94,7 +111,13 @@ def _heads(checked: Sequence[Checked], known: dict[StreamKey, Head]) -> list[tup
 
 
 async def _check(
-    ledger: Ledger, output: Output, keys: Sequence[StreamKey], known: dict[StreamKey, Head], *, follow_projects: bool
+    ledger: Ledger,
+    output: Output,
+    keys: Sequence[StreamKey],
+    known: dict[StreamKey, Head],
+    anchors: Anchors,
+    *,
+    follow_projects: bool,
 ) -> list[Checked]:
     """Named sessions bring their projects along."""
     checked: list[Checked] = []
@@ -102,7 +125,7 @@ async def _check(
     with progress("streams", len(waiting)) as advance:
         while waiting:
             key = waiting.pop(0)
-            one = await check_stream(ledger.store, key, known.get(key))
+            one = await check_stream(ledger.store, key, known.get(key), anchors)
             if not one.is_there and follow_projects and key not in known:
                 if key.kind == "project":
                     continue

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from ledger.results import Pending, Result
-from ledger.session.replying import ALWAYS_SCOPE
 from ledger.session.state import Client, SessionState
+from ledger.session.wanted import ALWAYS_SCOPE
 from ledger.times import format_time
 
 Row = dict[str, Any]

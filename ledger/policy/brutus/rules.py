@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ledger.policy.checks import Origin, as_rules, check_action, check_pattern, check_permission, origin_of, shown
 from ledger.policy.config import drop_allows
 from ledger.policy.errors import PolicyError
@@ -78,7 +80,7 @@ def read_layers(layers: tuple[Layer, ...]) -> tuple[Rule, ...]:
 
 
 def _placed(rule: Rule, layer: Layer) -> Rule:
-    return Rule(rule.permission, rule.pattern, rule.action, layer.name, rule.file or layer.file, rule.line)
+    return replace(rule, layer=layer.name, file=rule.file or layer.file)
 
 
 def _read_config(config: object, origin: Origin) -> tuple[Rule, ...]:

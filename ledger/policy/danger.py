@@ -1,0 +1,45 @@
+"""Dangerous calls, as demands mean them: a shell line that does more than a plain reading of it tells. Pure.
+
+A heuristic over texts, on the safe side: a line that cannot be read to its end is dangerous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ledger.policy.model import Call
+from ledger.policy.shell import analyse, dangerous_argument, never_allowed
+
+SHELL_PERMISSIONS: Final = frozenset({"bash", "shell", "run_command", "execute", "terminal"})
+"""Permissions, in lower case, whose patterns are shell lines."""
+
+_DESTRUCTIVE: Final = frozenset(
+    {"rm", "rmdir", "shred", "dd", "mkfs", "truncate", "sudo", "su", "doas", "chmod", "chown"}
+)
+
+
+def is_dangerous(call: Call) -> bool:
+    """Return whether a call is a shell line that is not plain, deletes, or runs what its own text does not show."""
+    if call.permission.lower() not in SHELL_PERMISSIONS:
+        return False
+    lines = {*call.patterns, *_command_of(call.input)}
+    return not lines or any(_line_is_dangerous(line) for line in lines)
+
+
+def _command_of(value: object) -> tuple[str, ...]:
+    given = value if isinstance(value, Mapping) else {}
+    return tuple(given[name] for name in ("command", "cmd") if isinstance(given.get(name), str))
+
+
+def _line_is_dangerous(line: str) -> bool:
+    found = analyse(line)
+    if found.cut or not found.plain:
+        return True
+    return any(
+        command.name is None
+        or command.name.rpartition("/")[2] in _DESTRUCTIVE
+        or never_allowed(command) is not None
+        or dangerous_argument(command) is not None
+        for command in found.commands
+    )

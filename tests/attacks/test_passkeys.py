@@ -1,0 +1,542 @@
+"""Whoever is not the person with the passkey wants an answer that a passkey must sign."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from redis.asyncio import Redis
+
+from ledger import DamageError, InputError, Ledger, LedgerError, NewerSchemaError, Session, chain, codec
+from ledger.errors import PasskeyRefusedError, PasskeyRequiredError, UnknownPasskeyError
+from ledger.events import ReplyKind
+from ledger.passkeys.auditing import PASSKEYS, anchors_of
+from ledger.passkeys.book import Challenge
+from ledger.policy.errors import PolicyError
+from ledger.policy.model import Evaluation, Verdict
+from ledger.proofs import Signed
+from ledger.requests import Question
+from ledger.stores.keys import Keys
+from ledger.stores.port import StreamKey
+from ledger.testing import TestClock
+from tests.support.authenticator import Authenticator
+from tests.support.servers import RealServer
+from workers.checking import check_stream, read_anchors
+
+ANN: Final = "ann"
+ASK: Final = [{"permission": "*", "pattern": "*", "action": "ask"}]
+EVERY_ANSWER: Final = [{"answer_by": "passkey"}]
+ALWAYS: Final = [{"answer_by": "passkey", "replies": ["always"]}]
+
+
+@pytest.fixture
+async def ledger(server: RealServer) -> AsyncIterator[Ledger]:
+    async with Ledger.connect(server.url, entry_points=False) as ledger:
+        yield ledger
+
+
+async def enrolled(ledger: Ledger, person: str = ANN, **traits: Any) -> Authenticator:
+    """A person's first passkey."""
+    authenticator = Authenticator(**traits)
+    challenge = await ledger.passkeys.enrolment_challenge(person, "register")
+    await ledger.passkeys.register(
+        person, "key ring", authenticator.create(challenge.bytes), **at(authenticator, challenge)
+    )
+    return authenticator
+
+
+def at(authenticator: Authenticator, challenge: Challenge) -> dict[str, Any]:
+    claims = challenge.claims
+    return {
+        "nonce": claims.nonce,
+        "until_ms": claims.until_ms,
+        "rp_id": authenticator.rp_id,
+        "origin": authenticator.origin,
+    }
+
+
+async def demanding(ledger: Ledger, demands: Any = EVERY_ANSWER, session: str = "ses_1", **more: Any) -> Session:
+    return await ledger.session(session, project="shop", rules=ASK, demands=demands, **more)
+
+
+async def asked(session: Session, request_id: str = "r1", *patterns: str, **more: Any) -> None:
+    result = await session.submit(
+        "bash", patterns or ("git push",), request_id=request_id, always=["git push *"], **more
+    )
+    assert result.outcome is None
+
+
+async def challenge_for(session: Session, ledger: Ledger, request_id: str, reply: Any, **more: Any) -> Challenge:
+    return await ledger.passkeys.answer_challenge(await session.state(), request_id, reply, person=ANN, **more)
+
+
+async def signed_answer(
+    session: Session, ledger: Ledger, key: Authenticator, reply: Any = "once", request_id: str = "r1"
+) -> Signed:
+    return key.sign(await challenge_for(session, ledger, request_id, reply))
+
+
+async def refused(awaitable: Any, kind: type[LedgerError] = PasskeyRefusedError) -> str:
+    with pytest.raises(kind) as caught:
+        await awaitable
+    return str(caught.value.text)
+
+
+async def waits(session: Session, request_id: str = "r1") -> bool:
+    return (await session.result(request_id)).outcome is None
+
+
+# --- without a passkey ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reply", ["once", "session", "always", "reject"])
+async def test_answering_without_the_passkey(ledger: Ledger, reply: Any) -> None:
+    session = await demanding(ledger)
+    await asked(session)
+    text = await refused(session.reply("r1", reply, actor=ANN), PasskeyRequiredError)
+    assert "signed with a passkey" in text
+    assert await waits(session)
+
+
+async def test_an_answer_that_is_signed_counts_and_keeps_its_proof(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    signed = await signed_answer(session, ledger, key, "always")
+    result = await session.reply("r1", "always", actor=ANN, signed=signed)
+    assert (result.outcome, result.by.name) == ("allowed", ANN)
+    replied = [one.event async for one in session.events(0, follow_on=False) if one.type == "replied"]
+    assert replied[0].proof.assertion.credential_id == key.id  # type: ignore[union-attr]
+
+
+async def test_answering_always_where_only_once_is_free(ledger: Ledger) -> None:
+    session = await demanding(ledger, ALWAYS)
+    await asked(session)
+    await refused(session.reply("r1", "always", actor=ANN), PasskeyRequiredError)
+    assert (await session.reply("r1", "once", actor=ANN)).allowed
+
+
+async def test_a_grant_given_without_a_passkey_lifts_a_demanded_call(ledger: Ledger) -> None:
+    open_to_grants = await ledger.session("ses_0", project="shop", rules=ASK)
+    await asked(open_to_grants, "r0")
+    await open_to_grants.reply("r0", "always", actor=ANN)
+    session = await demanding(ledger, ALWAYS)
+    await session.grant("bash", "git push *", actor=ANN)
+    await asked(session)
+    again = await open_to_grants.submit("bash", ["git push"], request_id="r9")
+    assert again.allowed, "where nothing is demanded the grant lifts as before"
+
+
+async def test_a_grant_given_with_a_passkey_lifts_it(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger, ALWAYS)
+    await asked(session)
+    await session.reply("r1", "always", actor=ANN, signed=await signed_answer(session, ledger, key, "always"))
+    other = await demanding(ledger, ALWAYS, "ses_2")
+    assert (await other.ask("bash", ["git push"], request_id="r2")).allowed
+
+
+async def test_riding_on_the_always_of_another_request(ledger: Ledger) -> None:
+    rules = [*ASK, {"permission": "bash", "pattern": "git push*", "action": "ask", "answer_by": "passkey"}]
+    session = await ledger.session("ses_1", project="shop", rules=rules)
+    await asked(session, "r1")
+    await session.submit("bash", ["git status"], request_id="r2", always=["git *"])
+    assert (await session.reply("r2", "always", actor=ANN)).allowed
+    assert await waits(session)
+
+
+async def test_rejecting_another_request_to_end_one_that_must_be_signed(ledger: Ledger) -> None:
+    rules = [*ASK, {"permission": "bash", "pattern": "git push*", "action": "ask", "answer_by": "passkey"}]
+    session = await ledger.session("ses_1", rules=rules)
+    await asked(session, "r1")
+    await session.submit("bash", ["ls"], request_id="r2")
+    await session.reply("r2", "reject", actor=ANN)
+    assert await waits(session)
+
+
+async def test_a_decider_that_allows_what_must_be_signed(server: RealServer) -> None:
+    class Yes:
+        name = "yes"
+
+        def decide(self, session: str, question: Question, evaluation: Evaluation) -> Verdict:
+            return Verdict.ALLOW
+
+    async with Ledger.connect(server.url, entry_points=False, plugins=[Yes()]) as ledger:
+        session = await demanding(ledger)
+        await asked(session)
+
+
+async def test_editing_a_harmless_call_into_one_that_must_be_signed(ledger: Ledger) -> None:
+    session = await demanding(ledger, [{"answer_by": "passkey", "permission": "bash", "pattern": "git push*"}])
+    await session.submit("bash", ["make"], request_id="r1", tool_name="bash", tool_input={"command": "make"})
+    edited = session.reply("r1", "once", actor=ANN, updated_input={"command": "git push -f"})
+    await refused(edited, PasskeyRequiredError)
+
+
+async def test_a_demand_that_is_newer_than_the_request_binds_its_answer(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", project="shop", rules=ASK)
+    await asked(session)
+    await demanding(ledger)
+    await refused(session.reply("r1", "once", actor=ANN), PasskeyRequiredError)
+
+
+async def test_a_demand_stays_when_the_rules_are_changed_back(ledger: Ledger) -> None:
+    session = await demanding(ledger)
+    await asked(session)
+    await ledger.session("ses_1", rules=ASK)
+    await refused(session.reply("r1", "once", actor=ANN), PasskeyRequiredError)
+
+
+async def test_a_sub_agent_escapes_the_demands_of_its_parent(ledger: Ledger) -> None:
+    await demanding(ledger)
+    child = await ledger.session("ses_child", parent="ses_1", rules=ASK)
+    await child.submit("bash", ["git push"], request_id="r1")
+    await refused(child.reply("r1", "once", actor=ANN), PasskeyRequiredError)
+
+
+# --- with a signature that is not over this ---------------------------------------------------------------------------
+
+
+async def test_replaying_a_signature_on_another_request(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session, "r1")
+    await asked(session, "r2")
+    signed = await signed_answer(session, ledger, key)
+    await session.reply("r1", "once", actor=ANN, signed=signed)
+    await refused(session.reply("r2", "once", actor=ANN, signed=signed))
+    assert await waits(session, "r2")
+
+
+async def test_sending_the_same_signed_answer_again_changes_nothing(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    signed = await signed_answer(session, ledger, key)
+    first = await session.reply("r1", "once", actor=ANN, signed=signed)
+    assert (await session.reply("r1", "once", actor=ANN, signed=signed)).version == first.version
+
+
+async def test_turning_a_signed_once_into_an_always(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    signed = await signed_answer(session, ledger, key, "once")
+    await refused(session.reply("r1", "always", actor=ANN, signed=signed))
+    assert await waits(session)
+
+
+async def test_swapping_the_patterns_between_looking_and_answering(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    other = await demanding(ledger, session="ses_2")
+    await other.submit("bash", ["git push"], request_id="r1", always=["*"])
+    signed = await signed_answer(session, ledger, key, "always")
+    await refused(other.reply("r1", "always", actor=ANN, signed=signed))
+    assert await waits(other)
+
+
+async def test_changing_the_input_or_the_words_after_they_were_signed(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session, tool_name="bash", tool_input={"command": "git push"})
+    signed = await signed_answer(session, ledger, key)
+    await refused(session.reply("r1", "once", actor=ANN, signed=signed, updated_input={"command": "git push -f"}))
+    signed = await signed_answer(session, ledger, key, "reject")
+    await refused(session.reply("r1", "reject", actor=ANN, signed=signed, message="push with --force instead"))
+    assert await waits(session)
+
+
+async def test_changing_the_rules_after_they_were_signed(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    signed = await signed_answer(session, ledger, key)
+    await ledger.session("ses_1", rules=[*ASK, {"permission": "read", "pattern": "*", "action": "allow"}])
+    await refused(session.reply("r1", "once", actor=ANN, signed=signed))
+
+
+async def test_signing_as_somebody_else(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger, "bob"), await demanding(ledger)
+    await asked(session)
+    await refused(session.reply("r1", "once", actor=ANN, signed=await signed_answer(session, ledger, key)))
+
+
+async def test_signing_with_a_passkey_that_nobody_registered(ledger: Ledger) -> None:
+    await enrolled(ledger)
+    session = await demanding(ledger)
+    await asked(session)
+    signed = await signed_answer(session, ledger, Authenticator())
+    await refused(session.reply("r1", "once", actor=ANN, signed=signed), UnknownPasskeyError)
+
+
+async def test_signing_without_user_verification(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    key.verifies = False
+    text = await refused(session.reply("r1", "once", actor=ANN, signed=await signed_answer(session, ledger, key)))
+    assert "verif" in text
+
+
+async def test_signing_on_another_site(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    challenge = await challenge_for(session, ledger, "r1", "once")
+    key.origin = "https://evil.example"
+    await refused(session.reply("r1", "once", actor=ANN, signed=key.sign(challenge)))
+    key.origin, key.rp_id = "https://evil.example", "evil.example"
+    await refused(session.reply("r1", "once", actor=ANN, signed=key.sign(challenge)))
+    assert await waits(session)
+
+
+async def test_signing_in_a_frame_of_another_page(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    challenge = await challenge_for(session, ledger, "r1", "once")
+    text = await refused(session.reply("r1", "once", actor=ANN, signed=key.sign(challenge, crossOrigin=True)))
+    assert "frame" in text
+
+
+async def test_signing_a_challenge_of_ones_own_making(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    challenge = await challenge_for(session, ledger, "r1", "once")
+    own = challenge._replace(claims=replace(challenge.claims, nonce="mine"))
+    text = await refused(session.reply("r1", "once", actor=ANN, signed=key.sign(own)))
+    assert "challenge" in text
+
+
+async def test_signing_a_challenge_that_is_too_old(server: RealServer, clock: TestClock) -> None:
+    async with Ledger.connect(server.url, entry_points=False, clock=clock) as ledger:
+        key, session = await enrolled(ledger), await demanding(ledger)
+        await asked(session)
+        signed = await signed_answer(session, ledger, key)
+        clock.advance("6m")
+        assert "too old" in await refused(session.reply("r1", "once", actor=ANN, signed=signed))
+
+
+async def test_signing_with_a_copy_of_the_passkey(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    for request_id in ("r1", "r2"):
+        await asked(session, request_id)
+    key.count = 40
+    await session.reply("r1", "once", actor=ANN, signed=await signed_answer(session, ledger, key))
+    key.count = 7
+    signed = await signed_answer(session, ledger, key, request_id="r2")
+    assert "copied" in await refused(session.reply("r2", "once", actor=ANN, signed=signed))
+
+
+# --- the passkeys themselves ------------------------------------------------------------------------------------------
+
+
+async def test_registering_a_passkey_of_ones_own_in_a_stolen_browser(ledger: Ledger) -> None:
+    await enrolled(ledger)
+    await refused(enrolled(ledger), PasskeyRequiredError)
+
+
+async def test_a_person_registers_another_with_the_consent_of_the_first(ledger: Ledger) -> None:
+    first, second = await enrolled(ledger), Authenticator()
+    challenge = await ledger.passkeys.enrolment_challenge(ANN, "register")
+    await ledger.passkeys.register(
+        ANN, "phone", second.create(challenge.bytes), **at(second, challenge), consent=first.sign(challenge)
+    )
+    assert [one.name for one in await ledger.passkeys.of(ANN)] == ["key ring", "phone"]
+
+
+async def test_removing_the_passkey_of_a_person_to_be_rid_of_it(ledger: Ledger) -> None:
+    key = await enrolled(ledger)
+    await refused(ledger.passkeys.remove(key.id, actor=ANN), PasskeyRequiredError)
+    challenge = await ledger.passkeys.enrolment_challenge(ANN, "register")
+    await refused(ledger.passkeys.remove(key.id, actor=ANN, consent=key.sign(challenge)))
+    challenge = await ledger.passkeys.enrolment_challenge(ANN, "remove", key.id)
+    assert (await ledger.passkeys.remove(key.id, actor=ANN, consent=key.sign(challenge))).removed_ms
+
+
+async def test_answering_with_a_passkey_that_was_removed(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    signed = await signed_answer(session, ledger, key)
+    await ledger.passkeys.remove(key.id, administrator=True)
+    await refused(session.reply("r1", "once", actor=ANN, signed=signed), UnknownPasskeyError)
+
+
+async def test_registering_without_user_verification(ledger: Ledger) -> None:
+    await refused(enrolled(ledger, verifies=False))
+
+
+async def test_registering_where_passkeys_cannot_be(ledger: Ledger) -> None:
+    with pytest.raises(InputError, match="https"):
+        await enrolled(ledger, rp_id="127.0.0.1", origin="http://127.0.0.1:8420")
+
+
+# --- on the server ----------------------------------------------------------------------------------------------------
+
+
+async def problems_of(ledger: Ledger, session: str = "ses_1", kept: Any = None) -> list[str]:
+    anchors = await read_anchors(ledger.store, kept)
+    checked = await check_stream(ledger.store, StreamKey("session", session), None, anchors)
+    return [f"{one.kind}: {one.text}" for one in checked.problems]
+
+
+async def test_nothing_is_found_where_every_answer_was_signed(ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    replies: tuple[ReplyKind, ...] = ("once", "session", "always", "reject")
+    for number, reply in enumerate(replies):
+        await session.submit("bash", [f"do {number}"], request_id=f"r{number}", always=[f"do {number}"])
+        signed = await signed_answer(session, ledger, key, reply, f"r{number}")
+        await session.reply(f"r{number}", reply, actor=ANN, signed=signed)
+    await session.submit("bash", ["do 2"], request_id="lifted")
+    assert await problems_of(ledger) == []
+    assert (
+        await check_stream(ledger.store, StreamKey("project", "shop"), None, await read_anchors(ledger.store, None))
+    ).ok
+
+
+async def write_answer(server: RealServer, ledger: Ledger, **answer: Any) -> None:
+    """Write an answer straight into the stream, with a chain that holds, as whoever reaches the server can."""
+    stream = StreamKey("session", "ses_1")
+    entries = (await ledger.store.open(stream)).entries
+    last = entries[-1]
+    payload = {
+        "v": 2,
+        "id": f"evt_forged_{last.version}",
+        "prev": chain.after_entry(last.ms, last.version, last.payload),
+        "actor": {"kind": "person", "name": ANN, "via": "inbox"},
+        "event": {"type": "replied", "request_id": "r1", "reply": "once", "outcome": "allowed", **answer},
+    }
+    async with Redis.from_url(server.url, protocol=2) as client:
+        name = Keys(ledger.store.partition_count).stream(stream)
+        await client.xadd(name, {"d": json.dumps(payload)}, id=f"{last.ms + 1}-{last.version + 1}")
+
+
+async def test_writing_an_answer_into_the_log(server: RealServer, ledger: Ledger) -> None:
+    session = await demanding(ledger)
+    await asked(session)
+    await write_answer(server, ledger)
+    assert [text for text in await problems_of(ledger) if "unproven" in text and "nothing is signed" in text]
+
+
+async def test_an_agent_that_waits_is_not_told_of_an_answer_written_into_the_log(
+    server: RealServer, ledger: Ledger
+) -> None:
+    session = await demanding(ledger)
+    await asked(session)
+    await write_answer(server, ledger)
+    assert "no passkey stands behind it" in await refused(session.wait("r1"), DamageError)
+    assert "no passkey stands behind it" in await refused(session.result("r1"), DamageError)
+
+
+async def proof_of(session: Session) -> dict[str, Any]:
+    """The proof of the first answer, as it lies in the log."""
+    found = [one.event async for one in session.events(0, follow_on=False) if one.type == "replied"]
+    proof: dict[str, Any] = msgspec.to_builtins(found[0])["proof"]
+    return proof
+
+
+async def test_copying_a_signature_to_another_answer_in_the_log(server: RealServer, ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session, "r0")
+    signed = await signed_answer(session, ledger, key, request_id="r0")
+    await session.reply("r0", "once", actor=ANN, signed=signed)
+    await asked(session)
+    await write_answer(server, ledger, proof=await proof_of(session))
+    found, again = await problems_of(ledger)
+    assert "differs in `request_id`" in found
+    assert "was used again" in again
+
+
+async def test_rewriting_the_claims_of_a_signature_in_the_log(server: RealServer, ledger: Ledger) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session, "r0")
+    signed = await signed_answer(session, ledger, key, request_id="r0")
+    await session.reply("r0", "once", actor=ANN, signed=signed)
+    await asked(session)
+    proof = await proof_of(session)
+    digest = (await session.state()).pending["r1"].digest
+    proof["claims"].update(request_id="r1", digest=digest, nonce="another")
+    await write_answer(server, ledger, proof=proof)
+    (found,) = await problems_of(ledger)
+    assert "challenge" in found
+
+
+async def test_enrolling_a_key_of_ones_own_on_the_server(server: RealServer, ledger: Ledger) -> None:
+    key = await enrolled(ledger)
+    kept = dict(anchors_of([], (await read_anchors(ledger.store, None)).known).known)
+    assert set(kept) == {key.id}
+    # Whoever writes on the server removes the person's passkey, and enrolls and uses another.
+    await ledger.passkeys.remove(key.id, administrator=True)
+    forger, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    await session.reply("r1", "once", actor=ANN, signed=await signed_answer(session, ledger, forger))
+    assert await problems_of(ledger) == [], "by the log alone the key counts"
+    (found,) = await problems_of(ledger, kept=kept)
+    assert "not one of those known" in found
+    passkeys = await check_stream(ledger.store, PASSKEYS, None, await read_anchors(ledger.store, kept))
+    assert [one.kind for one in passkeys.problems] == ["unproven"]
+
+
+async def test_leaving_the_demand_out_of_an_ask_in_the_log(server: RealServer, ledger: Ledger) -> None:
+    session = await demanding(ledger)
+    await asked(session, "r0")
+    (event,) = [one.event async for one in session.events(0, follow_on=False) if one.type == "asked"]
+    bare = {name: value for name, value in msgspec.to_builtins(event).items() if name != "demands"}
+    await write_answer(server, ledger, **{**bare, "request_id": "r1"})
+    assert [text for text in await problems_of(ledger) if "without the demands of its rules" in text]
+
+
+# --- programs that know nothing of it ---------------------------------------------------------------------------------
+
+
+async def schemas_of(ledger: Ledger, stream: StreamKey) -> list[int]:
+    return [json.loads(entry.payload)["v"] for entry in (await ledger.store.open(stream)).entries]
+
+
+async def test_a_program_of_the_first_schema_answers_what_must_be_signed(
+    server: RealServer, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a program takes every event above its schema for one that it cannot understand, and decides nothing."""
+    key, session = await enrolled(ledger), await demanding(ledger)
+    await asked(session)
+    await session.reply("r1", "always", actor=ANN, signed=await signed_answer(session, ledger, key, "always"))
+    await asked(session, "r2", "rm -rf /")
+    for stream in (StreamKey("session", "ses_1"), StreamKey("project", "shop"), PASSKEYS):
+        assert set(await schemas_of(ledger, stream)) == {2}
+    async with Ledger.connect(server.url, entry_points=False) as older:
+        monkeypatch.setattr(codec, "SCHEMA_VERSION", 1)
+        its = Session(older, "ses_1")
+        for attempt in (its.reply("r2", "once", actor=ANN), its.ask("bash", ["ls"]), its.wait("r1")):
+            await refused(attempt, NewerSchemaError)
+
+
+async def test_events_without_demands_stay_readable_for_older_programs(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", rules=ASK)
+    await asked(session)
+    await session.reply("r1", "once", actor=ANN)
+    assert set(await schemas_of(ledger, StreamKey("session", "ses_1"))) == {1}
+
+
+async def test_hiding_a_demand_in_an_event_of_the_first_schema(ledger: Ledger) -> None:
+    session = await demanding(ledger)
+    await asked(session)
+    (entry,) = (await ledger.store.open(StreamKey("session", "ses_1"))).entries[1:]
+    with pytest.raises(DamageError):
+        codec.decode(entry.payload.replace(b'"v":2', b'"v":1'))
+
+
+@pytest.mark.parametrize(
+    ("demands", "words"),
+    [
+        ([{"answer_by": "fingerprint"}], "answer_by"),
+        ([{"answerby": "passkey"}], "no member `answerby`"),
+        ([{"replies": ["always"]}], "demands nothing"),
+        ([{"answer_by": "passkey", "replies": ["yes"]}], "cannot be read"),
+        (["passkey"], "is an object"),
+        ({"answer_by": "passkey"}, "must be a list"),
+    ],
+)
+async def test_a_misspelt_demand_is_no_demand(ledger: Ledger, demands: Any, words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        await demanding(ledger, demands)
+
+
+async def test_a_rule_that_allows_and_demands_at_once_is_refused(ledger: Ledger) -> None:
+    rule = {"permission": "bash", "pattern": "*", "action": "allow", "answer_by": "passkey"}
+    with pytest.raises(PolicyError, match="goes with `ask`"):
+        await ledger.session("ses_1", rules=[rule])

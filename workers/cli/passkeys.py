@@ -1,0 +1,71 @@
+"""`passkey`: whose passkeys are registered, and the removal of one that was lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ledger import Ledger
+from ledger.passkeys.rows import passkey_json
+from workers.cli.base import command, local_actor, with_ledger
+from workers.cli.output import Output, talk
+
+COLUMNS = ("passkey", "person", "name", "site", "registered", "consented by another", "last used", "state")
+
+
+@click.group(short_help="Passkeys that sign answers: list, remove.")
+def passkey() -> None:
+    """Passkeys of people. They are registered at the inbox; a rule demands them (`answer_by: passkey`)."""
+
+
+@command(
+    "list",
+    examples=("permission-ledger passkey list", "permission-ledger passkey list --all --json > passkeys.jsonl"),
+)
+@click.option("--all", "everything", is_flag=True, help="Also those that were removed.")
+@with_ledger
+async def list_(ledger: Ledger, output: Output, *, everything: bool) -> None:
+    """List the passkeys, oldest first. Kept elsewhere, the list is what `verify --passkeys` trusts."""
+    rows = [passkey_json(one) for one in await ledger.passkeys.all() if everything or one.removed_ms is None]
+    if output.as_json:
+        output.rows(rows)
+    elif rows:
+        output.table(COLUMNS, [_cells(row) for row in rows])
+    else:
+        talk("there is no passkey")
+
+
+@command("remove", examples=("permission-ledger passkey remove 3q2-7w --reason 'lost phone'",))
+@click.argument("credential_id", metavar="PASSKEY")
+@click.option("--reason", metavar="TEXT", help="Why; it is kept with the event.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="Who removes it (default: user@host).")
+@with_ledger
+async def remove(
+    ledger: Ledger, output: Output, *, credential_id: str, reason: str | None, name_of_actor: str | None
+) -> None:
+    """Remove a passkey by its id, without the consent of its person: for one that was lost."""
+    gone = await ledger.passkeys.remove(
+        credential_id, administrator=True, reason=reason, actor=local_actor(name_of_actor)
+    )
+    if output.as_json:
+        output.row(passkey_json(gone))
+    else:
+        output.line(f"removed the passkey `{gone.name}` of {gone.person}")
+
+
+for one in (list_, remove):
+    passkey.add_command(one)
+
+
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        row["credential_id"],
+        row["person"],
+        row["name"],
+        row["rp_id"],
+        row["at"],
+        "yes" if row["vouched"] else "no",
+        row["used_at"] or "never",
+        "in force" if row["removed_at"] is None else "removed",
+    )
