@@ -36,6 +36,7 @@ _FOLDING_CODE: Final = (
     ("ledger", "events.py"),
     ("ledger", "grants.py"),
     ("ledger", "project.py"),
+    ("ledger", "proofs.py"),
     ("ledger.would_run", "lines.py"),
     ("ledger.would_run", "members.py"),
     ("ledger.would_run", "names.py"),
