@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ledger.access import Token
-from ledger.session.replying import ALWAYS_SCOPE
 from ledger.session.state import SessionState
+from ledger.session.wanted import ALWAYS_SCOPE
 from workers.gateway.principals import ForbiddenError, Principal
 
 
