@@ -14,6 +14,7 @@ import click
 from bench.asks import ConcurrentAppends, LoneAsk, ServerTime
 from bench.bridges import Bridges
 from bench.deadlines import Deadlines
+from bench.flooding import Flood
 from bench.gateway import GatewayLoad
 from bench.place import Probe, place_at
 from bench.policy import PolicySpeed
@@ -33,6 +34,7 @@ PROBES: tuple[type[Probe], ...] = (
     Deadlines,
     PolicySpeed,
     GatewayLoad,
+    Flood,
     Bridges,
 )
 ROUNDS = 5

@@ -1,4 +1,4 @@
-"""A gateway as a process of its own: `python -m bench.gateway_child URL SOCKET`.
+"""A gateway as a process of its own: `python -m bench.gateway_child URL SOCKET [limited]`.
 
 Says a token when it takes requests, and whenever it is told anything its memory (bytes) and its processor time (ns).
 """
@@ -24,7 +24,7 @@ def say(text: object) -> None:
     print(text, flush=True)
 
 
-async def main(url: str, path: str) -> None:
+async def main(url: str, path: str, *, limited: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -40,8 +40,8 @@ async def main(url: str, path: str) -> None:
         def ready(_: Gateway) -> None:
             say(token)
 
-        await run(ledger, UNLIMITED, [listen(Address(path=Path(path)))], stop, ready)
+        await run(ledger, GatewaySettings() if limited else UNLIMITED, [listen(Address(path=Path(path)))], stop, ready)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2]))
+    asyncio.run(main(sys.argv[1], sys.argv[2], limited="limited" in sys.argv[3:]))

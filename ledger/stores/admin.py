@@ -125,6 +125,14 @@ class Admin(Protocol):
         """Make a new random key for answer links: no link that is out is good any more."""
         ...
 
+    async def note_reads(self, kind: str, lines: Sequence[bytes], count_max: int, oldest_ms: int) -> None:
+        """Add lines to the reads of a kind, and let go of those before `oldest_ms` and beyond about `count_max`."""
+        ...
+
+    async def reads(self, kind: str, since_ms: int, count: int) -> list[tuple[int, bytes]]:
+        """The newest lines of a kind with their times, oldest first."""
+        ...
+
     async def facts_of_each_server(self) -> list[dict[str, str]]:
         """The same of every primary of a cluster; of one server elsewhere."""
         ...

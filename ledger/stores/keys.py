@@ -82,6 +82,10 @@ class Keys:
             return f"{self.tag(self.partition_of(StreamKey('session', place.session)))}:askers:{place.session}"
         return f"{self.tag(self.partition_of(StreamKey('session', place)))}:lease:{place}"
 
+    def reads(self, kind: str) -> str:
+        """Who read what: a stream of each kind, with a retention of its own; see `ledger.reads`."""
+        return f"{self.tag(0)}:reads:{kind}"
+
     def turn(self, name: str) -> str:
         """Who does this piece of work just now."""
         return f"{self.tag(0)}:turn:{name}"

@@ -77,6 +77,7 @@ class MemoryServer:
         self.feed_counts: dict[int, int] = defaultdict(int)
         self.leases: dict[Place, dict[str, tuple[Presence, int]]] = defaultdict(dict)
         self.turns: dict[str, tuple[str, int]] = {}
+        self.reads: dict[str, list[tuple[int, bytes]]] = {}
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
         self.checkpoints: dict[StreamKey, int] = {}

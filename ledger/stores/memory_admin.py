@@ -71,6 +71,15 @@ class MemoryAdmin:
         self._server.turns[name] = (holder, now_ms + lease_ms)
         return True
 
+    async def note_reads(self, kind: str, lines: Sequence[bytes], count_max: int, oldest_ms: int) -> None:
+        held = self._server.reads.setdefault(kind, [])
+        now_ms = self._server.clock.now_ms()
+        held += [(now_ms, line) for line in lines]
+        held[:] = [one for one in held if one[0] >= oldest_ms][-count_max:]
+
+    async def reads(self, kind: str, since_ms: int, count: int) -> list[tuple[int, bytes]]:
+        return [one for one in self._server.reads.get(kind, []) if one[0] >= since_ms][-count:]
+
     async def end_turn(self, name: str, holder: str) -> None:
         if name in self._server.turns and self._server.turns[name][0] == holder:
             del self._server.turns[name]

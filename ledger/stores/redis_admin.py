@@ -37,6 +37,22 @@ class RedisAdmin:
     async def replace_link_key(self) -> None:
         await replace_link_key(self._store.command)
 
+    async def note_reads(self, kind: str, lines: Sequence[bytes], count_max: int, oldest_ms: int) -> None:
+        key = self._store.keys.reads(kind)
+        (oldest,) = await self._store.ask([("XRANGE", key, "-", "+", "COUNT", 1)])
+        is_old = bool(oldest) and Position.parse(oldest[0][0].decode()).ms < oldest_ms
+        # One XADD trims in one way only, and XTRIM is a right that the ledger's user does not have.
+        by_count: CommandLine = ("MAXLEN", "~", count_max)
+        first: CommandLine = ("MINID", "=", oldest_ms) if is_old else by_count
+        bounds = [first, *[by_count] * (len(lines) - 1)]
+        await self._store.ask(
+            [("XADD", key, *bound, "*", "r", line) for bound, line in zip(bounds, lines, strict=True)]
+        )
+
+    async def reads(self, kind: str, since_ms: int, count: int) -> list[tuple[int, bytes]]:
+        (found,) = await self._store.ask([("XREVRANGE", self._store.keys.reads(kind), "+", since_ms, "COUNT", count)])
+        return [(Position.parse(entry.decode()).ms, fields[1]) for entry, fields in reversed(found)]
+
     async def take_turn(self, name: str, holder: str, lease_ms: int) -> bool:
         key = self._store.keys.turn(name)
         if await self._store.command("SET", key, holder, "NX", "PX", lease_ms) is not None:

@@ -24,6 +24,7 @@ COMMANDS = {
     "show": Listed("workers.cli.show:show", "Show a session as it is, or as it was.", LOOKING),
     "log": Listed("workers.cli.log:log", "Print a session's events, and those to come.", LOOKING),
     "replay": Listed("workers.cli.replay:replay", "Play a session's past, with the state beside it.", LOOKING),
+    "access": Listed("workers.cli.access:access", "Who signed in, and who looked at what.", LOOKING),
     "export": Listed("workers.cli.transfer:export", "Write sessions to a file that verifies by itself.", CHECKING),
     "import": Listed("workers.cli.transfer:import_", "Read exported sessions into this ledger.", CHECKING),
     "verify": Listed("workers.cli.verify:verify", "Check that no event was changed, lost or put in.", CHECKING),

@@ -59,6 +59,12 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     envvar="PERMISSION_LEDGER_QUOTAS",
     help="Bound what one token may hold: pending, pending-bytes, streams, sessions-an-hour; repeatable.",
 )
+@click.option(
+    "--reads-kept",
+    metavar="DURATION",
+    envvar="PERMISSION_LEDGER_READS_KEPT",
+    help="Time for which `access` tells who signed in and looked at what (default: 90d).",
+)
 @click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
 @click.option(
     "--link-answers",
@@ -84,6 +90,7 @@ def serve(
     attended: str | None,
     unattended: str | None,
     quotas: Sequence[str],
+    reads_kept: str | None,
     no_tokens: bool,
     link_answers: Literal["once", "session", "always"],
     oidc: Path | None,
@@ -108,6 +115,7 @@ def serve(
         rules=tuple(rules),
         timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
         quotas=tuple(quotas),
+        reads_kept=reads_kept,
         no_tokens=no_tokens,
         link_answers=link_answers,
         oidc=oidc,

@@ -14,7 +14,10 @@ from typing import IO, Any
 import click
 
 from ledger import Approved, InputError, Ledger, UnknownSessionError
+from ledger.client import default_actor_name
+from ledger.errors import StoreError
 from ledger.ids import check_id
+from ledger.reads import Read, record
 from ledger.regular_files import open_regular, private_file
 from ledger.stores.port import StreamKey
 from ledger.surveys import StreamProblem, problem_of
@@ -37,6 +40,9 @@ from workers.transfer import (
     read_export,
     restore_stream,
 )
+
+NAMED_COUNT = 5
+"""Sessions that the record of an export names."""
 
 COLUMNS = ("stream", "entries", "added", "head")
 
@@ -80,8 +86,19 @@ async def export(
                     write(line)
             advance(1)
         write(footer(len(keys) - len(problems)))
+    await _note(ledger, sessions, out)
     talk(f"exported {len(keys) - len(problems)} streams" + (f" to {out}" if out else ""))
     return tell_problems(output, problems)
+
+
+async def _note(ledger: Ledger, sessions: Sequence[str], out: Path | None) -> None:
+    """Record that this was taken out. Who may read the server alone, and not write there, is told so."""
+    what = ", ".join(sessions[:NAMED_COUNT]) if sessions else "everything"
+    read = Read(kind="export", name=default_actor_name(), via="cli", what=f"{what} to {out or 'stdout'}")
+    try:
+        await record(ledger.store, (read,))
+    except StoreError as error:
+        talk(f"this export was not recorded: {error}")
 
 
 async def _named(ledger: Ledger, sessions: Sequence[str]) -> list[StreamKey]:

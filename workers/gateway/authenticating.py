@@ -11,6 +11,7 @@ from litestar.handlers import BaseRouteHandler
 
 from ledger.access import Token
 from ledger.errors import UnauthorizedError
+from ledger.reads import Read
 from ledger.tokens import is_proof_of
 from workers.gateway.access import ACCESS, ANYBODY
 from workers.gateway.gateway import Gateway
@@ -29,6 +30,7 @@ A browser sends a cookie to every port of a host, so whoever serves another port
 The storage belongs to one port, and no browser sends what is in it by itself.
 """
 
+SIGN_IN_PATH: Final = "/v1/sign-in"
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER: Final = "bearer"
 BASIC: Final = "basic"
@@ -121,6 +123,8 @@ async def find_token(connection: Connection, gateway: Gateway, text: str) -> Tok
     try:
         return await gateway.tokens.find(text)
     except UnauthorizedError:
+        what = connection.scope["path"] if connection.scope["path"] == SIGN_IN_PATH else None
+        gateway.reads.note(Read(kind="failed_sign_in", what=what, address=address_of(connection)))
         gateway.sign_in_limiter.take(address_of(connection))
         raise
 

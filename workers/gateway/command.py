@@ -15,9 +15,11 @@ import msgspec
 
 from ledger import Ledger, Timeouts
 from ledger.client import default_actor_name
+from ledger.durations import parse_duration
 from ledger.errors import InputError
 from ledger.extras import require_extra
 from ledger.policy_files import PolicyFiles
+from ledger.reads import KEPT_MS
 from ledger.stores.opening import default_home
 from workers.gateway.address_file import SOCKET_NAME
 from workers.gateway.announcing import announced, local_url
@@ -52,6 +54,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()
     timeouts: Timeouts = Timeouts()
     quotas: tuple[str, ...] = ()
+    reads_kept: str | None = None
     no_tokens: bool = False
     link_answers: LinkAnswers = "once"
     oidc: Path | None = None
@@ -72,6 +75,7 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
     for proxy in wanted.trusted_proxies:
         check_proxy(proxy)
     Quotas.read(wanted.quotas)
+    _reads_kept_ms(wanted)
     policies = await read_rule_files(wanted.rules)  # refused now rather than at the first ask
     identity = _identity(wanted)
 
@@ -140,6 +144,7 @@ def _settings(
         oidc=identity[0],
         proxy=identity[1],
         quotas=Quotas.read(wanted.quotas),
+        reads_kept_ms=_reads_kept_ms(wanted),
     )
 
 
@@ -151,6 +156,16 @@ def check_proxy(text: str) -> None:
         raise InputError(
             f"the --trusted-proxy `{text}` is no address; write it like `10.0.0.7` or `10.0.0.0/24`"
         ) from None
+
+
+def _reads_kept_ms(wanted: Wanted) -> int:
+    """Raises InputError."""
+    if wanted.reads_kept is None:
+        return KEPT_MS
+    kept_ms = parse_duration(wanted.reads_kept, "--reads-kept")
+    if kept_ms is None:
+        raise InputError("reads are not kept for ever: name a duration for --reads-kept, like `90d`")
+    return kept_ms
 
 
 def _default_addresses(folder: Path | None) -> list[Address]:

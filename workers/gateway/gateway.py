@@ -24,6 +24,7 @@ from workers.gateway.metrics import Metrics
 from workers.gateway.outline import Outlines
 from workers.gateway.principals import Principal
 from workers.gateway.quotas import Holdings
+from workers.gateway.reads import Reads
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Gateway:
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
         self.beside = Beside()
         self.brought = Brought()
+        self.reads = Reads(ledger.store, settings.reads_kept_ms)
         self.rehearsals = Rehearsals(self.beside)
         self.views = FreshViews(ledger)
         self.provider = None if settings.oidc is None else _provider(settings.oidc)
@@ -69,6 +71,7 @@ class Gateway:
         await self.events.close()
         await self.beside.close()
         await self.holdings.close()
+        await self.reads.close()
 
     @property
     def now_ms(self) -> int:
@@ -84,6 +87,7 @@ class Gateway:
         if fresh or not session.stream.folded or state.opened_ms is None:
             state = await session.state()
         self.require_reach(principal, state)
+        self.reads.look(principal, session_id)
         session.on_behalf_of(principal.token_id, principal.owner)
         return session
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from ledger.askers import gone_askers
 from ledger.errors import DamageError
-from ledger.results import pending_of
+from ledger.results import Pending, pending_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from ledger.surveys import StreamProblem
@@ -19,6 +20,7 @@ from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, answering_facts
 
 PENDING_COUNT_MAX: Final = 5000
+DESCRIBED_AT_ONCE_COUNT: Final = 20
 DEPTH_MAX: Final = 32
 """How far a sub-agent's lineage is followed upwards."""
 
@@ -35,7 +37,7 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
     """The rows, each with its project and its lineage (the root first), and how many there are in all."""
     waiting = await gateway.ledger.waiting_sessions()
-    rows: list[tuple[tuple[bool, int, int, str, int], Row]] = []
+    found: list[_Found] = []
     for state in waiting.rows:
         if not principal.reaches_state(state) or not _wanted(state, wanted):
             continue
@@ -48,18 +50,30 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
             if wanted.agent in (None, one.request.agent, state.agent) and (gone_ms is not None or not wanted.gone):
                 deadline = one.request.deadline_ms
                 order = (deadline is None, deadline or 0, one.request.asked_ms, state.session_id, one.request.version)
-                at = None if gone_ms is None else format_time(gone_ms)
-                row = {
-                    **one.described(),
-                    "asker_gone_at": at,
-                    "project": state.project,
-                    "lineage": above,
-                    **answering_facts(state),
-                }
-                rows.append((order, row))
-    rows.sort(key=lambda pair: pair[0])
+                found.append(_Found(order, one, state, above, gone_ms))
+    found.sort(key=lambda one: one.order)
     problems = problem_rows(principal, waiting.problems)
-    return {"pending": [row for _, row in rows[:limit]], "count": len(rows), "problems": problems}
+    return {"pending": await _rows(found[:limit]), "count": len(found), "problems": problems}
+
+
+class _Found(NamedTuple):
+    order: tuple[bool, int, int, str, int]
+    pending: Pending
+    state: SessionState
+    above: list[str]
+    gone_ms: int | None
+
+
+async def _rows(found: Sequence[_Found]) -> list[Row]:
+    """Only of what is asked for: to describe a long call takes a while, and others have their turn in between."""
+    rows: list[Row] = []
+    for one in found:
+        at = None if one.gone_ms is None else format_time(one.gone_ms)
+        place = {"asker_gone_at": at, "project": one.state.project, "lineage": one.above}
+        rows.append({**one.pending.described(), **place, **answering_facts(one.state)})
+        if len(rows) % DESCRIBED_AT_ONCE_COUNT == 0:
+            await asyncio.sleep(0)
+    return rows
 
 
 def problem_rows(principal: Principal, problems: Sequence[StreamProblem]) -> list[Row]:

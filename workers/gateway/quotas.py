@@ -29,7 +29,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
     pending: int = 2_000
     pending_bytes: int = 64 * 1024 * 1024
-    streams: int = 1_000
+    streams: int = 2_000
     sessions_an_hour: int = 10_000
 
     @classmethod

@@ -8,6 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from ledger.policy_files import PolicyFiles
+from ledger.reads import KEPT_MS
 from ledger.timeouts import Timeouts
 from workers.gateway.identity.settings import OidcSettings, ProxySettings
 from workers.gateway.quotas import Quotas
@@ -55,6 +56,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     oidc: OidcSettings | None = None
     proxy: ProxySettings | None = None
     quotas: Quotas = Quotas()
+    reads_kept_ms: int = KEPT_MS
 
     @property
     def secure(self) -> bool:

@@ -11,6 +11,7 @@ from litestar.params import Body
 
 from ledger import Session
 from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError
+from ledger.reads import Read
 from ledger.replies import parse_reply
 from ledger.results import result_of
 from ledger.times import format_time
@@ -38,6 +39,9 @@ async def show_answer(link: Id, gateway: TheGateway) -> Response[str]:
     """What would run, with buttons; or how it ended."""
     try:
         found = await _read(gateway, link)
+        gateway.reads.note(
+            Read(kind="link_view", name=found.name, via="link", session=found.session, what=found.request_id)
+        )
         return await _standing(gateway, found, await _rights(gateway, found))
     except LedgerError as error:
         return _problem(error)

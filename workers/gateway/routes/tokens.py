@@ -11,10 +11,12 @@ from litestar.params import JSONBody
 
 from ledger.durations import parse_duration
 from ledger.errors import InputError, UnauthorizedError, UnknownTokenError
+from ledger.reads import Read
 from ledger.tokens import Made, token_json
 from workers.gateway.authenticating import (
     COOKIE,
     SECURE_COOKIE,
+    address_of,
     browser_token,
     cookie_of,
     find_token,
@@ -99,6 +101,10 @@ async def sign_in(data: JSONBody[SignInBody], request: Request[Any, Any, Any], g
     """
     require_same_origin(request, gateway)
     made = await _browser_token(request, gateway, data)
+    token, address = made.token, address_of(request)
+    gateway.reads.note(
+        Read(kind="sign_in", name=token.name, role=token.role, token_id=token.token_id, via="inbox", address=address)
+    )
     row = {"name": made.token.name, "role": made.token.role, "proof": made.proof}
     # The origin was found to be ours. Over TLS the cookie is kept to it; on this machine there may be none.
     is_secure = request.headers.get("origin", gateway.settings.public_url).startswith("https:")
