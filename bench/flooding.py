@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -21,7 +22,9 @@ CONNECTIONS_COUNT = 4
 PAUSE_SECONDS = 0.02
 RULES = [f"Bash({'*a' * 40}{number})" for number in range(300)]
 LONG = "a " * 30_000
-LINE = {"dialect": "claude", "config": {"permissions": {"allow": RULES}}, "tool": "Bash", "cwd": "/w"}
+LINE: dict[str, Any] = {"dialect": "claude", "config": {"permissions": {"allow": RULES}}, "tool": "Bash", "cwd": "/w"}
+CHECKED = json.dumps([{**LINE, "input": {"command": f"{LONG}{number}"}} for number in range(12)]).encode()
+"""1.1 MB; made once, so that this process, which also measures, is not busy with it."""
 
 
 class Flood:
@@ -83,9 +86,7 @@ class Flood:
             connection = await self._connect(self._agent)
 
     async def _check(self, connection: Connection) -> None:
-        number = next(self._numbers)
-        lines = [{**LINE, "input": {"command": f"{LONG}{number} {at}"}} for at in range(12)]
-        await connection.send("POST", "/v1/policy/check", lines)
+        await connection.send("POST", "/v1/policy/check", CHECKED)
 
     async def _ask_long(self, connection: Connection) -> None:
         body = {"tool_name": "Bash", "input": {"command": f"{LONG}{next(self._numbers)}"}}

@@ -23,8 +23,8 @@ class Connection:
         self._writer.close()
 
     async def send(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status, and the body as JSON."""
-        data = b"" if body is None else json.dumps(body).encode()
+        """Status, and the body as JSON. Bytes are sent as they are."""
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         self._write(method, path, data)
         status, headers = await self._head()
         content = await self._reader.readexactly(int(headers.get(b"content-length", b"0")))
