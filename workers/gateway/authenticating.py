@@ -116,15 +116,19 @@ async def find_token(connection: Connection, gateway: Gateway, text: str) -> Tok
     What this process does not know costs a look at the server, and guesses count against the address they come from. A
     token that it knows, as it knows each a moment after it was made, is never kept out by what others have guessed.
     """
-    found = gateway.tokens.known(text)
-    if found is not None:
-        return found
+    try:
+        return gateway.tokens.known(text) or await _looked_up(connection, gateway, text)
+    except UnauthorizedError:
+        what = connection.scope["path"] if connection.scope["path"] == SIGN_IN_PATH else None
+        gateway.reads.note(Read(kind="failed_sign_in", what=what, address=address_of(connection)))
+        raise
+
+
+async def _looked_up(connection: Connection, gateway: Gateway, text: str) -> Token:
     gateway.sign_in_limiter.check(address_of(connection))
     try:
         return await gateway.tokens.find(text)
     except UnauthorizedError:
-        what = connection.scope["path"] if connection.scope["path"] == SIGN_IN_PATH else None
-        gateway.reads.note(Read(kind="failed_sign_in", what=what, address=address_of(connection)))
         gateway.sign_in_limiter.take(address_of(connection))
         raise
 
