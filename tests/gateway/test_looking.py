@@ -220,3 +220,19 @@ async def test_rules_are_asked_without_a_session(ann: Caller) -> None:
     assert [one.get("verdict", "error") for one in both] == ["allow", "error"]
     explained = (await ann.post("/v1/policy/explain", {**line, **call})).json()
     assert (explained["verdict"], explained["rules"][0]["text"]) == ("allow", "bash ls* allow")
+
+
+async def test_every_way_to_look_at_a_request_serves_one_description(root: Caller) -> None:
+    await root.put("/v1/sessions/ses_1", {"project": "shop", "cwd": "/srv/shop"})
+    given = {"command": "rm -rf build", "cmd": "ls"}
+    said = {"request_id": "r1", "tool_name": "bash", "input": given, "cwd": "/srv/shop"}
+    answer = await root.post("/v1/sessions/ses_1/asks", said)
+    assert "description" not in answer.json()["request"]
+    [listed] = (await root.get("/v1/pending")).json()["pending"]
+    description = listed["description"]
+    assert [(one["label"], one["text"]) for one in description["sections"]][:2] == [*given.items()]
+    assert [one["kind"] for one in description["dangers"]] == ["deletes"]
+    looked_at = await root.get("/v1/sessions/ses_1/asks/r1")
+    shown = looked_at.json()["request"]
+    session = (await root.get("/v1/sessions/ses_1/state")).json()["state"]["pending"]
+    assert [shown["description"], *(one["description"] for one in session)] == [description] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -88,3 +89,14 @@ def strings_in(file: str) -> list[tuple[int, str]]:
         for node in ast.walk(tree_of(file))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
+
+
+@cache
+def written_tests() -> frozenset[str]:
+    """The name of every test that there is."""
+    return frozenset(name for file in files("tests") for name in re.findall(r"def (test_\w+)\(", text_of(file)))
+
+
+def shown_by(page: str) -> set[str]:
+    """The tests that a page names as what shows it."""
+    return set(re.findall(r"`(test_\w+)`", text_of(page)))

@@ -8,6 +8,7 @@ import time
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -22,6 +23,12 @@ SECRET: Final = "a-secret-of-the-test"
 Claims = dict[str, Any]
 
 
+@cache
+def key_named(kid: str) -> RSAKey:
+    """A key of this name, made once for all tests: that takes a processor's tenth of a second."""
+    return RSAKey.generate_key(2048, parameters={"kid": kid})
+
+
 class LyingProvider:
     """Signs people in as OpenID Connect demands it, but for what a test changes."""
 
@@ -33,7 +40,7 @@ class LyingProvider:
         self.change: Callable[[Claims], Claims] = dict
         """The claims of an ID token, before they are signed."""
         self.sign: Callable[[Claims], str] = self.signed
-        self.keys = [RSAKey.generate_key(2048, parameters={"kid": "key-1"})]
+        self.keys = [key_named("key-1")]
         self.asked: list[str] = []
         self._visits: dict[str, dict[str, str]] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -48,7 +55,7 @@ class LyingProvider:
 
     def take_new_key(self) -> None:
         """The old one is withdrawn."""
-        self.keys = [RSAKey.generate_key(2048, parameters={"kid": f"key-{time.monotonic_ns()}"})]
+        self.keys = [key_named("key-2")]
 
     def signs_in(self, address: str) -> dict[str, str]:
         """What a person's browser brings back from this address: code, state and the provider's own name."""

@@ -72,7 +72,12 @@ def _sentence(seen: Seen) -> str:
 
 def _message(seen: Seen) -> str:
     reminder = Reminder(seen.state, seen.result.request, 0)
-    return reminder_message([reminder], lambda _: None, None, seen.result.at_ms).body
+    return _whole(reminder_message([reminder], lambda _: None, None, seen.result.at_ms).body)
+
+
+def _whole(message: str) -> str:
+    """A message with the addresses in it put together again."""
+    return re.sub(r"\[([.:@])\]", r"\1", message)
 
 
 def _page(seen: Seen) -> str:
@@ -116,7 +121,7 @@ async def test_what_ran_is_told_after_the_answer_too(ledger: Ledger, reader: str
     finished = Recorded(ToolFinished(request_id="r1"), event.actor, event.ms, event.version + 1, "evt_1")
     shown = {
         "show": lambda: what_would_run(result_of(state, "r1").request),
-        "ended": lambda: correction_message([Correction(state, state.settled["r1"])], "ann").body,
+        "ended": lambda: _whole(correction_message([Correction(state, state.settled["r1"])], "ann").body),
         "ran": lambda: sentence_of(finished, state),
     }[reader]()
     assert [one for one in KINDS[kind].seen if one not in shown] == []

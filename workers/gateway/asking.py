@@ -178,9 +178,11 @@ async def _wait(
     return result
 
 
-def answered(session: str, result: Result, left_out: tuple[str, ...] = ()) -> Response[Row]:
+def answered(
+    session: str, result: Result, left_out: tuple[str, ...] = (), *, is_described: bool = True
+) -> Response[Row]:
     """200 when it is settled, 202 while it is not; where to look for it stands in the header `Location`."""
     place = f"/v1/sessions/{quote(session, safe='')}/asks/{quote(result.request_id, safe='')}"
     status = 202 if result.outcome is None else 200
-    row = result_row(result) | ({"always_left_out": list(left_out)} if left_out else {})
+    row = result_row(result, is_described=is_described) | ({"always_left_out": list(left_out)} if left_out else {})
     return Response(row, status_code=status, headers={"Location": place})

@@ -47,13 +47,15 @@ def answering_facts(state: SessionState) -> Row:
     }
 
 
-def result_row(result: Result) -> Row:
+def result_row(result: Result, *, is_described: bool = True) -> Row:
     """Where a request stands: CONTRACT's row of ask and reply, the request itself, and what bridges need beside it.
 
     `feedback` is a person's own words, without the dialect's around them; `cause` what it followed from, if it did;
     `cancel_cause` why it was withdrawn; `via` the channel by which it was answered, in the gateway's own word; `told`
-    the prompt at which a person answered, where only the agent's side says so.
+    the prompt at which a person answered, where only the agent's side says so. The description is for people: agents,
+    and readers of what the rules decided, are spared it.
     """
+    request = Pending(session=result.session, request=result.request)
     settled = result.settled
     return {
         **result.as_json(),
@@ -62,7 +64,7 @@ def result_row(result: Result) -> Row:
         "via": None if settled is None else settled.by.via,
         "cause": None if settled is None else msgspec.to_builtins(settled.cause),
         "cancel_cause": None if settled is None else settled.cancel_cause,
-        "request": Pending(session=result.session, request=result.request).described(),
+        "request": request.described() if is_described else request.as_json(),
     }
 
 

@@ -6,18 +6,14 @@ import asyncio
 import logging
 import threading
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from apprise import Apprise, NotifyFormat
 
+from workers.notifier.rendering import Message, rendered, titled
 from workers.notifier.settings import Service
 
 log = logging.getLogger(__name__)
-
-
-class Message(NamedTuple):
-    title: str
-    body: str
 
 
 def keep_addresses_out_of_the_log() -> None:
@@ -41,14 +37,25 @@ async def deliver(service: Service, message: Message, seconds: float) -> bool:
 def _deliver(service: Service, message: Message, done: asyncio.Future[bool]) -> None:
     taken = False
     try:
-        sender = Apprise()
-        sender.add(service.url)
-        taken = bool(sender.notify(title=message.title, body=message.body, body_format=NotifyFormat.TEXT))
+        taken = _notify(service, message)
     except Exception as error:  # noqa: BLE001 - a hundred services, each with its own
         log.warning("notifier: %s failed: %s", service.name, type(error).__name__)
     # The loop may have ended meanwhile: then nobody wants to know.
     with suppress(RuntimeError):
         done.get_loop().call_soon_threadsafe(_tell, done, taken)
+
+
+def _notify(service: Service, message: Message) -> bool:
+    """Send a message in the format that the service shows: told that, apprise converts nothing of it."""
+    plugin = Apprise.instantiate(service.url)
+    if plugin is None:
+        return False
+    form = plugin.resolve_format(NotifyFormat.TEXT)
+    # Some services have no title, and put it into the body.
+    title = titled(message.title, form.value) if plugin.title_maxlen <= 0 else message.title
+    sender = Apprise()
+    sender.add(plugin)
+    return bool(sender.notify(title=title, body=rendered(message.lines, form.value), body_format=form))
 
 
 def _tell(done: asyncio.Future[Any], taken: bool) -> None:

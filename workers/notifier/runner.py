@@ -14,8 +14,9 @@ from ledger.ids import new_id
 from workers.gateway.answers.links import AnswerLink, AnswerLinks
 from workers.notifier.allowance import Allowance
 from workers.notifier.books import Books
-from workers.notifier.delivering import Message, deliver
+from workers.notifier.delivering import deliver
 from workers.notifier.planning import Channel, Correction, Plan, Reminder, plan
+from workers.notifier.rendering import Message
 from workers.notifier.settings import NotifierSettings, Service
 from workers.notifier.wording import correction_message, reminder_message
 
@@ -187,8 +188,13 @@ class Runner:
         public_url = self._settings.public_url
         links = AnswerLinks(await self._ledger.store.admin.link_key())
 
+        person = await self._ledger.tokens.person(self.channel.person.name)
+
         def link_of(reminder: Reminder) -> str | None:
-            return None if public_url is None else f"{public_url}/answer/{links.sign(self._link(reminder, now_ms))}"
+            has_ended = person.is_known and person.token_for(reminder.state.session_id, reminder.state.project) is None
+            if public_url is None or has_ended:
+                return None
+            return f"{public_url}/answer/{links.sign(self._link(reminder, now_ms))}"
 
         inbox = None if public_url is None else f"{public_url}/"
         taken = await self._deliver(reminder_message(reminders, link_of, inbox, now_ms))

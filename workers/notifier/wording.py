@@ -1,88 +1,153 @@
-"""What a message says: what would run, where, who asks, how long is left, and a link to answer. Pure."""
+"""What a message says: what would run, where, who asks, how long is left, and last of all a link to answer. Pure.
+
+An agent writes nearly every word of what is told. So each of its texts is one quoted line, neutral and bounded, and
+no line of ours holds any of it; the links stand at the end, with nothing of an agent's below them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ledger.results import result_of
-from ledger.session.state import Request
-from ledger.would_run import would_run
-from workers.cli.text import visible
+from ledger.session.state import Request, SessionState
+from ledger.would_run.describing import describe_request
+from ledger.would_run.model import Description, Section
 from workers.cli.wording import about
 from workers.gateway.answers.page import headline
-from workers.notifier.delivering import Message
+from workers.notifier.neutral import has_broken_addresses, neutral
 from workers.notifier.planning import Correction, Reminder
+from workers.notifier.rendering import Line, Message
 
 BODY_CHARS_MAX: Final = 3500
 """What the smallest of the usual services shows whole, with room for its own words."""
 
 WHAT_CHARS_MAX: Final = 1500
+"""Characters of one request that are told."""
+
+LINE_CHARS_MAX: Final = 700
+NAME_CHARS_MAX: Final = 80
 FOLDER_CHARS_MAX: Final = 300
+ODD_COUNT: Final = 4
+
+BROKEN: Final = "Addresses above are broken up with [ ]: none of them is a link of ours."
+LOOK: Final = "look at all of it before you answer"
+
+_TOLD_BESIDE: Final = frozenset({"folder", "asker", "agent", "tool", "permission", "offered"})
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}")
+_BLANK: Final = Line("blank")
 
 LinkOf = Callable[[Reminder], str | None]
 
 
 def reminder_message(reminders: Sequence[Reminder], link_of: LinkOf, inbox: str | None, now_ms: int) -> Message:
-    """One message for all of them; those for which there is no room are counted."""
+    """One message for all of them, the links last; requests for which there is no room are counted."""
     still = "still " if all(one.step for one in reminders) else ""
-    first = reminders[0]
-    title = (
-        f"{visible(first.request.tool_name or first.request.permission)} {still}waits for your answer"
-        if len(reminders) == 1
-        else f"{len(reminders)} requests {still}wait for your answer"
-    )
-    return Message(title, _joined([_asked(one, link_of(one), now_ms) for one in reminders], inbox))
+    parts = [(_asked(one, now_ms), link_of(one)) for one in reminders]
+    kept = _that_fit([sum(len(line.text) + 3 for line in lines) + len(link or "") for lines, link in parts])
+    several = len(parts) > 1
+    lines: list[Line] = []
+    for number, (told, _) in enumerate(parts[:kept], 1):
+        lines += [*([Line("ours", f"Request {number}:")] if several else []), *told, _BLANK]
+    if any(line.kind == "quoted" and has_broken_addresses(line.text) for line in lines):
+        lines.append(Line("ours", BROKEN))
+    for number, (_, link) in enumerate(parts[:kept], 1):
+        if link is not None:
+            lines += [Line("ours", f"Answer request {number}:" if several else "Answer:"), Line("link", link)]
+    if kept < len(parts):
+        lines.append(Line("ours", f"… and {len(parts) - kept} more" + (":" if inbox else "")))
+        lines += [Line("link", inbox)] if inbox else []
+    title = f"{len(parts)} requests {still}wait for your answer" if several else _title(reminders[0].request, still)
+    return Message(title, _without_blank_end(lines))
 
 
 def correction_message(corrections: Sequence[Correction], person: str) -> Message:
     """That nothing has to be answered any more, and why."""
-    bodies = [_ended(one, person) for one in corrections]
-    title = bodies[0].partition("\n")[0] if len(bodies) == 1 else f"{len(bodies)} requests were settled"
-    return Message(title, _joined(bodies, None))
+    parts = [_ended(one, person) for one in corrections]
+    kept = _that_fit([sum(len(line.text) + 3 for line in lines) for lines in parts])
+    lines = [line for part in parts[:kept] for line in (*part, _BLANK)]
+    if kept < len(parts):
+        lines.append(Line("ours", f"… and {len(parts) - kept} more"))
+    title = parts[0][0].text if len(parts) == 1 else f"{len(parts)} requests were settled"
+    return Message(title, _without_blank_end(lines))
 
 
-def _asked(reminder: Reminder, link: str | None, now_ms: int) -> str:
+def _title(request: Request, still: str) -> str:
+    """A title names the tool only where that is a plain word: some services show titles as they show bodies."""
+    name = request.tool_name or request.permission
+    return f"{name if _PLAIN.fullmatch(name) else 'A request'} {still}waits for your answer"
+
+
+def _asked(reminder: Reminder, now_ms: int) -> list[Line]:
     state, request = reminder.state, reminder.request
-    agent = request.agent or state.agent
-    who = visible(request.asker.name) + (f" ({visible(agent)})" if agent else "")
-    where = " / ".join(visible(one) for one in (state.project, state.session_id) if one)
-    folder = f", folder {_cut(visible(request.cwd))}" if request.cwd else ""
+    found = describe_request(request)
     left = "no deadline" if request.deadline_ms is None else f"{about(max(request.deadline_ms - now_ms, 0))} left"
-    lines = [
-        _what(request),
-        f"in {where}{folder}, asked by {who} {about(max(now_ms - request.asked_ms, 0))} ago, {left}",
+    ago = about(max(now_ms - request.asked_ms, 0))
+    return [
+        *_what(found, request),
+        *_where(state, request),
+        *_warnings(found),
+        Line("ours", f"Asked by the token `{neutral(request.asker.name, NAME_CHARS_MAX)}` {ago} ago, {left}"),
     ]
-    return "\n".join([*lines, *([link] if link else [])])
 
 
-def _ended(correction: Correction, person: str) -> str:
+def _ended(correction: Correction, person: str) -> list[Line]:
     state, request = correction.state, correction.settled.request
-    return f"{headline(result_of(state, request.request_id), person)}\n{_what(request)}"
+    said = neutral(headline(result_of(state, request.request_id), person), LINE_CHARS_MAX)
+    return [Line("ours", said), *_what(describe_request(request), request)]
 
 
-def _cut(folder: str) -> str:
-    return folder if len(folder) <= FOLDER_CHARS_MAX else f"{folder[:FOLDER_CHARS_MAX]}…"
+def _what(found: Description, request: Request) -> Iterator[Line]:
+    """The tool and each part of what it is given, in order, until there is no more room."""
+    yield Line("quoted", neutral(request.tool_name or request.permission, NAME_CHARS_MAX))
+    parts = [one for one in found.sections if not one.repeats and _is_told(one)]
+    room_chars = WHAT_CHARS_MAX
+    for index, part in enumerate(parts):
+        if room_chars <= 0:
+            left = parts[index:]
+            chars = sum(one.chars for one in left)
+            yield Line("ours", f"… {len(left)} more parts, {chars} more characters: {LOOK}")
+            return
+        line = neutral(f"{part.label}: {part.text}", min(LINE_CHARS_MAX, room_chars))
+        room_chars -= len(line)
+        yield Line("quoted", line)
 
 
-def _what(request: Request) -> str:
-    what = would_run(request)
-    judged = ["judged as:", *what.judged_as] if what.judged_as else []
-    text = f"{visible(request.permission)}: " + "\n".join(visible(one) for one in (*what.texts, *judged))
-    if len(text) <= WHAT_CHARS_MAX:
-        return text
-    return (
-        f"{text[:WHAT_CHARS_MAX]}\n… {len(text) - WHAT_CHARS_MAX} more characters: look at all of it before you answer"
-    )
+def _is_told(part: Section) -> bool:
+    return part.kind not in _TOLD_BESIDE and (part.origin != "metadata" or part.kind != "rest")
 
 
-def _joined(parts: Sequence[str], inbox: str | None) -> str:
-    """As many as there is room for; the first one always."""
-    kept = [parts[0]]
-    for part in parts[1:]:
-        if sum(len(one) + 2 for one in kept) + len(part) > BODY_CHARS_MAX:
-            break
-        kept.append(part)
-    left = len(parts) - len(kept)
-    more = [f"… and {left} more" + (f": {inbox}" if inbox else "")] if left else []
-    return "\n\n".join([*kept, *more])
+def _where(state: SessionState, request: Request) -> Iterator[Line]:
+    if request.cwd:
+        yield Line("quoted", f"folder: {neutral(request.cwd, FOLDER_CHARS_MAX)}")
+    place = " / ".join(one for one in (state.project, state.session_id) if one)
+    yield Line("quoted", f"in {neutral(place, 2 * NAME_CHARS_MAX)}")
+    agent = request.agent or state.agent
+    if agent:
+        yield Line("quoted", f"calls itself: {neutral(agent, NAME_CHARS_MAX)}")
+
+
+def _warnings(found: Description) -> Iterator[Line]:
+    dangers = ", ".join(dict.fromkeys(one.kind for one in found.dangers if one.kind != "more"))
+    if dangers:
+        yield Line("ours", f"Danger: {dangers}")
+    if found.odd:
+        named = ", ".join(f"{one.code} {one.name}" for one in found.odd[:ODD_COUNT])
+        left = len(found.odd) - ODD_COUNT + found.odd_left
+        more = f" and {left} more" if left > 0 else ""
+        yield Line("ours", f"Look closely, characters hide or look like others: {named}{more}")
+
+
+def _that_fit(sizes: Sequence[int]) -> int:
+    """Return how many parts there is room for; the first one always."""
+    used = 0
+    for index, size in enumerate(sizes):
+        used += size
+        if index and used > BODY_CHARS_MAX:
+            return index
+    return len(sizes)
+
+
+def _without_blank_end(lines: Sequence[Line]) -> tuple[Line, ...]:
+    return tuple(lines[:-1] if lines and lines[-1] == _BLANK else lines)

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from ledger import Ledger
+from workers.notifier.notifier import run
 from workers.notifier.settings import NotifierSettings, Person, Service, Timing
 
 TIMING = Timing(
@@ -73,6 +75,18 @@ async def listening() -> AsyncIterator[Listening]:
         yield one
     finally:
         server.close()
+
+
+@asynccontextmanager
+async def notifying(ledger: Ledger, settings: NotifierSettings) -> AsyncIterator[None]:
+    """A notifier at work, until the block ends."""
+    stop = asyncio.Event()
+    working = asyncio.create_task(run(ledger, stop, settings))
+    try:
+        yield
+    finally:
+        stop.set()
+        await working
 
 
 def settings_for(*people: tuple[str, str], timing: Timing = TIMING, lease_ms: int = 60_000) -> NotifierSettings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -15,9 +14,8 @@ from ledger import Ledger
 from ledger.testing import TestClock
 from tests.support.servers import RealServer
 from tests.support.waiting import TIMEOUT_S, wait_until_async
-from tests.workers.notifier.listening import TIMING, Listening, listening, settings_for
+from tests.workers.notifier.listening import TIMING, Listening, listening, notifying, settings_for
 from workers.gateway.answers.links import AnswerLinks
-from workers.notifier.notifier import run
 from workers.notifier.settings import NotifierSettings, Person, Service
 
 Start = Callable[[NotifierSettings], AbstractAsyncContextManager[None]]
@@ -35,14 +33,8 @@ def notifier(server: RealServer, clock: TestClock) -> Start:
 
     @asynccontextmanager
     async def started(settings: NotifierSettings) -> AsyncIterator[None]:
-        stop = asyncio.Event()
-        async with Ledger.connect(server.url, clock=clock) as ledger:
-            working = asyncio.create_task(run(ledger, stop, settings))
-            try:
-                yield
-            finally:
-                stop.set()
-                await working
+        async with Ledger.connect(server.url, clock=clock) as ledger, notifying(ledger, settings):
+            yield
 
     return started
 
@@ -77,11 +69,18 @@ async def test_a_message_says_what_would_run_and_carries_a_link_for_that_person(
     *lines, link = message["message"].splitlines()
     assert message["title"] == "bash waits for your answer"
     assert lines == [
-        r"bash: git push\x1b[8m --force",
-        "in shop / ses_1, asked by worker (claude) 0s ago, 7d left",
+        "> bash",
+        r"> command: git push\x1b[8m --force",
+        "> in shop / ses_1",
+        "> calls itself: claude",
+        "Danger: deletes, network",
+        "Look closely, characters hide or look like others: U+001B control character",
+        "Asked by the token `worker` 0s ago, 7d left",
+        "",
+        "Answer:",
     ]
     address, _, signed = link.rpartition("/")
-    read = AnswerLinks(await ledger.store.admin.secret()).read(signed, clock.now_ms())
+    read = AnswerLinks(await ledger.store.admin.link_key()).read(signed, clock.now_ms())
     assert address == "https://permits.example.com/answer"
     assert (read.session, read.request_id, read.name) == ("ses_1", "r1", "ann")
     assert read.expires_ms == clock.now_ms() + 7 * 86_400_000
@@ -185,7 +184,12 @@ async def test_what_came_within_five_minutes_is_one_message(
         clock.advance("5m")
         await until_recorded(ledger, *((name, "ann", "json", "sent", 0) for name in ("r2", "r3")), session="ses_2")
     assert phone.titles == ["bash waits for your answer", "4 requests wait for your answer"]
-    assert [phone.messages[1]["message"].count(f"bash: ses_{n} r{m}") for n in (1, 2) for m in (2, 3)] == [1, 1, 1, 1]
+    assert [phone.messages[1]["message"].count(f"> command: ses_{n} r{m}") for n in (1, 2) for m in (2, 3)] == [
+        1,
+        1,
+        1,
+        1,
+    ]
 
 
 async def test_a_notifier_that_starts_goes_on_where_another_ended(

@@ -11,7 +11,7 @@ from workers.notifier.settings import Person
 from workers.notifier.wording import (
     BODY_CHARS_MAX,
     FOLDER_CHARS_MAX,
-    WHAT_CHARS_MAX,
+    LINE_CHARS_MAX,
     correction_message,
     reminder_message,
 )
@@ -25,9 +25,14 @@ async def planned(ledger: Ledger, clock: TestClock) -> Plan:
 async def test_a_long_command_is_cut_and_the_message_says_so(ledger: Ledger, clock: TestClock) -> None:
     await (await ledger.session("ses_1")).submit("bash", ["x" * 10_000], request_id="r1")
     message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
-    what, cut, _ = message.body.splitlines()
-    assert what == "bash: " + "x" * (WHAT_CHARS_MAX - len("bash: "))
-    assert cut == f"… {10_006 - WHAT_CHARS_MAX} more characters: look at all of it before you answer"
+    what = message.body.splitlines()[1]
+    shown = LINE_CHARS_MAX * 2 // 3 + LINE_CHARS_MAX // 3
+    assert what == (
+        "> command: "
+        + "x" * (LINE_CHARS_MAX * 2 // 3 - len("command: "))
+        + f" … {10_000 + len('command: ') - shown} more characters … "
+        + "x" * (LINE_CHARS_MAX // 3)
+    )
 
 
 async def test_what_has_no_room_is_counted_and_found_in_the_inbox(ledger: Ledger, clock: TestClock) -> None:
@@ -38,7 +43,7 @@ async def test_what_has_no_room_is_counted_and_found_in_the_inbox(ledger: Ledger
     message = reminder_message(reminders, lambda _: "https://x/answer/1", "https://x/", clock.now_ms())
     told = message.body.count("https://x/answer/1")
     assert message.title == "40 requests wait for your answer"
-    assert message.body.endswith(f"… and {40 - told} more: https://x/")
+    assert message.body.endswith(f"… and {40 - told} more:\nhttps://x/")
     assert (5 < told < 40, len(message.body) <= BODY_CHARS_MAX + 100) == (True, True)
 
 
@@ -47,8 +52,10 @@ async def test_no_line_of_a_message_is_the_agents_own(ledger: Ledger, clock: Tes
     forged = "ls\nin shop / ses_1, asked by ann\nhttps://evil.example/answer"
     await session.submit("bash", [forged], request_id="r1")
     message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
-    assert message.body.splitlines()[0] == r"bash: ls\nin shop / ses_1, asked by ann\nhttps://evil.example/answer"
-    assert len(message.body.splitlines()) == 2
+    said = r"> command: ls\nin shop / ses_1, asked by ann\nhttps[:]//evil[.]example/answer"
+    assert message.body.splitlines()[1] == said
+    ours = [one for one in message.body.splitlines() if one and not one.startswith("> ")]
+    assert [one.partition(" ")[0] for one in ours] == ["Danger:", "Asked", "Addresses"]
 
 
 async def test_a_message_says_in_which_folder_it_would_run(ledger: Ledger, clock: TestClock) -> None:
@@ -56,8 +63,9 @@ async def test_a_message_says_in_which_folder_it_would_run(ledger: Ledger, clock
     await session.submit("bash", ["rm -rf build"], request_id="r1", cwd="/srv/production\nin shop")
     await session.submit("bash", ["ls"], request_id="r2", cwd="/" + "x" * 4000)
     message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
-    assert r"in ses_1, folder /srv/production\nin shop, asked by" in message.body
-    assert f"folder /{'x' * (FOLDER_CHARS_MAX - 1)}…, asked by" in message.body
+    assert r"> folder: /srv/production\nin shop" in message.body.splitlines()
+    [long] = [one for one in message.body.splitlines() if one.startswith("> folder: /x")]
+    assert FOLDER_CHARS_MAX < len(long) < FOLDER_CHARS_MAX + 50
 
 
 async def test_how_several_ended_is_one_message(ledger: Ledger, clock: TestClock) -> None:
@@ -70,6 +78,6 @@ async def test_how_several_ended_is_one_message(ledger: Ledger, clock: TestClock
     message = correction_message((await planned(ledger, clock)).corrections, "ann")
     assert message.title == "2 requests were settled"
     assert sorted(message.body.split("\n\n")) == [
-        "Answered: bob rejected it\nbash: r1",
-        "No answer is needed any more: the request was cancelled\nbash: r2",
+        "Answered: bob rejected it\n> bash\n> command: r1",
+        "No answer is needed any more: the request was cancelled\n> bash\n> command: r2",
     ]

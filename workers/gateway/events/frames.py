@@ -127,12 +127,12 @@ def _asked(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionSt
         row = Pending(session=key.id, request=request).described()
         yield "permission.asked", {**row, **answering_facts(after)}, request
     else:
-        yield "permission.decided", _outcome_row(result_of(after, event.request_id)), request
+        yield "permission.decided", _outcome_row(result_of(after, event.request_id), is_described=False), request
 
 
-def _outcome_row(result: Result) -> Row:
+def _outcome_row(result: Result, *, is_described: bool = True) -> Row:
     """Why stands in it once: every reader is sent every byte of it."""
-    row = result_row(result)
+    row = result_row(result, is_described=is_described)
     if row["request"].get("evaluation") == row["evaluation"]:
         del row["request"]["evaluation"]
     return row

@@ -38,7 +38,7 @@ async def ask(
     result, left_out = await asking.ask(
         gateway, found, principal, data, request_id=request_id, wait=wait, attending=attending
     )
-    return asking.answered(session, result, left_out)
+    return asking.answered(session, result, left_out, is_described=False)
 
 
 @get("/v1/sessions/{session:str}/asks/{request_id:str}", operation_id="read_ask")
