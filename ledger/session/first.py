@@ -84,7 +84,8 @@ def _was_allowed(state: SessionState, request_id: str, first: Call, call: Call) 
     settled = state.settled.get(request_id)
     if settled is None or settled.outcome != "allowed" or settled.cause is not None:
         return False
-    if settled.input_digest is not None and settled.input_digest != input_digest(call.input):
+    if settled.input_digest != input_digest(call.input):
+        # Another command, or none was shown to whoever allowed the folder.
         return False
     request = settled.request
     if (request.permission, request.patterns) != (first.permission, first.patterns):

@@ -190,6 +190,15 @@ async def test_running_another_command_in_a_folder_that_was_allowed_for_one(ledg
     assert other.outcome != "allowed"
 
 
+async def test_running_a_command_in_a_folder_that_was_asked_about_without_one(ledger: Ledger) -> None:
+    session = await _session(ledger, {"*": "allow", "external_directory": "ask"})
+    bare = await session.submit("external_directory", ["/srv/other/*"], request_id="r1.external_directory")
+    await session.reply(bare.request_id, "once", actor="ann")
+    call = {"command": "cat /srv/other/notes"}
+    result = await session.submit("bash", [], tool_name="bash", tool_input=call, request_id="r1", cwd="/srv/shop")
+    assert result.outcome is None
+
+
 async def test_the_command_that_a_folder_was_allowed_for_runs(ledger: Ledger) -> None:
     session = await _session(ledger, {"*": "allow", "external_directory": "ask"})
     asked = await _folder_asked(session, "cat /srv/other/notes")
