@@ -157,7 +157,7 @@ def test_a_phone_reaches_the_gateway_by_the_address_of_its_notifications(stage: 
     config.write_text(f'public_url = "https://laptop.example"\n{people}')
     words = ("--listen", "127.0.0.1:0", "--notify", str(config), "--host", "other.example")
     up = stage.run("up", *words, PYTHONWARNINGS="default")
-    with httpx.Client(base_url=up.wait_for_word("  http://").strip()) as http:
+    with httpx.Client(base_url=up.wait_for_word("  http://").strip(), timeout=60) as http:
         names = ("laptop.example", "other.example", "evil.example")
         assert [http.get("/", headers={"Host": name}).status_code for name in names] == [200, 200, 421]
     assert up.end() == 0
