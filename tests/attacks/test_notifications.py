@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from html import unescape
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from ledger import Ledger
@@ -14,6 +15,7 @@ from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import Listening, listening, notifying, settings_for
 from workers.gateway.answers.links import AnswerLinks
 from workers.notifier.neutral import neutral
+from workers.notifier.settings import NotifierSettings
 from workers.notifier.wording import BODY_CHARS_MAX
 
 PUBLIC_URL: Final = "https://permits.example.com"
@@ -27,6 +29,11 @@ async def phone() -> AsyncIterator[Listening]:
         yield one
 
 
+def patient(url: str) -> NotifierSettings:
+    """Settings that let a service take its time on a busy machine: a second try would wait for the test's clock."""
+    return msgspec.structs.replace(settings_for(("ann", url)), timeout_seconds=60.0)
+
+
 async def told(
     ledger: Ledger,
     phone: Listening,
@@ -38,8 +45,7 @@ async def told(
 ) -> dict[str, Any]:
     """The message that a real service gets of one request."""
     session = await ledger.session("ses_1", project="shop", cwd=more.pop("folder", None), agent=more.pop("agent", None))
-    settings = settings_for(("ann", f"{phone.url}?format={form}"))
-    async with notifying(ledger, settings):
+    async with notifying(ledger, patient(f"{phone.url}?format={form}")):
         await session.submit(permission, patterns, request_id="r1", **more)
         await wait_until_async(lambda: len(phone.messages) == 1, "the message")
     return phone.messages[0]
@@ -187,7 +193,7 @@ async def test_a_link_of_one_request_beside_another_of_many(ledger: Ledger, phon
     session = await ledger.session("ses_1")
     for name in ("r1", "r2"):
         await session.submit("bash", [FORGED], request_id=name)
-    async with notifying(ledger, settings_for(("ann", phone.url))):
+    async with notifying(ledger, patient(phone.url)):
         await wait_until_async(lambda: len(phone.messages) == 1, "the message")
     shown = phone.messages[0]["message"].splitlines()
     heads = [one for one in shown if one.startswith("Answer request")]

@@ -6,6 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from ledger import ExpiredError, Timeouts
+from ledger.events import Actor
 from tests.gateway.inbox.visitors import Inbox
 from tests.support.waiting import wait_until_async
 
@@ -57,6 +58,19 @@ async def test_every_event_says_who_and_why_and_a_link_leads_to_it(inbox: Inbox)
     await page.keyboard.press("ArrowRight")
     await expect(page.locator(".event-detail")).to_contain_text("Event 2")
     assert page.url.endswith("#2")
+
+
+async def test_an_answer_that_the_agents_side_told_of_says_so(inbox: Inbox) -> None:
+    session = await inbox.session("ses_story")
+    await session.submit("bash", ["npm install"], request_id="r1")
+    await session.reply("r1", "once", actor=Actor("agent", "ann", "told", "tok_1"), told="editor")
+    await inbox.project()
+    eve = await inbox.visit("eve", "/sessions/ses_story#3", role="auditor")
+    detail = eve.page.locator(".event-detail")
+    await expect(detail).to_contain_text("ann (told, not seen: answered at editor) allowed bash `npm install` (once)")
+    await expect(detail).to_contain_text("ann, told by the agent's side, not seen")
+    await expect(detail).to_contain_text("answered at editor, as the agent's side says: the ledger did not see it")
+    await expect(detail).to_contain_text("tok_1")
 
 
 async def test_the_axis_draws_deadlines_where_they_lie_and_what_an_answer_took_along(inbox: Inbox) -> None:

@@ -37,6 +37,8 @@ export function eventDetail(row) {
     evaluation?.reason ? ["Why", h("span", {}, ...reveal(evaluation.reason))] : null,
     rules.length ? ["Rules", h("ul", {}, ...rules.map((rule) => h("li", {}, ...ruleText(rule))))] : null,
     entry.event.cause?.kind ? ["Cause", shortWhy(entry)] : null,
+    entry.event.told ? ["Told", `answered at ${entry.event.told}, as the agent's side says: the ledger did not see it`] : null,
+    entry.actor.token_id ? ["Token", h("code", {}, entry.actor.token_id)] : null,
     ["Entry", h("code", {}, entry.id)],
   ].filter(Boolean);
   return [
