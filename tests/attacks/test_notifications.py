@@ -207,3 +207,11 @@ async def test_a_link_for_a_person_whose_access_has_ended(ledger: Ledger, phone:
     message = await told(ledger, phone)
     assert "/answer/" not in message["message"]
     assert message["message"].splitlines()[-1].startswith("Asked by the token")
+
+
+async def test_a_person_without_a_token_is_named_to_whoever_runs_the_notifier(
+    ledger: Ledger, phone: Listening, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert "/answer/" in (await told(ledger, phone))["message"]
+    said = "notifier: `ann` never had a token, so gateways with tokens refuse the links"
+    assert [one.getMessage().startswith(said) for one in caplog.records if "never had" in one.getMessage()] == [True]

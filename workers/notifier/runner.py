@@ -60,6 +60,7 @@ class Runner:
         self._waiters: list[asyncio.Future[None]] = []
         self._next_ms: int | None = None
         self._stopping = False
+        self._warned = False
         self._unrecorded: list[Record] = []
         self._passed_over: set[tuple[str, str]] = set()
 
@@ -189,6 +190,14 @@ class Runner:
         links = AnswerLinks(await self._ledger.store.admin.link_key())
 
         person = await self._ledger.tokens.person(self.channel.person.name)
+        if public_url is not None and not person.is_known and not self._warned:
+            self._warned = True
+            log.warning(
+                "notifier: `%s` never had a token, so gateways with tokens refuse the links: "
+                "`permission-ledger token create %s --role approver`",
+                person.name,
+                person.name,
+            )
 
         def link_of(reminder: Reminder) -> str | None:
             has_ended = person.is_known and person.token_for(reminder.state.session_id, reminder.state.project) is None
