@@ -232,6 +232,17 @@ async def test_the_token_of_this_machine_reading_what_others_opened(gateway: Ser
         assert (await hook.put(f"/v1/sessions/in-{project[5:]}", {"project": project})).status_code == 201
 
 
+async def test_the_token_of_this_machine_from_before_reach_was_recorded(gateway: Served, tmp_path: Path) -> None:
+    tokens: Tokens = gateway.ledger.tokens
+    old = await tokens.create("dev", "agent", brings_rules=True)
+    (tmp_path / "gateway-token").write_text(old.text)
+    await write_address(tmp_path, "http://x", "http://x", tokens)
+    made = await tokens.find((tmp_path / "gateway-token").read_text())
+    assert (made.token_id != old.token.token_id, made.any_project, made.everything) == (True, True, False)
+    await write_address(tmp_path, "http://x", "http://x", tokens)
+    assert (await tokens.find((tmp_path / "gateway-token").read_text())).token_id == made.token_id
+
+
 async def test_a_token_from_before_reach_was_recorded_is_narrow(gateway: Served, ledger: Ledger) -> None:
     made = await ledger.tokens.create("old", "agent")
     assert not made.token.everything
