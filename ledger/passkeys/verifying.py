@@ -6,6 +6,7 @@ The package is of the extra `passkeys` and is imported only here, when something
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -46,8 +47,8 @@ def check_registration(response: Any, challenge: bytes, *, rp_id: str, origin: s
     except (WebAuthnException, ValueError, KeyError, TypeError) as error:
         raise PasskeyRefusedError(f"the passkey was not registered: {error}") from error
     return Registered(
-        credential_id=_text(found.credential_id),
-        public_key=_text(found.credential_public_key),
+        credential_id=base64url(found.credential_id),
+        public_key=base64url(found.credential_public_key),
         sign_count=found.sign_count,
     )
 
@@ -117,7 +118,6 @@ def _refuse_embedded(client_data: bytes) -> None:
         raise ValueError("it was made in a frame of another page")
 
 
-def _text(value: bytes) -> str:
-    from webauthn.helpers import bytes_to_base64url  # noqa: PLC0415 - an extra
-
-    return bytes_to_base64url(value)
+def base64url(value: bytes) -> str:
+    """Return bytes as WebAuthn writes them in JSON: base64url without padding."""
+    return urlsafe_b64encode(value).rstrip(b"=").decode()

@@ -8,6 +8,6 @@ from tests.support.browsers import browser_left_out
 
 __all__ = ["admin_caller", "agent", "ann", "browser", "gateway", "inbox", "ledger", "sockets"]
 
-PAGES = ["test_answer_page.py", "test_cards.py", "test_keys.py", "test_other_ports.py"]
+PAGES = ["test_answer_page.py", "test_cards.py", "test_keys.py", "test_other_ports.py", "test_passkeys_page.py"]
 
 collect_ignore = [] if browser_left_out() is None else PAGES

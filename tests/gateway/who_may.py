@@ -62,6 +62,10 @@ BODIES: Final[dict[str, Any]] = {
     "pass_lock": {"client_id": "desk", "to": "desk"},
     "check_policy": {"dialect": "opencode", "tool": "bash", "input": {"command": "ls"}},
     "explain_policy": {"dialect": "opencode", "tool": "bash", "input": {"command": "ls"}},
+    "challenge_answer": {"reply": "once"},
+    "challenge_passkey": {"action": "register"},
+    "register_passkey": {"name": "key ring", "response": {}, "nonce": "n", "until_ms": 0},
+    "remove_passkey": {},
     "create_token": {"name": "new", "role": "auditor", "projects": [PROJECT]},
 }
 """What a caller sends who means it, by operation; others take no body."""

@@ -78,6 +78,12 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "oidc_callback": ANYBODY,
     "oidc_sign_out": ANYBODY,
     "proxy_sign_in": ANYBODY,
+    # passkeys of whoever is signed in
+    "list_passkeys": PEOPLE,
+    "challenge_passkey": PEOPLE,
+    "register_passkey": PEOPLE,
+    "remove_passkey": PEOPLE,
+    "challenge_answer": PEOPLE,
     # the page, which holds nothing by itself
     "inbox_page": ANYBODY,
     "inbox_file": ANYBODY,

@@ -17,6 +17,7 @@ from ledger.events import (
     Role,
     WhenAbandoned,
 )
+from ledger.proofs import Assertion
 from workers.gateway.principals import OWN_CHANNELS
 
 DIALECT_DEFAULT: Final = "opencode"
@@ -112,6 +113,14 @@ class AskBody(Body, kw_only=True, frozen=True):
     rules_digest: Digest | None = None
 
 
+class SignedBody(Body, kw_only=True, frozen=True):
+    """A challenge that a passkey signed in the browser that sends this."""
+
+    assertion: Assertion
+    nonce: str
+    until_ms: int
+
+
 class ReplyBody(Body, kw_only=True, frozen=True):
     """An answer; `digest` is that of the request as it was shown, and the answer counts only for that.
 
@@ -131,6 +140,9 @@ class ReplyBody(Body, kw_only=True, frozen=True):
     digest: str | None = None
     client_id: str | None = None
     updated_input: dict[str, Any] | None = None
+    signed: Annotated[
+        SignedBody | None, Meta(description="The challenge of this answer, signed; where a demand wants that")
+    ] = None
 
     @property
     def answer(self) -> str | dict[str, Any]:
@@ -142,6 +154,35 @@ class ReplyBody(Body, kw_only=True, frozen=True):
         if self.reply is None and not confirm:
             raise InputError("say `reply`: `once`, `session`, `always` or `reject`")
         return confirm if self.reply is None else self.reply
+
+
+class AnswerChallengeBody(Body, kw_only=True, frozen=True):
+    """The answer that a passkey is to sign, exactly as it will be given."""
+
+    reply: Annotated[str | dict[str, Any], Meta(description="As for a reply")]
+    message: str | None = None
+    updated_input: dict[str, Any] | None = None
+
+
+class PasskeyChallengeBody(Body, kw_only=True, frozen=True):
+    """A change of the caller's passkeys; `credential_id` is that of the one to remove."""
+
+    action: Literal["register", "remove"]
+    credential_id: str | None = None
+
+
+class PasskeyBody(Body, kw_only=True, frozen=True):
+    """A new passkey: what `navigator.credentials.create` returned, as JSON, for a challenge of ours."""
+
+    name: str
+    response: dict[str, Any]
+    nonce: str
+    until_ms: int
+    consent: SignedBody | None = None
+
+
+class RemovePasskeyBody(Body, kw_only=True, frozen=True):
+    consent: SignedBody | None = None
 
 
 class AnsweredBody(Body, kw_only=True, frozen=True):

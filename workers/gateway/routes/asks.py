@@ -17,6 +17,7 @@ from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal, Wait
 from workers.gateway.presence import require_own_client
 from workers.gateway.principals import ForbiddenError
+from workers.gateway.routes.passkeys import signed_at
 from workers.gateway.rows import Row, result_row
 
 
@@ -59,7 +60,12 @@ async def read_ask(
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/reply", status_code=200, operation_id="reply")
 async def reply(
-    session: Id, request_id: Id, data: JSONBody[ReplyBody], gateway: TheGateway, principal: ThePrincipal
+    session: Id,
+    request_id: Id,
+    data: JSONBody[ReplyBody],
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    request: Request[Any, Any, Any],
 ) -> Row:
     """Answer a request. The same answer again succeeds; another one is told who was first.
 
@@ -79,6 +85,8 @@ async def reply(
         digest=data.digest,
         client_id=data.client_id,
         updated_input=data.updated_input,
+        signed=signed_at(data.signed, request, gateway),
+        role=principal.role,
     )
     return {**result_row(result), "note": unheard(None if waiting is None else waiting.metadata, message)}
 

@@ -1,6 +1,7 @@
 // An answer on its way: sent until the gateway says that it counted, or who was first. Nothing is shown as done before.
 
 import { NoConnection, Problem, call, path } from "./api.js";
+import { signAnswer } from "./passkeys.js";
 import { ifAllowed, clientId } from "./device.js";
 
 const RETRY_MS = [1000, 2000, 4000, 8000];
@@ -13,12 +14,22 @@ const UNDELIVERED = "permission-ledger.undelivered";
 export async function send(row, answer, tell) {
   remember(row, answer);
   tell("sending", answer);
+  let signed = null;
   for (let attempt = 0; ; attempt += 1) {
     try {
-      const result = await reply(row, answer);
+      const result = await reply(row, answer, signed);
       forget(row);
       return tell("settled", result);
-    } catch (error) {
+    } catch (failure) {
+      let error = failure;
+      if (error.code === "PASSKEY_REQUIRED" && !signed) {
+        try {
+          signed = await signAnswer(row, answer);
+          continue;
+        } catch (unsigned) {
+          error = unsigned;
+        }
+      }
       if (!isPassing(error)) {
         forget(row);
         return tellEnd(error, tell);
@@ -29,10 +40,11 @@ export async function send(row, answer, tell) {
   }
 }
 
-function reply(row, answer) {
+function reply(row, answer, signed) {
   const body = { reply: answer.reply, digest: row.digest };
   if (answer.message) body.message = answer.message;
   if (answer.updated_input) body.updated_input = answer.updated_input;
+  if (signed) body.signed = signed;
   if (row.answering === "lock-holder") body.client_id = clientId();
   // keepalive: a page that is closed while it sends must not take the answer with it.
   return call("POST", path("/v1/sessions/{}/asks/{}/reply", row.session, row.request_id), { body, keepalive: true });

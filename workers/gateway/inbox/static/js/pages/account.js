@@ -4,6 +4,7 @@ import { call, get, path } from "../api.js";
 import { at } from "../clock.js";
 import { announce, button, h } from "../dom.js";
 import { signOut } from "../main.js";
+import { passkeys } from "../passkeys.js";
 import { beginTelling, canTell, endTelling, isRefused, isTelling } from "../telling.js";
 
 const ROLES = { approver: "answers, grants and revokes", auditor: "sees everything, changes nothing", agent: "asks", admin: "everything" };
@@ -14,6 +15,7 @@ export function show(main, app) {
   main.append(h("h1", {}, me.name), h("p", { class: "hint lead" }, `Role ${me.role}: ${ROLES[me.role]}. Reaches ${reach || "all projects"}.`),
     signingOut());
   if (me.role !== "auditor" && canTell()) onThisDevice(main);
+  if (me.role !== "auditor") passkeys(main);
   if (me.role === "admin") tokens(main);
   return { title: me.name };
 }

@@ -1,0 +1,154 @@
+"""Passkeys of the person who is signed in, and challenges for answers that one of them must sign."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from litestar import Request, get, post
+from litestar.params import JSONBody
+
+from ledger.errors import InputError, UnknownPasskeyError
+from ledger.passkeys.book import Challenge
+from ledger.passkeys.rows import passkey_json
+from ledger.passkeys.verifying import base64url, belongs_to
+from ledger.proofs import Signed
+from ledger.replies import parse_answer
+from workers.gateway.bodies import (
+    AnswerChallengeBody,
+    PasskeyBody,
+    PasskeyChallengeBody,
+    RemovePasskeyBody,
+    SignedBody,
+)
+from workers.gateway.gateway import Gateway
+from workers.gateway.names import own_origins
+from workers.gateway.parameters import Id, TheGateway, ThePrincipal
+from workers.gateway.rows import Row
+
+AnyRequest = Request[Any, Any, Any]
+
+
+@get("/v1/passkeys", operation_id="list_passkeys")
+async def list_passkeys(gateway: TheGateway, principal: ThePrincipal, request: AnyRequest) -> Row:
+    """The passkeys of the caller, and the address of this page at which passkeys work (`at`); null where they do."""
+    rows = [passkey_json(one) for one in await gateway.ledger.passkeys.of(principal.name)]
+    return {"passkeys": rows, "at": _better_address(request)}
+
+
+@post("/v1/passkeys/challenge", status_code=200, operation_id="challenge_passkey")
+async def challenge_passkey(
+    data: JSONBody[PasskeyChallengeBody], gateway: TheGateway, principal: ThePrincipal, request: AnyRequest
+) -> Row:
+    """What a new passkey, and one of the caller's, must sign to register or to remove one."""
+    rp_id, _ = site_of(request, gateway)
+    challenge = await gateway.ledger.passkeys.enrolment_challenge(principal.name, data.action, data.credential_id)
+    return _challenge_row(challenge, rp_id)
+
+
+@post("/v1/passkeys", status_code=201, operation_id="register_passkey")
+async def register_passkey(
+    data: JSONBody[PasskeyBody], gateway: TheGateway, principal: ThePrincipal, request: AnyRequest
+) -> Row:
+    """Register a passkey; who has one brings the consent of it."""
+    rp_id, origin = site_of(request, gateway)
+    made = await gateway.ledger.passkeys.register(
+        principal.name,
+        data.name,
+        data.response,
+        nonce=data.nonce,
+        until_ms=data.until_ms,
+        rp_id=rp_id,
+        origin=origin,
+        consent=signed_at(data.consent, request, gateway),
+        token_id=principal.token_id,
+        actor=principal.actor,
+    )
+    return passkey_json(made)
+
+
+@post("/v1/passkeys/{passkey:str}/remove", status_code=200, operation_id="remove_passkey")
+async def remove_passkey(
+    passkey: Id,
+    data: JSONBody[RemovePasskeyBody],
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    request: AnyRequest,
+) -> Row:
+    """Remove a passkey of the caller, with the consent of one of theirs."""
+    if passkey not in {one.credential_id for one in await gateway.ledger.passkeys.of(principal.name)}:
+        raise UnknownPasskeyError("you have no such passkey", credential_id=passkey)
+    consent = signed_at(data.consent, request, gateway)
+    return passkey_json(await gateway.ledger.passkeys.remove(passkey, consent=consent, actor=principal.actor))
+
+
+@post("/v1/sessions/{session:str}/asks/{request_id:str}/challenge", status_code=200, operation_id="challenge_answer")
+async def challenge_answer(
+    session: Id,
+    request_id: Id,
+    data: JSONBody[AnswerChallengeBody],
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    request: AnyRequest,
+) -> Row:
+    """What a passkey of the caller must sign for this answer, good for five minutes and once."""
+    found = await gateway.session(session, principal, fresh=True)
+    reply, message = parse_answer(data.reply, data.message)
+    rp_id, _ = site_of(request, gateway)
+    challenge = await gateway.ledger.passkeys.answer_challenge(
+        found.stream.state,
+        request_id,
+        reply,
+        person=principal.name,
+        message=message,
+        updated_input=data.updated_input,
+    )
+    return _challenge_row(challenge, rp_id)
+
+
+def site_of(request: AnyRequest, gateway: Gateway) -> tuple[str, str]:
+    """Return relying party and origin of the page that sends this. Raises InputError where passkeys cannot work."""
+    origin = request.headers.get("origin")
+    told = (gateway.settings.public_url, *gateway.settings.hosts)
+    if origin is None or origin not in own_origins(request.scope, request.headers.get("host"), told):
+        raise InputError("a passkey signs in the inbox, in a browser; open it there")
+    rp_id = urlsplit(origin).hostname or ""
+    if not belongs_to(origin, rp_id):
+        better = _better_address(request)
+        where = f"open {better}" if better else "serve the inbox at an https:// address with a name"
+        raise InputError(f"browsers have no passkeys for `{origin}`: {where}")
+    return rp_id, origin
+
+
+def signed_at(body: SignedBody | None, request: AnyRequest, gateway: Gateway) -> Signed | None:
+    """Return what a passkey signed on the page that sends this. Raises InputError."""
+    if body is None:
+        return None
+    rp_id, origin = site_of(request, gateway)
+    return Signed(assertion=body.assertion, nonce=body.nonce, until_ms=body.until_ms, rp_id=rp_id, origin=origin)
+
+
+def _better_address(request: AnyRequest) -> str | None:
+    """The same page at `localhost`, where it was opened by this machine's IP address: those have no passkeys."""
+    host = request.headers.get("host", "")
+    parts = urlsplit(f"//{host}")
+    if parts.hostname not in ("127.0.0.1", "::1"):
+        return None
+    return f"http://localhost:{parts.port}/" if parts.port else "http://localhost/"
+
+
+def _challenge_row(challenge: Challenge, rp_id: str) -> Row:
+    own = [one.credential_id for one in challenge.passkeys if one.rp_id == rp_id]
+    return {
+        "challenge": base64url(challenge.bytes),
+        "nonce": challenge.claims.nonce,
+        "until_ms": challenge.claims.until_ms,
+        "rp_id": rp_id,
+        "person": challenge.claims.person,
+        "claims": msgspec.to_builtins(challenge.claims),
+        "passkeys": own,
+    }
+
+
+HANDLERS: list[Any] = [list_passkeys, challenge_passkey, register_passkey, remove_passkey, challenge_answer]
