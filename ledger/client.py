@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import logging
-import os
-import socket
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -40,7 +37,7 @@ from ledger.history import Moment, state_at
 from ledger.ids import check_id, new_grant_id
 from ledger.inboxes import EVERYWHERE, Inbox, Reach, close_inbox, open_inboxes, present_in, renew_inbox
 from ledger.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
-from ledger.machine import machine_facts
+from ledger.machine import default_actor_name, machine_facts
 from ledger.passkeys.book import PasskeyBook
 from ledger.plans import SYSTEM
 from ledger.plugins import Decider, check_deciders, from_entry_points
@@ -599,12 +596,3 @@ def named_url(url: str | None) -> str:
     Raises InputError for a PERMISSION_LEDGER_URL_FILE that cannot be read.
     """
     return url or url_of_environment() or "embedded://"
-
-
-def default_actor_name() -> str:
-    """`user@host`."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"

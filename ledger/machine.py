@@ -1,8 +1,10 @@
-"""Facts about this machine that policies are judged with."""
+"""This machine: facts that policies are judged with, and who works here."""
 
 from __future__ import annotations
 
+import getpass
 import os
+import socket
 from pathlib import Path
 
 from ledger.policy.disk import DiskFacts
@@ -28,3 +30,12 @@ def _real(folder: Path) -> str:
         return str(folder.expanduser().resolve())
     except (OSError, RuntimeError, ValueError):
         return str(folder.absolute())
+
+
+def default_actor_name() -> str:
+    """`user@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

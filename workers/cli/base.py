@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from ledger import Ledger
-from ledger.client import default_actor_name
 from ledger.errors import LedgerError
 from ledger.events import Actor
+from ledger.machine import default_actor_name
 from ledger.requests import check_name
 from workers.cli.documented import DocumentedCommand
 from workers.cli.exits import Exit

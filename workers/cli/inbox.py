@@ -9,8 +9,8 @@ from typing import Any, Final
 import click
 
 from ledger import Ledger
-from ledger.client import default_actor_name
 from ledger.errors import InputError
+from ledger.machine import default_actor_name
 from ledger.stores.opening import default_home
 from ledger.tokens import ROLES
 from workers.cli.base import command, with_ledger

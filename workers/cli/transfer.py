@@ -14,9 +14,9 @@ from typing import IO, Any
 import click
 
 from ledger import Approved, InputError, Ledger, UnknownSessionError
-from ledger.client import default_actor_name
 from ledger.errors import StoreError
 from ledger.ids import check_id
+from ledger.machine import default_actor_name
 from ledger.reads import Read, record
 from ledger.regular_files import open_regular, private_file
 from ledger.stores.port import StreamKey

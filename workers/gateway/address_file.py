@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from ledger.client import default_actor_name
 from ledger.errors import UnauthorizedError
+from ledger.machine import default_actor_name
 from ledger.tokens import Tokens
 from workers.bridges.small_files import read_small
 

@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 
 from ledger import Ledger, Timeouts
-from ledger.client import default_actor_name
 from ledger.durations import parse_duration
 from ledger.errors import InputError
 from ledger.extras import require_extra
+from ledger.machine import default_actor_name
 from ledger.policy_files import PolicyFiles
 from ledger.reads import KEPT_MS
 from ledger.stores.opening import default_home
