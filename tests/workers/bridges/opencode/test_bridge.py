@@ -125,8 +125,8 @@ async def test_an_answer_given_in_opencode_is_recorded_as_given_there(
         bridged.opencode.reply(request_id, said)
         row = await settled(ann, "ses_1", request_id)
     assert row["reply"] == kept
-    last = (await ann.events("ses_1"))[-1]
-    assert (last["actor"]["via"], last["event"]["told"]) == ("told", "opencode")
+    [replied] = [row for row in await ann.events("ses_1") if row["type"] == "replied"]
+    assert (replied["actor"]["via"], replied["event"]["told"]) == ("told", "opencode")
 
 
 async def test_a_sub_agent_s_session_hangs_below_its_parent_s(bridged: Bridged, ann: Person) -> None:
