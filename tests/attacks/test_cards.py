@@ -24,7 +24,7 @@ LONG_COMMAND = "\n".join(
         "echo end",
     ]
 )
-OPEN_ALL = "card => { for (const one of card.querySelectorAll('.unfold[aria-expanded=false]')) one.click(); }"
+SCREEN_PX = 500
 
 
 async def card_of(
@@ -104,14 +104,51 @@ async def test_bearing_the_name_of_another_agent(inbox: Inbox) -> None:
     await expect(card.locator(".calls-itself")).to_have_text("calls itself “the deploy job of ops”")
 
 
+async def test_having_the_middle_of_a_long_command_allowed_unread(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", [LONG_COMMAND], always=["echo *"], request_id="r1")
+    ann = await visit_stopped(inbox, "ann", cards=0, height=SCREEN_PX)
+    card = ann.card("echo begin")
+    await expect(card.locator(".command")).not_to_contain_text(HIDDEN)
+    await ann.page.keyboard.press("j")
+    for key in ("o", "s", "a"):
+        await ann.page.keyboard.press(key)
+        await passes(ann, 2 * STEADY_MS)
+    for name in ("Once", "Session", "Always"):
+        await expect(card.get_by_role("button", name=name, exact=True)).to_be_disabled()
+        await card.get_by_role("button", name=name, exact=True).click(force=True)
+    assert ann.sent == []
+    await card.get_by_role("button", name="Show all of it").click()
+    await expect(card).to_contain_text(HIDDEN)
+    # It is open, and the middle of it was not on the screen yet.
+    await ann.page.evaluate(SCROLL, 1_000_000)
+    await passes(ann, 2 * STEADY_MS)
+    await ann.page.keyboard.press("o")
+    await expect(card.get_by_role("button", name="Once")).to_be_disabled()
+    assert ann.sent == []
+    await read_through(ann)
+    await expect(card.get_by_role("button", name="Once")).to_be_enabled()
+    await ann.page.keyboard.press("o")
+    await expect(card).to_contain_text("Allowed by you (once)")
+
+
+SCROLL = """top => new Promise((done) => {
+  const last = document.documentElement.scrollHeight - innerHeight;
+  const place = Math.round(Math.min(top, last));
+  if (Math.abs(scrollY - place) < 1) done(top >= last);
+  addEventListener("scroll", () => done(top >= last), { once: true });
+  scrollTo(0, place);
+})"""
+
+
 async def read_through(visitor: Visitor) -> None:
-    """Scroll through the page as a reader does."""
-    await visitor.page.evaluate("scrollTo(0, 0)")
-    await passes(visitor, 20)
-    while await visitor.page.evaluate("scrollY + innerHeight < document.documentElement.scrollHeight - 1"):
-        await visitor.page.evaluate("scrollBy(0, innerHeight / 2)")
+    """Scroll through the page as a reader does: by half a screen, and each is drawn before the next."""
+    top, is_end = 0, False
+    while not is_end:
+        is_end = await visitor.page.evaluate(SCROLL, top)
         await passes(visitor, 20)
-    await passes(visitor, STEADY_MS)
+        top += SCREEN_PX // 2
+    await passes(visitor, 2 * STEADY_MS)
 
 
 async def test_having_the_tail_of_a_change_allowed_unread(inbox: Inbox) -> None:
@@ -156,7 +193,7 @@ async def test_answering_for_a_card_that_reaches_below_the_screen(inbox: Inbox) 
     await session.submit(
         "edit", ["a.py"], tool_name="edit", tool_input={"paths": ", ".join(patterns[:10])}, always=patterns
     )
-    ann = await visit_stopped(inbox, "ann", cards=0, height=300)
+    ann = await visit_stopped(inbox, "ann", cards=0, height=SCREEN_PX)
     await ann.page.keyboard.press("j")
     await passes(ann, 2 * STEADY_MS)
     await ann.page.keyboard.press("a")

@@ -96,7 +96,12 @@ def question_page(state: SessionState, request: Request, name: str, now_ms: int,
     """What waits, and how it may be answered: by these replies."""
     left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
     facts = [("asked by", request.asker.name), ("calls itself", request.agent or state.agent)]
-    facts += [("why", _because(request)), ("folder", request.cwd), ("project", state.project)]
+    facts += [
+        ("permission", request.permission),
+        ("why", _because(request)),
+        ("folder", request.cwd),
+        ("project", state.project),
+    ]
     facts += [("session", state.session_id), ("time left", left), ("you are", name)]
     shown, told = what_runs(request), _list(facts)
     allowing = _allowing(state, request, replies)
