@@ -22,6 +22,9 @@ from ledger.events import (
     LockTaken,
     LogRegressed,
     Notification,
+    PasskeyRegistered,
+    PasskeyRemoved,
+    PasskeyUsed,
     PolicyChanged,
     Reopened,
     Replied,
@@ -211,6 +214,11 @@ _SENTENCES: Final[dict[type, Callable[[Any, str, SessionState], str]]] = {
     SessionClosed: _closed,
     TokenCreated: lambda event, who, _before: f"{who} made a token for {event.name}, role {event.role}",
     TokenRedeemed: lambda event, who, _before: f"{who} signed in with {event.token_id}",
+    PasskeyRegistered: lambda event, who, _before: f"{who} registered a passkey of {event.person}",
+    PasskeyRemoved: lambda event, who, _before: (
+        f"{who} removed the passkey {event.credential_id}{_said(event.detail.reason if event.detail else None)}"
+    ),
+    PasskeyUsed: lambda event, who, _before: f"{who} signed with the passkey {event.credential_id}",
     LinkKeyReplaced: lambda event, who, _before: (
         f"{who} ended all answer links{_said(event.detail.reason if event.detail else None)}"
     ),
