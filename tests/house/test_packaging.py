@@ -42,6 +42,9 @@ IMPORTED_AS: Final = {
     "tree-sitter": "tree_sitter",
     "tree-sitter-bash": "tree_sitter_bash",
 }
+OF_SOME_VERSIONS: Final = {"_sha2", "_sha256"}
+"""Modules of the standard library before or from Python 3.12 on."""
+
 DEVELOPMENT: Final = ("_pytest", "hypothesis", "importlinter", "mypy", "pytest", "pytest_asyncio", "xdist")
 
 
@@ -97,7 +100,7 @@ def test_a_source_file_imports_only_what_is_declared(file: str) -> None:
     extras = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
     declared = [*PROJECT["dependencies"], *extras, "hiredis"]
     names = [Requirement(line).name for line in declared]
-    known = {*sys.stdlib_module_names, *PACKAGES, *(IMPORTED_AS.get(name, name) for name in names)}
+    known = {*sys.stdlib_module_names, *OF_SOME_VERSIONS, *PACKAGES, *(IMPORTED_AS.get(name, name) for name in names)}
     strangers = [f"{file}:{line}: {name}" for line, name in imports_of(file) if name.partition(".")[0] not in known]
     assert strangers == []
 
