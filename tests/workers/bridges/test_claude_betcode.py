@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import pytest
 
-from ledger import Ledger, Timeouts
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
+from workers.bridges.gateway_client import GatewayClient
 
 BRIDGE: Final = (sys.executable, "-m", "workers.cli", "bridge", "claude", "--dialect", "betcode")
 STDIO: Final = ("--input-format", "stream-json", "--permission-prompt-tool", "stdio")
@@ -93,10 +93,9 @@ def test_what_a_rule_decides_is_written_as_the_scenario_spells_it(
 async def test_a_request_that_nobody_answers_in_time_is_denied_in_the_words_of_the_spec(
     claude: Claude, gateway: RunningGateway
 ) -> None:
-    async with Ledger.connect(gateway.server.url) as ledger:
-        await ledger.session(
-            "sess_001", project="betcode", dialect="betcode", timeouts=Timeouts(attended=2, unattended=2)
-        )
+    async with GatewayClient(gateway.agent_place) as client:
+        timeouts = {"attended": "2s", "unattended": "2s"}
+        await client.open_session("sess_001", project="betcode", dialect="betcode", timeouts=timeouts)
     expected = {"behavior": "deny", "message": "Permission request expired after 2 seconds."}
     assert written(claude("req_020", "Bash", {"command": "make"})) == response("req_020", expected)
 
