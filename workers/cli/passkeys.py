@@ -21,7 +21,7 @@ def passkey() -> None:
 
 @command(
     "list",
-    examples=("permission-ledger passkey list", "permission-ledger passkey list --all --json > passkeys.jsonl"),
+    examples=("permission-ledger passkey list", "permission-ledger passkey list --all --json"),
 )
 @click.option("--all", "everything", is_flag=True, help="Also those that were removed.")
 @with_ledger
