@@ -43,6 +43,8 @@ INSIDE: Final = {
         "store",
         "streams",
         "deciders",
+        "passkeys",
+        "server_url",
         "tokens",
         "pending_states",
         "waiting_sessions",

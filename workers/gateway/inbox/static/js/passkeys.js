@@ -108,7 +108,7 @@ function registering(doing, load) {
 
 /** What the browser says when a person declines, or has no such passkey, in words. */
 async function attempt(ceremony) {
-  if (!window.PublicKeyCredential) throw refused("this browser has no passkeys at this address; they need https, or http://localhost");
+  if (!window.PublicKeyCredential) throw refused("this browser has no passkeys at this address; they need https, or the name localhost");
   try {
     return await ceremony();
   } catch (error) {
