@@ -124,15 +124,17 @@ async def test_a_damaged_session_is_still_verified_and_only_for_those_who_may_se
     story: Caller, server: RealServer, admin: Operator, clock: TestClock, sockets: Path
 ) -> None:
     assert lines(await outline(story)) != []
-    async with Ledger.connect(server.url, clock=clock) as other, served(other, sockets / "new.sock") as gateway:
+    async with Ledger.connect(server.url, clock=clock) as other:
         key = as_redis(other.store).keys.stream(StreamKey("session", "s1"))
         log = await admin.run("XRANGE", key, "-", "+")
         await admin.run("XDEL", key, log[4][0])
-        eve = await gateway.caller("auditor", "eve")
-        assert (await eve.get("/v1/sessions/s1")).json()["code"] == "DAMAGED"
-        checked = (await eve.get("/v1/sessions/s1/verify")).json()
-        assert (checked["ok"], checked["versions"]) == (False, 8)
-        assert checked["problems"][0]["version"] == 5
-        stranger = await gateway.caller("auditor", "other", projects=["bank"])
-        for path in ("/v1/sessions/s1/verify", "/v1/sessions/none/verify"):
-            assert (await stranger.get(path)).status_code == 404
+        # Only then: a gateway that starts counts what waits, and keeps the sessions that it has read.
+        async with served(other, sockets / "new.sock") as gateway:
+            eve = await gateway.caller("auditor", "eve")
+            assert (await eve.get("/v1/sessions/s1")).json()["code"] == "DAMAGED"
+            checked = (await eve.get("/v1/sessions/s1/verify")).json()
+            assert (checked["ok"], checked["versions"]) == (False, 8)
+            assert checked["problems"][0]["version"] == 5
+            stranger = await gateway.caller("auditor", "other", projects=["bank"])
+            for path in ("/v1/sessions/s1/verify", "/v1/sessions/none/verify"):
+                assert (await stranger.get(path)).status_code == 404
