@@ -117,13 +117,13 @@ async def test_putting_a_new_card_under_the_pointer_of_a_click(inbox: Inbox) -> 
     place = await middle_of(ann.card("git fetch").get_by_role("button", name="Once"))
     await first.cancel("git-fetch", cause="withdrawn")
     await comes(ann, ann.page.get_by_text("Nothing is waiting."))
-    await first.submit("bash", ["git grab!"], request_id="r2", always=["git grab*"])
-    await comes(ann, ann.card("git grab!"))
+    await first.submit("bash", ["git clone"], request_id="r2", always=["git clone*"])
+    await comes(ann, ann.card("git clone"))
     await ann.page.mouse.click(*place)
     await nothing_was_sent(ann, first)
     await passes(ann, STEADY_MS)
     await ann.page.mouse.click(*place)
-    await expect(ann.card("git grab!")).to_contain_text("Allowed by you (once)")
+    await expect(ann.card("git clone")).to_contain_text("Allowed by you (once)")
 
 
 async def test_pushing_another_card_under_the_pointer_of_a_click(inbox: Inbox) -> None:
