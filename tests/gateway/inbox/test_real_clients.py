@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Final
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Locator, expect
 
-from tests.gateway.inbox.visitors import Inbox
+from tests.gateway.inbox.visitors import Inbox, Visitor
 from tests.support.command_line import ROOT, CommandLine
 from tests.support.servers import RealServer
 
@@ -22,7 +23,16 @@ CARDS: Final = {
     "python": ("bash", "python -m compileall -q prices.py", "Once"),
     "build": ("bash", "git tag v1.4.0", "Always"),
 }
-"""By the agent that the card names (OpenCode's is called `build`): permission, what it shows, and the button pressed."""
+"""By what the agent calls itself (OpenCode's is `build`): permission, what its card shows, and the button pressed."""
+
+TALL: Final = {"width": 1200, "height": 6000}
+"""All cards are on the screen as a whole, so that all can be allowed."""
+
+
+def card_of(visitor: Visitor, agent: str, permission: str) -> Locator:
+    """Return the card of an agent; which token asked was the machine's affair that was recorded."""
+    name = re.compile(f"^{permission} asked by .*, calls itself {agent}$")
+    return visitor.page.get_by_role("article", name=name)
 
 
 @pytest.fixture(autouse=True)
@@ -31,19 +41,21 @@ def record(server: RealServer) -> None:
 
 
 async def test_each_client_has_a_card_that_says_who_asks_for_what_and_where(inbox: Inbox) -> None:
-    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 2600})
+    ann = await inbox.visit("ann", viewport=TALL)
     await expect(ann.page.locator("article.card")).to_have_count(len(CARDS))
     for agent, (permission, shown, _) in CARDS.items():
-        card = ann.page.get_by_role("article", name=f"{permission} asked by {agent}", exact=True)
+        card = card_of(ann, agent, permission)
         await expect(card).to_contain_text(shown)
         await expect(card.locator(".facts")).to_contain_text("/srv/shop · shop")
 
 
 async def test_each_is_answered_once_on_its_own_card_and_then_nothing_waits(inbox: Inbox) -> None:
-    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 2600})
+    ann = await inbox.visit("ann", viewport=TALL)
     for agent, (permission, _, button) in CARDS.items():
-        card = ann.page.get_by_role("article", name=f"{permission} asked by {agent}", exact=True)
+        card = card_of(ann, agent, permission)
         # By the keyboard: a card that has just moved takes no click, and each answer moves those below.
+        await expect(ann.page.locator(".deck[data-quiet]")).to_have_count(1)
+        await expect(card).to_have_attribute("data-armed", "")
         await card.get_by_role("button", name=button, exact=True).press("Enter")
         await expect(card).to_contain_text(f"Allowed by you ({button.lower()})")
     await expect(ann.page.locator(".lines li")).to_have_count(len(CARDS))

@@ -22,7 +22,7 @@ export function card(row, page) {
     h("span", { class: "permission" }, ...revealIn(row, row.permission)),
     row.tool_name && row.tool_name !== row.permission ? h("span", { class: "tool" }, ...revealIn(row, row.tool_name)) : null,
     ...askerOf(row));
-  const element = h("article", { class: "card", tabindex: "0", "aria-label": `${row.permission} asked by ${row.by}` },
+  const element = h("article", { class: "card", tabindex: "0", "aria-label": nameOf(row) },
     bar,
     h("header", { class: "head" }, title, left),
     gone,
@@ -43,6 +43,11 @@ export function card(row, page) {
     if (CHOOSING.has(before) && GONE.has(element.dataset.phase)) page.screen?.stir();
   };
   return element;
+}
+
+/** The card's name for who cannot see it; the agent's own word comes last. */
+function nameOf({ permission, by, agent }) {
+  return `${permission} asked by ${by}${agent && agent !== by ? `, calls itself ${agent}` : ""}`;
 }
 
 /** The token that asks is the ledger's word; what the agent calls itself is the agent's own. */
