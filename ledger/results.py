@@ -23,6 +23,7 @@ from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.times import format_time
 from ledger.would_run import would_run
+from ledger.would_run.demanded import demanded
 from ledger.would_run.describing import description_json
 
 _ERRORS: dict[str, type[RefusalError]] = {
@@ -244,8 +245,13 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def described(self) -> dict[str, Any]:
-        """Return the same object with `description`, for whoever shows the request; views do not store that."""
-        return {**self.as_json(), "description": description_json(self.request)}
+        """Return the same object with `description` and `demanded`, for whoever shows it; views do not store those."""
+        sentences = demanded(self.request)
+        return {
+            **self.as_json(),
+            "description": description_json(self.request),
+            **({"demanded": list(sentences)} if sentences else {}),
+        }
 
 
 def pending_of(state: SessionState, *, is_replay: bool = False) -> list[Pending]:

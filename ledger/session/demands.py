@@ -39,6 +39,14 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
             )
 
 
+def may_be_unsigned(request: Request, reply: str, name: str) -> bool:
+    """Return whether this reply of this person, without a signature, meets the demands that the request was asked with."""
+    if asks_passkey(request.demands, reply):
+        return False
+    is_other = not _is_one_of(name, askers(request.asker.name, request.owner))
+    return is_other or not any(one.not_by == "asker" and concerns(one, reply) for one in request.demands)
+
+
 def _require_signed(state: SessionState, request: Request, command: Reply, demands: Collection[Demand]) -> None:
     """Raise PasskeyRequiredError without a proof that is demanded, PasskeyRefusedError with one of another answer."""
     if command.proof is not None:

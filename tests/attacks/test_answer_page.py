@@ -151,3 +151,26 @@ async def test_hiding_anything_at_all_from_the_page(anybody: Caller, agent: Call
             assert not page.answers_at_once & ALLOWS
         assert page.answers_at_once >= {"reject"}
     assert folding > 0
+
+
+@pytest.mark.usefixtures("ann")
+@pytest.mark.parametrize(
+    ("demand", "name", "answers", "words"),
+    [
+        ({"answer_by": "passkey"}, "ann", set(), "Answer it in the inbox: a passkey must sign that"),
+        ({"answer_by": "passkey", "replies": ["once"]}, "ann", {"reject"}, "Allow it in the inbox: a passkey"),
+        ({"answer_by": "passkey", "replies": ["reject"]}, "ann", {"once"}, "Reject it in the inbox: a passkey"),
+        ({"answer_by": "passkey", "replies": ["always"]}, "ann", {"once", "reject"}, "the answer `session` or `always` "),
+        ({"not_by": "asker"}, "ann", {"once", "reject"}, "the answer must come from somebody else than `bob`"),
+        ({"not_by": "asker"}, "bob", set(), "You are bob: a rule wants the answer of somebody else."),
+    ],
+)  # fmt: skip
+async def test_having_a_link_pressed_that_can_only_be_refused(
+    gateway: Served, ledger: Ledger, demand: dict[str, Any], name: str, answers: set[str], words: str
+) -> None:
+    await ledger.tokens.create("bob", "approver")
+    session = await ledger.session("s1", project="shop", rules={"permission": {"*": "ask"}}, demands=[demand])
+    await session.submit("bash", ["make"], request_id="r1", actor="bob")
+    page = reading((await gateway.caller_with(None).get(await link_for(ledger, "r1", name))).text)
+    assert page.answers_at_once == answers
+    assert words in page.shown

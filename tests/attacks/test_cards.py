@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 from playwright.async_api import Locator, expect
 
 from tests.attacks.seen import missing, texts_on
-from tests.gateway.inbox.stopped import STEADY_MS, passes, visit_stopped
+from tests.attacks.strange_inputs import some_input
+from tests.gateway.inbox.stopped import STEADY_MS, comes, passes, visit_stopped
 from tests.gateway.inbox.visitors import Inbox, Visitor
+from tests.gateway.strange import STRANGE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -231,3 +234,78 @@ async def test_leaving_unsaid_that_a_command_is_dangerous(inbox: Inbox) -> None:
     above = card.locator(".what > *").first
     for word in ("runs downloaded code", "other rights", "deletes", "outside the folder", "network"):
         await expect(above).to_contain_text(word)
+
+
+PASSKEY = [{"answer_by": "passkey", "permission": "bash", "pattern": "git push*"}]
+
+
+async def test_wearing_people_out_with_answers_that_count_for_nothing(inbox: Inbox) -> None:
+    """What an answer needs is on the card before it is given, and whoever cannot give it is told so."""
+    session = await inbox.session(demands=[*PASSKEY, {"not_by": "asker", "permission": "bash", "pattern": "npm*"}])
+    for command in ("git push origin", "npm publish", "make"):
+        await session.submit("bash", [command], actor="ann")
+    ann, bob = await inbox.visit("ann"), await inbox.visit("bob")
+    needs = ann.card("git push origin").locator(".needs")
+    await expect(needs).to_have_text("NeedsThe answer must be signed with a passkey, in the inbox")
+    for visitor, is_asker in ((ann, True), (bob, False)):
+        line = visitor.card("npm publish").locator(".needs")
+        await expect(line).to_contain_text("The answer must come from somebody else than ann")
+        await expect(line.get_by_text("you cannot answer so")).to_have_count(int(is_asker))
+    await expect(ann.card("make").get_by_role("button", name="Once")).to_be_visible()
+    await expect(ann.card("make").locator(".needs")).to_have_count(0)
+
+
+DOWN = """card => new Promise((done) => {
+  const rest = card.getBoundingClientRect().bottom - innerHeight;
+  if (rest <= 0) done(true);
+  addEventListener("scroll", () => done(false), { once: true });
+  scrollBy(0, Math.ceil(Math.min(rest, innerHeight / 2)));
+})"""
+
+
+async def read_down(visitor: Visitor, card: Locator) -> None:
+    """Scroll from where the page is to the end of a card, by half a screen, and each is drawn before the next."""
+    await passes(visitor, 20)
+    while not await card.evaluate(DOWN):
+        await passes(visitor, 20)
+    await passes(visitor, 2 * STEADY_MS)
+
+
+OPEN_ALL = "card => { for (const one of card.querySelectorAll('.unfold[aria-expanded=false]')) one.click(); }"
+TOP_OF = "card => card.getBoundingClientRect().top + scrollY - 90"
+
+
+async def open_and_read(visitor: Visitor, card: Locator) -> None:
+    """Open all that a card folds, and read it from its head."""
+    await card.evaluate(OPEN_ALL)
+    await visitor.page.evaluate(SCROLL, await card.evaluate(TOP_OF))
+    await read_down(visitor, card)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_hiding_anything_at_all_in_an_input(inbox: Inbox, seed: int) -> None:
+    """Every byte of an input is on its card, or behind a fold without whose opening nothing can be allowed."""
+    chance = random.Random(seed)
+    inputs = [*STRANGE, {"n": "y" * 2000}] if seed == 1 else [some_input(chance) for _ in range(7)]
+    session = await inbox.session(dialect="claude", rules={"permissions": {}})
+    for index, given in enumerate(inputs):
+        await session.submit_tool(f"mcp__odd__tool{index}", given, request_id=f"r{index}")
+    ann = await visit_stopped(inbox, "ann", cards=0, height=2000)
+    await comes(ann, ann.page.locator("article.card"))
+    seen, folding = [], 0
+    for _ in inputs:
+        # The key for the next card brings its head on the screen, for a list draws only what is near.
+        await ann.page.keyboard.press("j")
+        index = int(await ann.page.evaluate("document.activeElement.dataset.key.split('\\nr')[1]"))
+        card = ann.page.locator(f"article.card[data-key$='\\a r{index}']")
+        await read_down(ann, card)
+        if await card.locator(".folded").count():
+            folding += 1
+            await expect(card.locator("[data-answer=once]")).to_be_disabled()
+            await open_and_read(ann, card)
+        await expect(card.locator("[data-answer=once]"), f"input {index}").to_be_enabled()
+        assert missing(inputs[index], await texts_on(card)) == [], f"input {index}"
+        seen.append(index)
+    assert sorted(seen) == list(range(len(inputs)))
+    assert 0 < folding < len(inputs)
+    assert ann.sent == []

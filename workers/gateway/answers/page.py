@@ -9,9 +9,11 @@ from typing import Final
 
 from ledger.durations import SECOND_MS
 from ledger.events import ReplyKind
+from ledger.policy.demands import asks_passkey
 from ledger.results import Result
 from ledger.session.state import Request, SessionState
 from ledger.session.texts import answerer
+from ledger.would_run.demanded import demanded
 from workers.cli.wording import about
 from workers.gateway.answers.revealing import text
 from workers.gateway.answers.showing import Shown, block, is_plan, is_question, what_runs
@@ -93,12 +95,13 @@ REFUSING: Final = (
 
 
 def question_page(state: SessionState, request: Request, name: str, now_ms: int, replies: Collection[ReplyKind]) -> str:
-    """What waits, and how it may be answered: by these replies."""
+    """What waits, what the rules demand of its answer, and how it may be answered here: by these replies."""
     left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
     facts = [("asked by", request.asker.name), ("calls itself", request.agent or state.agent)]
     facts += [
         ("permission", request.permission),
         ("why", _because(request)),
+        ("demanded", "; ".join(demanded(request))),
         ("folder", request.cwd),
         ("project", state.project),
     ]
@@ -106,9 +109,12 @@ def question_page(state: SessionState, request: Request, name: str, now_ms: int,
     shown, told = what_runs(request), _list(facts)
     allowing = _allowing(state, request, replies)
     title = f"May {request.asker.name} run {request.tool_name or request.permission}?"
+    refusing = REFUSING if "reject" in replies else ""
+    elsewhere = "" if {"once", "reject"} <= set(replies) else _elsewhere(request, name, replies)
     if not shown.folded:
-        return _page(title, shown.at_once, told, allowing, REFUSING)
-    return _page(title, told, shown.at_once, _folded(shown, allowing, ", then answer"), REFUSING)
+        return _page(title, shown.at_once, told, elsewhere, allowing, refusing)
+    then = ", then answer" if allowing else ""
+    return _page(title, told, shown.at_once, elsewhere, _folded(shown, allowing, then), refusing)
 
 
 def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
@@ -158,6 +164,14 @@ def _folded(shown: Shown, allowing: str, then: str) -> str:
     return f'<details class="fold"><summary>Show the rest: {count}{then}</summary>{shown.folded}{allowing}</details>'
 
 
+def _elsewhere(request: Request, name: str, replies: Collection[ReplyKind]) -> str:
+    """Why an allow or a rejection has no button here, and where it is given."""
+    if not any(asks_passkey(request.demands, one) for one in ("once", "reject") if one not in replies):
+        return f'<p class="odd">You are {text(name)}: a rule wants the answer of somebody else.</p>'
+    which = "Allow it" if "reject" in replies else "Reject it" if "once" in replies else "Answer it"
+    return f'<p class="odd">{which} in the inbox: a passkey must sign that, and a link cannot.</p>{INBOX_LINK}'
+
+
 def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKind]) -> str:
     lasting = ", ".join(f"<code>{text(one)}</code>" for one in request.always)
     where = f"in project {text(state.project)}" if state.project else "in this session"
@@ -169,7 +183,9 @@ def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKi
     remember = "".join(button for reply, button in lasting_ones.items() if offers and reply in replies)
     if remember and request.still_asked:
         remember += f"<p>The next such call is asked about all the same: {text('; '.join(request.still_asked))}.</p>"
-    allowing = _button("once", "Allow once", "", "go") + remember
+    allowing = (_button("once", "Allow once", "", "go") if "once" in replies else "") + remember
+    if not allowing:
+        return ""
     if is_question(request):
         # An allow without what was chosen would answer nothing.
         return '<p><a href="/">Choose in the inbox</a></p>'

@@ -14,6 +14,7 @@ from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError
 from ledger.reads import Read
 from ledger.replies import parse_reply
 from ledger.results import result_of
+from ledger.session.demands import may_be_unsigned
 from ledger.times import format_time
 from workers.gateway.answers.links import AnswerLink, AnswerLinks, BadLinkError
 from workers.gateway.answers.page import HEADERS, outcome_page, problem_page, question_page
@@ -97,7 +98,8 @@ async def _standing(gateway: Gateway, link: AnswerLink, rights: Rights, status: 
         text = "the request is not the one that this link was made for; open the inbox"
         return _html(problem_page("Something else was asked", text), STATUS["DIGEST_MISMATCH"])
     if result.outcome is None:
-        return _html(question_page(state, result.request, link.name, gateway.now_ms, rights.replies), status)
+        replies = [one for one in rights.replies if may_be_unsigned(result.request, one, link.name)]
+        return _html(question_page(state, result.request, link.name, gateway.now_ms, replies), status)
     return _html(outcome_page(result, link.name, gateway.now_ms), status)
 
 

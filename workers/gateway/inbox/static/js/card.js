@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import { reveal } from "./reveal.js";
 import { at, serverNow, spell } from "./clock.js";
 import { revealIn, whatRuns } from "./what.js";
-import { where, why } from "./why.js";
+import { needs, where, why } from "./why.js";
 
 const SOON_MS = 15_000;
 const CHOOSING = new Set(["waiting", "failed"]);
@@ -27,7 +27,7 @@ export function card(row, page) {
     h("header", { class: "head" }, title, left),
     gone,
     h("div", { class: "what" }, ...whatOf(row)),
-    h("div", { class: "facts" }, where(row), why(row)),
+    h("div", { class: "facts" }, where(row), why(row), needs(row, page.me)),
     bottom);
   element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar, gone });
   element.refoot = () => {

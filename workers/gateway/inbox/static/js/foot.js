@@ -69,6 +69,7 @@ function lockNote(page, element) {
   const text = h("span", {});
   const show = button("Show it", () => page.showUnread(element), { kind: "small" });
   element.showLock = (isRead) => {
+    if (show.hidden === isRead && text.textContent) return;
     text.textContent = isRead ? "All of it was on the screen." : "To allow this, look at all of it first.";
     show.hidden = isRead;
   };

@@ -17,7 +17,7 @@ export function drawSections(row, paint) {
   const told = new Set(choiceTexts(row));
   const isShown = (one) => one.repeats || HEAD.has(one.kind) || isChoice(one, told) || (one.kind === "pattern" && [row.permission, row.tool_name].includes(one.text));
   const left = withoutPieces(row.description.sections.filter((one) => !isShown(one)));
-  const wide = left.filter((one) => WIDE.has(one.kind) && (one.origin !== "metadata" || one.isWhole));
+  const wide = left.filter((one) => WIDE.has(one.kind) && (one.origin !== "metadata" || one.isWhole || one.kind === "patch"));
   const alone = onlyPattern(left);
   const files = wide.some(({ kind }) => CHANGES.has(kind)) ? left.filter((one) => one.kind === "path" && one.origin === "input") : [];
   const members = left.filter((one) => !wide.includes(one) && !files.includes(one) && one.kind !== "remark" && one !== alone);

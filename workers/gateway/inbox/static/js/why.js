@@ -16,6 +16,16 @@ export function why(row) {
       rules.length > 3 ? ` and ${rules.length - 3} more` : null));
 }
 
+/** What rules demand of the answer, before anybody gives one in vain; or null. */
+export function needs(row, me) {
+  if (!row.demanded?.length) return null;
+  const isAsker = [row.by, row.owner].some((name) => name?.toLowerCase() === me.name.toLowerCase());
+  const isOwn = isAsker && row.demands.some((one) => one.not_by === "asker" && (!one.roles?.length || one.roles.includes(me.role)));
+  return h("div", { class: "needs" },
+    h("span", { class: "key" }, "Needs"),
+    h("span", {}, ...row.demanded.flatMap((text, index) => [index ? "; " : "", ...inWords(index ? text : text.charAt(0).toUpperCase() + text.slice(1))]), isOwn ? h("b", {}, ": you cannot answer so") : null));
+}
+
 export function ruleText(rule) {
   const place = [rule.layer, rule.file ? `${rule.file}${rule.line ? `:${rule.line}` : ""}` : null].filter(Boolean).join(", ");
   return ["rule ", h("code", {}, ...reveal(rule.text)), place ? h("small", {}, ` ${place}`) : null];
