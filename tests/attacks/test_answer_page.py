@@ -166,7 +166,7 @@ async def test_hiding_anything_at_all_from_the_page(anybody: Caller, agent: Call
     ],
 )  # fmt: skip
 async def test_having_a_link_pressed_that_can_only_be_refused(
-    gateway: Served, ledger: Ledger, demand: dict[str, Any], name: str, answers: set[str], words: str
+    gateway: Served, ledger: Ledger, *, demand: dict[str, Any], name: str, answers: set[str], words: str
 ) -> None:
     await ledger.tokens.create("bob", "approver")
     session = await ledger.session("s1", project="shop", rules={"permission": {"*": "ask"}}, demands=[demand])
