@@ -19,9 +19,14 @@ from bench.report import Fsync, Rounds, Row, percentile
 CONNECTIONS_COUNT = 4
 """Of each kind of attack."""
 
+STREAMS_COUNT = 50
+
 PAUSE_SECONDS = 0.02
 RULES = [f"Bash({'*a' * 40}{number})" for number in range(300)]
 LONG = "a " * 30_000
+LARGE = "echo " + "a; " * 60_000
+"""180 kB, which no rule decides."""
+
 LINE: dict[str, Any] = {"dialect": "claude", "config": {"permissions": {"allow": RULES}}, "tool": "Bash", "cwd": "/w"}
 CHECKED = json.dumps([{**LINE, "input": {"command": f"{LONG}{number}"}} for number in range(12)]).encode()
 """1.1 MB; made once, so that this process, which also measures, is not busy with it."""
@@ -36,6 +41,14 @@ class Flood:
     def __init__(self) -> None:
         self._rounds = Rounds(self.name)
         self._numbers = itertools.count()
+        self._attacks = (
+            self._check,
+            self._ask_long,
+            self._ask_large,
+            self._ask_anew,
+            self._open,
+            self._ask_short,
+        )
 
     async def start(self, place: Place) -> None:
         self._place = place
@@ -52,6 +65,8 @@ class Flood:
         body = {"dialect": "claude", "rules": LINE["config"], "cwd": "/w"}
         status, row = await opener.send("PUT", "/v1/sessions/flooded", body)
         assert status == 201, row
+        status, row = await opener.send("PUT", "/v1/sessions/loose", {"dialect": "opencode", "rules": []})
+        assert status == 201, row
 
     async def _connect(self, token: str) -> Connection:
         connection = await Connection.open(self._socket, token)
@@ -59,14 +74,14 @@ class Flood:
         return connection
 
     async def round(self, fsync: Fsync) -> None:
-        attacks = (self._check, self._ask_long, self._open, self._ask_short)
-        tasks = [asyncio.create_task(self._attack(one)) for one in attacks for _ in range(CONNECTIONS_COUNT)]
+        tasks = [asyncio.create_task(self._attack(one)) for one in self._attacks for _ in range(CONNECTIONS_COUNT)]
+        tasks += [asyncio.create_task(self._listen()) for _ in range(STREAMS_COUNT)]
         seconds: list[float] = []
         until = time.monotonic() + self._place.size(15, 5)
         try:
             while time.monotonic() < until:
                 began = time.perf_counter()
-                status, row = await self._page.send("GET", "/v1/pending?limit=200")
+                status, row = await self._page.send("GET", "/v1/pending")
                 assert status == 200, row
                 seconds.append(time.perf_counter() - began)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -101,6 +116,24 @@ class Flood:
         body = {"tool_name": "Bash", "input": {"command": f"ls {next(self._numbers)}"}}
         await connection.send("POST", "/v1/sessions/flooded/asks", body)
 
+    async def _ask_large(self, connection: Connection) -> None:
+        body = {"tool_name": "bash", "input": {"command": f"{LARGE}{next(self._numbers)}"}}
+        await connection.send("POST", "/v1/sessions/loose/asks", body)
+
+    async def _ask_anew(self, connection: Connection) -> None:
+        """Ask in a session of its own, which is a stream more for who looks at all of them."""
+        session = f"/v1/sessions/ses-{next(self._numbers)}"
+        await connection.send("PUT", session, {"dialect": "opencode", "rules": []})
+        body = {"tool_name": "bash", "input": {"command": "ls"}}
+        await connection.send("POST", f"{session}/asks", body)
+
+    async def _listen(self) -> None:
+        connection = await self._connect(self._agent)
+        reader = await connection.listen("/v1/events")
+        while await reader.read(1 << 16):
+            pass
+
     def rows(self) -> list[Row]:
-        what = f"an approver's page while one token floods on {4 * CONNECTIONS_COUNT} connections, p99"
+        count = len(self._attacks) * CONNECTIONS_COUNT
+        what = f"an approver's page while one token floods on {count} connections and {STREAMS_COUNT} streams, p99"
         return [self._rounds.plain(what, "everysec", "page", "ms", at_most=300)]

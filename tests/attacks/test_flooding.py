@@ -14,11 +14,13 @@ import pytest
 
 from ledger import Ledger
 from ledger.errors import InputError
+from ledger.session.state import SessionState
 from tests.gateway.callers import Caller, Served, served
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from workers.gateway.beside.pool import Beside, BusyError, TooCostlyError
-from workers.gateway.beside.rehearsing import LOOP_SECONDS_MAX
+from workers.gateway.beside.rehearsing import LOOP_SECONDS_MAX, Rehearsals
+from workers.gateway.bodies import AskBody
 from workers.gateway.quotas import Quotas
 from workers.gateway.settings import GatewaySettings
 
@@ -144,6 +146,45 @@ async def test_work_without_an_end_is_ended_and_more_of_it_is_refused() -> None:
         assert LOOP_SECONDS_MAX < 0.3
     finally:
         await beside.close()
+
+
+async def test_sending_long_bodies_as_if_they_were_short_ones(ledger: Ledger, sockets: Path) -> None:
+    slow = GatewaySettings(requests_per_second=0.001, requests_burst=10)
+    async with served(ledger, sockets / "slow.sock", slow) as one:
+        agent, other = await one.caller("agent"), await one.caller("agent", "other")
+        long = {"dialect": "opencode", "permission": "bash", "patterns": ["x" * 100_000]}
+        codes = [(await agent.post("/v1/policy/check", long)).status_code for _ in range(2)]
+        assert codes == [200, 429]
+
+        async def endless() -> AsyncIterator[bytes]:
+            yield b"{}"
+
+        headers = {"Content-Type": "application/json"}
+        await other.http.post("/v1/policy/check", content=endless(), headers=headers)
+        assert (await other.get("/v1/me")).status_code == 429
+
+
+class Recorder:
+    """Notes the work that would be done beside the loop."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def run(self, _: str, name: str, __: Any, **___: Any) -> None:
+        self.names.append(name)
+
+
+@pytest.mark.parametrize("member", ["input", "metadata", "always"])
+async def test_hiding_a_long_text_where_nobody_counts_it(member: str) -> None:
+    long: Any = ["a " * 5_000] if member == "always" else {"text": "a " * 5_000}
+    body = AskBody(permission="bash", patterns=["ls"], **{member: long})
+    recorder: Any = Recorder()
+    await Rehearsals(recorder).ask("plt_1", SessionState(session_id="ses_1"), body)
+    assert recorder.names == ["rehearse"]
+    await Rehearsals(recorder).ask(
+        "plt_1", SessionState(session_id="ses_1"), AskBody(permission="bash", patterns=["ls"])
+    )
+    assert recorder.names == ["rehearse"]
 
 
 async def opened(gateway: Served, *sessions: str) -> Caller:

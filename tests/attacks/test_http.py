@@ -75,6 +75,18 @@ async def test_asking_for_options_without_end(ledger: Ledger, sockets: Path) -> 
         assert (await stranger.get("/")).status_code == 200
 
 
+async def test_asking_for_addresses_that_no_route_has_without_end(ledger: Ledger, sockets: Path) -> None:
+    slow = GatewaySettings(requests_per_second=0.001, requests_burst=2)
+    async with served(ledger, sockets / "gateway.sock", slow) as one:
+        stranger = one.caller_with(None)
+        codes = [
+            await stranger.status(*asked) for asked in (("GET", "/what"), ("PUT", "/healthz"), ("GET", "/v1/what"))
+        ]
+        assert codes == [404, 405, 429]
+        # Who only looks at the page is not kept out by it.
+        assert (await stranger.get("/")).status_code == 200
+
+
 async def test_a_link_that_answers_read_from_the_log(
     gateway: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

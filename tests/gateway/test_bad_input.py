@@ -99,6 +99,21 @@ async def test_a_body_that_is_too_large_is_not_read(root: Caller) -> None:
     assert (answer.status_code, answer.json()["code"]) == (413, "TOO_LARGE")
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "image/png"])
+@pytest.mark.parametrize("path", ["/v1/policy/check", ASKS])
+async def test_json_that_says_it_is_something_else_is_refused(root: Caller, path: str, kind: str) -> None:
+    answer = await root.http.post(path, content=b"{}", headers={"Content-Type": kind})
+    assert (answer.status_code, answer.json()["code"]) == (415, "UNSUPPORTED_MEDIA_TYPE")
+    assert f"`{kind}`" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8"])
+async def test_json_that_says_so_is_read(root: Caller, kind: str) -> None:
+    body = b'{"dialect": "opencode", "permission": "bash", "patterns": []}'
+    answer = await root.http.post("/v1/policy/check", content=body, headers={"Content-Type": kind})
+    assert answer.status_code == 200, answer.text
+
+
 @pytest.mark.parametrize("key", ["", "x" * 256])
 async def test_an_idempotency_key_out_of_bounds_is_refused(root: Caller, key: str) -> None:
     answer = await root.post(ASKS, {"permission": "bash", "patterns": ["x"]}, Idempotency_Key=key)
@@ -114,6 +129,18 @@ async def test_too_many_requests_are_told_when_to_come_again(ledger: Ledger, soc
         assert (refused.json()["code"], int(refused.headers["retry-after"]) >= 1) == ("RATE_LIMITED", True)
         other = await gateway.caller("auditor")
         assert (await other.get("/v1/me")).status_code == 200
+
+
+def test_a_long_request_counts_as_many_and_none_as_more_than_all() -> None:
+    limiter = Limiter(rate=1, burst=10, now=lambda: 0.0)
+    limiter.take("a", 9)
+    with pytest.raises(RateLimitedError) as refused:
+        limiter.take("a", 5)
+    assert refused.value.data["retry_after"] == 4
+    limiter.take("a")
+    limiter.take("b", 1000)
+    with pytest.raises(RateLimitedError):
+        limiter.take("b")
 
 
 def test_a_bucket_fills_again_with_time() -> None:

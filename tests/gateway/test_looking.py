@@ -74,6 +74,21 @@ async def test_a_gateway_that_was_just_started_knows_the_whole_lineage(
         assert row["lineage"] == ["root", "child"]
 
 
+async def test_the_sessions_above_are_named_as_far_as_the_caller_may_see_them(gateway: Served, root: Caller) -> None:
+    for session, project, parent in (("top", "shop", None), ("middle", "bank", "top"), ("low", "shop", "middle")):
+        await root.put(
+            f"/v1/sessions/{session}", {"project": project, **({} if parent is None else {"parent": parent})}
+        )
+    await root.ask("low")
+    ann = await gateway.caller("approver", projects=["shop"])
+    [row] = (await ann.get("/v1/pending")).json()["pending"]
+    assert row["lineage"] == ["top"]
+    # Nor does a filter tell what stands above.
+    assert (await ann.get("/v1/pending?tree=middle")).json()["pending"] == []
+    [row] = (await root.get("/v1/pending?tree=middle")).json()["pending"]
+    assert row["lineage"] == ["top", "middle"]
+
+
 async def test_the_nearest_deadline_comes_first(root: Caller) -> None:
     for session, time in (("slow", "2d"), ("never", "none"), ("fast", "1h")):
         await root.put(f"/v1/sessions/{session}", {"timeouts": {"unattended": time, "cap": "none"}})

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from litestar.connection import ASGIConnection
+from litestar.exceptions import ClientException
 from litestar.handlers import BaseRouteHandler
 
 from ledger.access import Token
@@ -17,6 +18,7 @@ from workers.gateway.access import ACCESS, ANYBODY
 from workers.gateway.gateway import Gateway
 from workers.gateway.names import own_origins
 from workers.gateway.principals import LOCAL, ForbiddenError, Principal, principal_of
+from workers.gateway.settings import BODY_BYTES_MAX
 from workers.gateway.slashes import restore_slashes
 
 COOKIE: Final = "permission_ledger"
@@ -34,6 +36,9 @@ SIGN_IN_PATH: Final = "/v1/sign-in"
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER: Final = "bearer"
 BASIC: Final = "basic"
+
+COST_BYTES: Final = 16 * 1024
+"""Of a body; so many more count as one request more."""
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -62,16 +67,20 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     roles = ACCESS[operation]
     if roles is ANYBODY:
         gateway.limiter.take(_anybody(connection, gateway, operation))
+        require_content_type(connection, handler)
         return
     try:
         principal = await authenticate(connection, gateway)
     except UnauthorizedError:
         gateway.limiter.take(f"{address_of(connection)} refused")
         raise
-    gateway.limiter.take(principal.token_id or address_of(connection))
+    caller = principal.token_id or address_of(connection)
+    gateway.limiter.take(caller, cost_of(connection))
+    await gateway.turns.take(caller)
     if principal.role not in roles:
         allowed = ", ".join(sorted(roles))
         raise ForbiddenError(f"a token of role {principal.role} may not do this; it takes one of: {allowed}")
+    require_content_type(connection, handler)
     connection.scope["user"] = principal
 
 
@@ -188,6 +197,31 @@ def operation_of(handler: BaseRouteHandler) -> str:
     """The name under which a route stands in the table of roles."""
     named = getattr(handler, "operation_id", None) or handler.opt.get("operation")
     return str(named)
+
+
+def require_content_type(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Refuse a body that says it is of another content type than its route reads. Raises ClientException, with 415.
+
+    A page of another origin may send some types without asking, JSON not.
+    """
+    body = handler.parsed_fn_signature.parameters.get("data")
+    wanted = getattr(None if body is None else body.kwarg_definition, "media_type", None)
+    said = connection.headers.get("content-type")
+    if wanted is not None and said is not None and said.partition(";")[0].strip().lower() != wanted:
+        raise ClientException(f"a body of type `{said}` is not read here; send `{wanted.value}`", status_code=415)
+
+
+def cost_of(connection: Connection) -> int:
+    """Return how many requests a request counts as: reading a long body takes as long as many short ones.
+
+    A body of unknown length counts as the longest.
+    """
+    said = connection.headers.get("content-length")
+    if said is None:
+        size = BODY_BYTES_MAX if "transfer-encoding" in connection.headers else 0
+    else:
+        size = min(int(said), BODY_BYTES_MAX) if said.isdecimal() else BODY_BYTES_MAX
+    return 1 + size // COST_BYTES
 
 
 def address_of(connection: Connection) -> str:

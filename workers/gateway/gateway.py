@@ -26,6 +26,7 @@ from workers.gateway.principals import Principal
 from workers.gateway.quotas import Holdings
 from workers.gateway.reads import Reads
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
+from workers.gateway.turns import Turns
 
 if TYPE_CHECKING:
     from workers.gateway.identity.provider import Provider
@@ -43,6 +44,7 @@ class Gateway:
         self.trails = Trails(ledger.store, ledger.streams.session_fold)
         self.outlines = Outlines()
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
+        self.turns = Turns()
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
         self.beside = Beside()
         self.brought = Brought()

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from ledger.askers import gone_askers
+from ledger.askers import gone_anywhere
 from ledger.errors import DamageError
 from ledger.results import Pending, pending_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from ledger.surveys import StreamProblem
 from ledger.times import format_time
+from workers.gateway.descriptions import described
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, answering_facts
 
 PENDING_COUNT_MAX: Final = 5000
-DESCRIBED_AT_ONCE_COUNT: Final = 20
+AT_ONCE_SECONDS: Final = 0.01
+"""Rows are made for so long without a turn for others."""
+
 DEPTH_MAX: Final = 32
 """How far a sub-agent's lineage is followed upwards."""
 
@@ -41,19 +45,21 @@ async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFi
     for state in waiting.rows:
         if not principal.reaches_state(state) or not _wanted(state, wanted):
             continue
-        above = await lineage(gateway, state)
+        above = await lineage(gateway, principal, state)
         if wanted.tree is not None and wanted.tree not in (*above, state.session_id):
             continue
-        gone = await gone_askers(gateway.ledger.store, state.session_id)
         for one in pending_of(state):
-            gone_ms = gone.get(one.request.request_id)
-            if wanted.agent in (None, one.request.agent, state.agent) and (gone_ms is not None or not wanted.gone):
+            if wanted.agent in (None, one.request.agent, state.agent):
                 deadline = one.request.deadline_ms
                 order = (deadline is None, deadline or 0, one.request.asked_ms, state.session_id, one.request.version)
-                found.append(_Found(order, one, state, above, gone_ms))
+                found.append(_Found(order, one, state, above))
     found.sort(key=lambda one: one.order)
+    shown = found if wanted.gone else found[:limit]
+    gone = await gone_anywhere(gateway.ledger.store, {one.state.session_id for one in shown})
+    if wanted.gone:
+        found = [one for one in found if _place(one) in gone]
     problems = problem_rows(principal, waiting.problems)
-    return {"pending": await _rows(found[:limit]), "count": len(found), "problems": problems}
+    return {"pending": await _rows(found[:limit], gone), "count": len(found), "problems": problems}
 
 
 class _Found(NamedTuple):
@@ -61,18 +67,24 @@ class _Found(NamedTuple):
     pending: Pending
     state: SessionState
     above: list[str]
-    gone_ms: int | None
 
 
-async def _rows(found: Sequence[_Found]) -> list[Row]:
+def _place(found: _Found) -> tuple[str, str]:
+    return found.state.session_id, found.pending.request.request_id
+
+
+async def _rows(found: Sequence[_Found], gone: Mapping[tuple[str, str], int]) -> list[Row]:
     """Only of what is asked for: to describe a long call takes a while, and others have their turn in between."""
     rows: list[Row] = []
+    until = time.monotonic() + AT_ONCE_SECONDS
     for one in found:
-        at = None if one.gone_ms is None else format_time(one.gone_ms)
+        gone_ms = gone.get(_place(one))
+        at = None if gone_ms is None else format_time(gone_ms)
         place = {"asker_gone_at": at, "project": one.state.project, "lineage": one.above}
-        rows.append({**one.pending.described(), **place, **answering_facts(one.state)})
-        if len(rows) % DESCRIBED_AT_ONCE_COUNT == 0:
+        rows.append({**described(one.pending), **place, **answering_facts(one.state)})
+        if time.monotonic() > until:
             await asyncio.sleep(0)
+            until = time.monotonic() + AT_ONCE_SECONDS
     return rows
 
 
@@ -89,15 +101,23 @@ def _wanted(state: SessionState, wanted: PendingFilter) -> bool:
     return wanted.session in (None, state.session_id) and wanted.project in (None, state.project)
 
 
-async def lineage(gateway: Gateway, state: SessionState) -> list[str]:
-    """The sessions above this one, the root first. A session's parent never changes, so each is read once."""
+async def lineage(gateway: Gateway, principal: Principal, state: SessionState) -> list[str]:
+    """Return the sessions above this one that the caller may see, the root first.
+
+    A session's parent never changes, so each is read once.
+    """
     above: list[str] = []
-    while state.parent is not None and state.parent not in above and len(above) < DEPTH_MAX:
-        above.append(state.parent)
+    seen: set[str] = set()
+    while state.parent is not None and state.parent not in seen and len(seen) < DEPTH_MAX:
+        seen.add(state.parent)
         stream = gateway.ledger.streams.session(state.parent)
         try:
             state = stream.state if stream.folded else await stream.refresh()
         except DamageError:
             # What is above it is unknown; what waits below it is not to be hidden for that.
+            if principal.reaches(stream.key.id, None, None):
+                above.append(stream.key.id)
             break
+        if principal.reaches_state(state):
+            above.append(state.session_id)
     return above[::-1]

@@ -34,23 +34,27 @@ class Limiter:
         if left < 1:
             self._refuse(left)
 
-    def take(self, caller: str) -> None:
-        """Count one request. Raises RateLimitedError, with the seconds to wait as `retry_after`."""
+    def take(self, caller: str, count: int = 1) -> None:
+        """Count a request, as so many. Raises RateLimitedError, with the seconds to wait as `retry_after`.
+
+        What counts more than the whole burst takes all of it.
+        """
         left, now = self._left(caller)
-        self._callers[caller] = (max(left - 1, 0.0) if left >= 1 else left, now)
+        wanted = min(count, self._burst)
+        self._callers[caller] = (max(left - wanted, 0.0) if left >= wanted else left, now)
         self._callers.move_to_end(caller)
         if len(self._callers) > CALLERS_COUNT:
             self._callers.popitem(last=False)
-        if left < 1:
-            self._refuse(left)
+        if left < wanted:
+            self._refuse(left, wanted)
 
     def _left(self, caller: str) -> tuple[float, float]:
         now = self._now()
         left, since = self._callers.get(caller, (self._burst, now))
         return min(self._burst, left + (now - since) * self._rate), now
 
-    def _refuse(self, left: float) -> NoReturn:
-        wait = max(1, round((1 - left) / self._rate))
+    def _refuse(self, left: float, wanted: float = 1) -> NoReturn:
+        wait = max(1, round((wanted - left) / self._rate))
         raise RateLimitedError(
             f"too many requests: {self._rate:g} a second are taken; try again in {wait} s", retry_after=wait
         )

@@ -7,9 +7,11 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException, ValidationException
 
 from ledger.errors import LedgerError
+from workers.gateway.authenticating import address_of
+from workers.gateway.limiting import RateLimitedError
 from workers.gateway.settings import BODY_BYTES_MAX
 
 log = logging.getLogger(__name__)
@@ -98,8 +100,14 @@ def ledger_problem(_: Request[Any, Any, Any], error: LedgerError) -> Response[di
     return _problem(status, error.code, error.text, body, headers)
 
 
-def http_problem(_: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
+def http_problem(request: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
     """What the framework refuses with: no such route, a body that is no JSON or of another shape."""
+    if isinstance(error, NotFoundException | MethodNotAllowedException):
+        try:
+            # No guard stands before an address that no route has.
+            request.app.state.gateway.limiter.take(f"{address_of(request)} unknown")
+        except RateLimitedError as limited:
+            return ledger_problem(request, limited)
     status, code = error.status_code, _CODES.get(error.status_code, "HTTP")
     if isinstance(error, ValidationException):
         status, code = 422, "INPUT"

@@ -27,8 +27,8 @@ LOOK_SECONDS: Final = 1.0
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     """Per token, at one gateway."""
 
-    pending: int = 2_000
-    pending_bytes: int = 64 * 1024 * 1024
+    pending: int = 500
+    pending_bytes: int = 8 * 1024 * 1024
     streams: int = 2_000
     sessions_an_hour: int = 10_000
 
@@ -63,6 +63,7 @@ class Holdings:
         self.refused: Counter[str] = Counter()
         self._ledger = ledger
         self._pending: dict[str, dict[_Key, int]] = {}
+        self._under_way: Counter[tuple[str, _Key]] = Counter()
         self._looked: dict[str, float] = {}
         self._seeding: asyncio.Task[None] | None = None
         self._streams: Counter[str] = Counter()
@@ -123,6 +124,8 @@ class Holdings:
         is_new = key not in held
         if is_new and self._is_full(held, size):
             await self._look_again(caller)
+            held = self._pending.setdefault(caller, {})
+            is_new = key not in held
         if is_new and self._is_full(held, size):
             text = (
                 f"{len(held)} requests of this token wait for an answer, {sum(held.values())} bytes; "
@@ -130,6 +133,7 @@ class Holdings:
             )
             raise self._refusal("pending", text)
         held[key] = size
+        self._under_way[caller, key] += 1
         waiting: set[str] = set()
         try:
             yield waiting
@@ -137,6 +141,9 @@ class Holdings:
             waiting.add(request_id)  # what became of it is looked up when room is short
             raise
         finally:
+            self._under_way[caller, key] -= 1
+            if not self._under_way[caller, key]:
+                del self._under_way[caller, key]
             if request_id not in waiting:
                 held.pop(key, None)
             for one in waiting:
@@ -157,7 +164,8 @@ class Holdings:
         for session in {session for session, _ in held}:
             pending = (await Session(self._ledger, session).state()).pending
             for key in [one for one in held if one[0] == session and one[1] not in pending]:
-                held.pop(key, None)
+                if (caller, key) not in self._under_way:  # what is being asked is not in the log yet
+                    held.pop(key, None)
 
     async def _seeded(self) -> None:
         if self._seeding is None or (self._seeding.done() and self._seeding.exception() is not None):

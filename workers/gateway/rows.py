@@ -10,6 +10,7 @@ from ledger.results import Pending, Result
 from ledger.session.state import Client, SessionState
 from ledger.session.wanted import ALWAYS_SCOPE
 from ledger.times import format_time
+from workers.gateway.descriptions import described
 
 Row = dict[str, Any]
 
@@ -64,7 +65,7 @@ def result_row(result: Result, *, is_described: bool = True) -> Row:
         "via": None if settled is None else settled.by.via,
         "cause": None if settled is None else msgspec.to_builtins(settled.cause),
         "cancel_cause": None if settled is None else settled.cancel_cause,
-        "request": request.described() if is_described else request.as_json(),
+        "request": described(request) if is_described else request.as_json(),
     }
 
 

@@ -56,7 +56,8 @@ ORDER: Final[tuple[DangerKind, ...]] = (
 )  # fmt: skip
 """The gravest first."""
 
-_URL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://|/dev/(?:tcp|udp)/")
+# Begun at the first character of a run only: else a long word is read again from each of its characters.
+_URL: Final = re.compile(r"(?<![a-zA-Z0-9+.-])[0-9+.-]*+[a-zA-Z][a-zA-Z0-9+.-]*+://|/dev/(?:tcp|udp)/")
 _FILE_URL: Final = re.compile(r"\Afile://[^/]*", re.IGNORECASE)
 _PATH_AT: Final = re.compile(r"""(?:\A(?:-[A-Za-z])?|[=@:,])(?=[/~]|\.\.(?:/|\Z)|\$\{?HOME\b)""")
 _HOME: Final = re.compile(r"\A(?:~|\$\{?HOME\b)")

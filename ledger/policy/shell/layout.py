@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# An operator with the blanks after it ends a row; so does a newline. Comments and quotes are skipped whole. A quote
-# that is never closed runs to the end.
-_STEP: Final = re.compile(
-    r"""(?P<skip>[^\s'"\\;&|\#<>`()$]++|\\.|\$'(?:[^'\\]|\\.)*+(?:'|\Z)|'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|[<>]&?|&>>?|>\|)
-    |(?P<end>(?:&&|\|\||\|&|;;?&?|\||&|\n)[ \t]*+\n?)
-    |(?P<comment>(?<![^\s;&|()])\#[^\n]*+)
-    |.""",
+# A row with the operator after it, in one step, so that a long line costs a step a row. Comments and quotes are skipped
+# whole. A quote that is never closed runs to the end.
+_ROW: Final = re.compile(
+    r"""(?:
+        [^\s'"\\;&|\#<>`()$]++|\\.|\$'(?:[^'\\]|\\.)*+(?:'|\Z)|'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|[<>]&?|&>>?
+        |(?<![^\s;&|()])\#[^\n]*+
+        |[^;&|\n]
+    )*+
+    (?:&&|\|\||\|&|;;?&?|\||&|\n)[ \t]*+\n?""",
     re.DOTALL | re.VERBOSE,
 )
 
@@ -27,11 +29,11 @@ def rows_of(command: str) -> tuple[str, ...]:
     """Return the parts of a command line, each with the operator after it; joined, they are the line byte for byte."""
     rows: list[str] = []
     begin = 0
-    for step in _STEP.finditer(command):
-        if len(rows) + 1 == ROWS_COUNT:
+    while len(rows) + 1 < ROWS_COUNT:
+        row = _ROW.match(command, begin)
+        if row is None or row.end() == len(command):
             break
-        if step["end"] is not None and step.end() < len(command):
-            rows.append(command[begin : step.end()])
-            begin = step.end()
+        rows.append(row[0])
+        begin = row.end()
     rows.append(command[begin:])
     return tuple(rows)

@@ -61,8 +61,11 @@ def _done(piece: Piece) -> bytes:
 
 
 def _write(stdout: IO[bytes], answer: bytes) -> None:
-    stdout.write(framed(answer))
-    stdout.flush()
+    try:
+        stdout.write(framed(answer))
+        stdout.flush()
+    except BrokenPipeError:  # the gateway ended meanwhile
+        os._exit(0)  # without another attempt to write
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ LOOP_SECONDS_MAX: Final = 0.25
 """Processor time of work that the loop is to do itself, while everybody else waits."""
 
 CALL_BYTES_CHEAP: Final = 4 * 1024
+CALL_BYTES_LEAST: Final = 512
+"""A shorter call takes as long: each rule has to be looked at."""
+
 COST_CHEAP: Final = 256 * 1024
 """Bytes of a call times rules (at least one): about 20 ms of judging."""
 
@@ -39,7 +42,10 @@ class Rehearsals:
         """Rehearse a costly ask. Raises TooCostlyError, BusyError, InputError."""
         source = state.policy or PolicySource()
         size = _size_of(body)
-        if size <= CALL_BYTES_CHEAP and size * max(self._count(state.policy_digest, source), 1) <= COST_CHEAP:
+        if (
+            size <= CALL_BYTES_CHEAP
+            and max(size, CALL_BYTES_LEAST) * max(self._count(state.policy_digest, source), 1) <= COST_CHEAP
+        ):
             return
         tool = body.tool_name or (body.tool if isinstance(body.tool, str) else None)
         if body.permission is None and tool is None:
@@ -51,6 +57,7 @@ class Rehearsals:
             "always": body.always,
             "tool": tool,
             "input": body.input,
+            "metadata": body.metadata or {},
             "cwd": state.cwd if body.cwd is None else body.cwd,
             "home": state.home,
         }
@@ -73,7 +80,8 @@ class Rehearsals:
 
 
 def _size_of(body: AskBody) -> int:
-    texts = sum(len(text.encode("utf-8", "surrogatepass")) for text in body.patterns or ())
+    texts = sum(len(text.encode("utf-8", "surrogatepass")) for text in (*(body.patterns or ()), *(body.always or ())))
+    texts += 0 if body.metadata is None else len(msgspec.json.encode(body.metadata))
     return texts + (0 if body.input is None else len(msgspec.json.encode(body.input)))
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from ledger.asking_tools import tool_requests
 from ledger.errors import InputError
+from ledger.events import Actor
 from ledger.machine import machine_facts
 from ledger.policy.asked import call_of, source_of
 from ledger.policy.checking import Checker, judge, rule_json, with_facts
@@ -17,7 +18,9 @@ from ledger.policy.dialects import compile_policy
 from ledger.policy.explaining import explain
 from ledger.policy.model import Call, Policy, PolicySource
 from ledger.policy.placing import placed
+from ledger.session.state import Request
 from ledger.session_options import policy_source_of
+from ledger.would_run.describing import describe_request
 
 Row = dict[str, Any]
 
@@ -38,7 +41,7 @@ def explain_line(line: Row) -> Row:
 
 
 def rehearse(asked: Row) -> None:
-    """Do once what an ask makes the gateway do: compile the rules for the place and judge the call by them.
+    """Do once what an ask makes the gateway do: compile the rules, judge the call by them, describe it for a person.
 
     Nothing of the verdict is kept: the ask itself judges by the rules, grants and files of its own moment.
     Raises PolicyError, InputError.
@@ -53,6 +56,25 @@ def rehearse(asked: Row) -> None:
     for call in calls:
         for first in policy.evaluate(call).ask_first:
             policy.evaluate(first)
+        describe_request(_request_of(call, asked))
+
+
+def _request_of(call: Call, asked: Row) -> Request:
+    """Return the request as far as it is described; who asks makes no difference to the work."""
+    return Request(
+        request_id="per_rehearsed",
+        version=1,
+        asked_ms=0,
+        asker=Actor("agent", "rehearsal"),
+        permission=call.permission,
+        digest="",
+        patterns=call.patterns,
+        always=tuple(asked["always"] or ()),
+        metadata=asked["metadata"],
+        input=call.input,
+        cwd=asked["cwd"],
+        tool_name=call.tool_name,
+    )
 
 
 def compile_rules(asked: Row) -> None:

@@ -30,6 +30,7 @@ from ledger.results import Approved, Pending, Result, result_of
 from ledger.session.state import Request, SessionState, in_order
 from ledger.stores.port import Position, StreamKey
 from ledger.times import format_time
+from workers.gateway.descriptions import described
 from workers.gateway.rows import Row, answering_facts, result_row, session_row
 
 State = SessionState | ProjectState
@@ -107,7 +108,7 @@ def frames_of(key: StreamKey, recorded: Recorded, before: State, after: State, l
 
 def replay_row(state: SessionState, request: Request, lineage: tuple[str, ...]) -> Row:
     """A request that was pending before the reader came, as `permission.asked` tells it."""
-    row = Pending(session=state.session_id, request=request, is_replay=True).described()
+    row = described(Pending(session=state.session_id, request=request, is_replay=True))
     return {**row, "project": state.project, "lineage": list(lineage), **answering_facts(state)}
 
 
@@ -124,7 +125,7 @@ def _asked(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionSt
     if request is None:
         yield from _as_logged(key, recorded, after, after)
     elif event.verdict is Verdict.ASK and event.request_id in after.pending:
-        row = Pending(session=key.id, request=request).described()
+        row = described(Pending(session=key.id, request=request))
         yield "permission.asked", {**row, **answering_facts(after)}, request
     else:
         yield "permission.decided", _outcome_row(result_of(after, event.request_id), is_described=False), request

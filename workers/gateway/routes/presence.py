@@ -11,6 +11,7 @@ from litestar import delete, post, put
 from litestar.params import JSONBody
 
 from workers.gateway.bodies import LockBody, PassLockBody
+from workers.gateway.descriptions import described
 from workers.gateway.parameters import Id, TheGateway, ThePresences, ThePrincipal
 from workers.gateway.presence import require_own_client
 from workers.gateway.rows import Row
@@ -23,7 +24,7 @@ async def connect_client(
     """Be there in a session, or stay there: to be repeated every 10 s. What is pending is replayed at the first."""
     found = await gateway.session(session, principal)
     replayed = await presences.in_session(found, principal, client)
-    return {"lock": found.stream.state.lock, "replayed": [one.described() for one in replayed]}
+    return {"lock": found.stream.state.lock, "replayed": [described(one) for one in replayed]}
 
 
 @delete("/v1/sessions/{session:str}/clients/{client:str}", operation_id="disconnect_client")
@@ -57,7 +58,7 @@ async def pass_lock(session: Id, data: JSONBody[PassLockBody], gateway: TheGatew
 async def open_inbox(client: Id, presences: ThePresences, principal: ThePrincipal) -> Row:
     """Have the inbox open, or still have it open: present for every session; to be repeated every 10 s."""
     replayed = await presences.in_inbox(principal, client)
-    return {"replayed": [one.described() for one in replayed]}
+    return {"replayed": [described(one) for one in replayed]}
 
 
 @delete("/v1/clients/{client:str}", operation_id="leave_inbox")

@@ -1,0 +1,83 @@
+"""Descriptions of requests as they are served, each made once and kept while there is room.
+
+A description of a long call takes tens of milliseconds, and the same requests are shown again at each look. It depends
+on the request alone. What is kept is found by the request's place in the log and counts only for the very same values in
+memory, or for values with the same digest, made here: no digest and no version that the log claims stands for them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import blake2b
+from operator import is_
+from typing import Any, Final
+
+import msgspec
+
+from ledger.results import Pending
+from ledger.session.state import Request
+from ledger.would_run.describing import describe_request
+
+KEPT_BYTES: Final = 64 * 1024 * 1024
+OF_EACH_BYTES: Final = 1024
+"""What an entry takes beside its text."""
+
+_MOVING: Final = frozenset({"tier", "duration_ms", "deadline_ms", "unattended_ms", "cap_at_ms", "present"})
+"""Fields of a request that change while it waits, and that no description tells."""
+
+_FIELDS: Final = tuple(name for name in Request.__struct_fields__ if name not in _MOVING)
+
+
+class _Kept(msgspec.Struct, frozen=True, gc=False):
+    values: tuple[Any, ...]
+    digest: bytes
+    text: msgspec.Raw
+
+    @property
+    def size(self) -> int:
+        # The request's own values are held too, and are about as long as a third of it.
+        return OF_EACH_BYTES + 2 * len(bytes(self.text))
+
+
+class Descriptions:
+    """The descriptions that were asked for last, as JSON."""
+
+    def __init__(self, bytes_max: int = KEPT_BYTES) -> None:
+        self.size = 0
+        self._bytes_max = bytes_max
+        self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
+
+    def of(self, session: str, request: Request) -> msgspec.Raw:
+        """Return the description of a request of this session as JSON."""
+        place = (session, request.request_id, request.version)
+        values = tuple(getattr(request, name) for name in _FIELDS)
+        kept = self._kept.get(place)
+        if kept is not None and all(map(is_, kept.values, values)):
+            self._kept.move_to_end(place)
+            return kept.text
+        # Whoever follows the stream for readers of events has folded it once more, into values of its own.
+        digest = blake2b(msgspec.msgpack.encode(values)).digest()
+        text = kept.text if kept is not None and kept.digest == digest else _encoded(request)
+        made = _Kept(values, digest, text)
+        self._drop(place)
+        self._kept[place] = made
+        self.size += made.size
+        while self.size > self._bytes_max:
+            self._drop(next(iter(self._kept)))
+        return made.text
+
+    def _drop(self, place: tuple[str, str, int]) -> None:
+        kept = self._kept.pop(place, None)
+        self.size -= 0 if kept is None else kept.size
+
+
+def _encoded(request: Request) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(describe_request(request)))
+
+
+_OF_THIS_PROCESS: Final = Descriptions()
+
+
+def described(pending: Pending) -> dict[str, Any]:
+    """Return `Pending.described`, with the description as encoded JSON."""
+    return {**pending.as_json(), "description": _OF_THIS_PROCESS.of(pending.session, pending.request)}
