@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
+from functools import partial
 from typing import Any, Final
 
 from workers.bridges.errors import BridgeError, UnreachableError
@@ -236,11 +237,13 @@ class Bridge:
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._guarded(work))
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(partial(self._done, work))
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, work: Coroutine[Any, Any, None], task: asyncio.Task[None]) -> None:
         """A fault of ours allows nothing, and is not kept silent either: the request waits in OpenCode's own prompt."""
         self._tasks.discard(task)
+        # A task that is cancelled before its first step has not begun it.
+        work.close()
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._tell(f"a fault of the bridge: {fault!r}; a request may be left to opencode's own prompt")
 
