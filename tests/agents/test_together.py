@@ -97,8 +97,8 @@ async def test_in_a_browser_each_client_has_a_card_and_gets_the_answer_given_the
         await playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS) as browser,
     ):
         inbox = Inbox(ledger, browser, gateway.page_url, stack)
-        # High enough for all of them: the page makes only the cards that can be seen.
-        ann = await inbox.visit("ann", viewport={"width": 1200, "height": 2600})
+        # High enough for all of them: the page makes only the cards that can be seen, and takes an allow when all was.
+        ann = await inbox.visit("ann", viewport={"width": 1200, "height": 6000})
         await expect(ann.page.locator("article.card")).to_have_count(len(rows), timeout=LONG_MS)
         for name in together.sessions:
             await _answered(ann, together.sessions[name], *ANSWERS[name])
@@ -112,6 +112,8 @@ async def test_in_a_browser_each_client_has_a_card_and_gets_the_answer_given_the
 async def _answered(person: Visitor, session: str, reply: str, message: str | None) -> None:
     """By the keyboard: a card that has just moved takes no click, and each answer moves the cards below."""
     card = person.card(session)
+    await expect(person.page.locator(".deck[data-quiet]")).to_have_count(1, timeout=LONG_MS)
+    await expect(card).to_have_attribute("data-armed", "", timeout=LONG_MS)
     if reply == "reject":
         await card.get_by_role("button", name="Reject…", exact=True).press("Enter")
         await card.get_by_role("textbox").fill(message or "")
