@@ -244,12 +244,15 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
         }
 
-    def described(self) -> dict[str, Any]:
-        """Return the same object with `description` and `demanded`, for whoever shows it; views do not store those."""
+    def described(self, description: Any = None) -> dict[str, Any]:
+        """Return the same object with `description` and `demanded`, for whoever shows it; views do not store those.
+
+        `description` is one of the same request that was made before.
+        """
         sentences = demanded(self.request)
         return {
             **self.as_json(),
-            "description": description_json(self.request),
+            "description": description_json(self.request) if description is None else description,
             **({"demanded": list(sentences)} if sentences else {}),
         }
 

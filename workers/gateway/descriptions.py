@@ -80,4 +80,4 @@ _OF_THIS_PROCESS: Final = Descriptions()
 
 def described(pending: Pending) -> dict[str, Any]:
     """Return `Pending.described`, with the description as encoded JSON."""
-    return {**pending.as_json(), "description": _OF_THIS_PROCESS.of(pending.session, pending.request)}
+    return pending.described(_OF_THIS_PROCESS.of(pending.session, pending.request))
