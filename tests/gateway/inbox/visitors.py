@@ -41,10 +41,10 @@ class Visitor:
         return self.page.locator("article.card", has_text=text)
 
     async def press(self, text: str, button: str) -> None:
-        found = self.card(text).get_by_role("button", name=button, exact=True)
-        # Nothing can be allowed before it was on the screen.
-        await found.scroll_into_view_if_needed()
-        await found.click()
+        card = self.card(text)
+        # Nothing can be allowed before it was on the screen. The foot stays; its buttons are made anew at times.
+        await card.evaluate("card => card.querySelector('.foot').scrollIntoView({ block: 'nearest' })")
+        await card.get_by_role("button", name=button, exact=True).click()
 
 
 class Inbox:
