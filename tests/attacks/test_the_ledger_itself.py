@@ -94,13 +94,13 @@ HARMLESS: Final = [
 
 
 def judged(dialect: str, call: Call, **options: Any) -> Evaluation:
-    source = PolicySource(dialect, (Layer("project", config=EVERYTHING[dialect]),), {"cwd": "/work", **options})
+    source = PolicySource(dialect, (Layer("project", config=EVERYTHING[dialect]),), {"cwd": "/srv/shop", **options})
     return with_facts(compile_policy(source), FACTS).evaluate(call)
 
 
 def command(dialect: str, line: str, **options: Any) -> Evaluation:
     tool = BASH[dialect]
-    return judged(dialect, Call(tool, (line,), tool, {"command": line}, "/work"), **options)
+    return judged(dialect, Call(tool, (line,), tool, {"command": line}, "/srv/shop"), **options)
 
 
 @pytest.mark.parametrize("dialect", BASH)
@@ -130,33 +130,33 @@ def test_what_only_mentions_the_ledger_is_judged_by_the_rules(dialect: str, line
 @pytest.mark.parametrize(
     ("tool", "value"),
     [
-        ("edit", {"filePath": "/work/.claude/settings.json", "newString": "{}"}),
+        ("edit", {"filePath": "/srv/shop/.claude/settings.json", "newString": "{}"}),
         ("edit", {"filePath": ".claude/../.claude/settings.json", "newString": "{}"}),
-        ("write", {"file_path": "/work/opencode.json", "content": "{}"}),
+        ("write", {"file_path": "/srv/shop/opencode.json", "content": "{}"}),
         ("read", {"filePath": f"{HOME}/gateway.json"}),
         ("read", {"filePath": "~/.local/share/permission-ledger/gateway-token"}),
         ("grep", {"pattern": "token", "path": HOME}),
         ("apply_patch", {"patchText": "*** Begin Patch\n*** Update File: .claude/settings.json\n@@\n-a\n+b"}),
-        ("multiedit", {"edits": [{"path": "/work/.codex/hooks.json", "new": "x"}]}),
+        ("multiedit", {"edits": [{"path": "/srv/shop/.codex/hooks.json", "new": "x"}]}),
         ("some_mcp_tool", {"deep": {"er": ["x", f"file://{HOME}/gateway.json"]}}),
         ("bash", {"command": ["bash", "-lc", "permission-ledger reply per_1 once"]}),
         ("bash", {"command": "ls", "cmd": "permission-ledger reply per_1 once"}),
     ],
 )
 def test_touching_them_by_another_tool(tool: str, value: dict[str, Any]) -> None:
-    assert judged("opencode", Call(tool, (), tool, value, "/work")).verdict is Verdict.DENY
+    assert judged("opencode", Call(tool, (), tool, value, "/srv/shop")).verdict is Verdict.DENY
 
 
 @pytest.mark.parametrize(
     ("tool", "value"),
     [
-        ("write", {"filePath": "/work/README.md", "content": ".claude/settings.json"}),
-        ("read", {"filePath": "/work/.claude/settings.json"}),
-        ("grep", {"pattern": "permission-ledger", "path": "/work"}),
+        ("write", {"filePath": "/srv/shop/README.md", "content": ".claude/settings.json"}),
+        ("read", {"filePath": "/srv/shop/.claude/settings.json"}),
+        ("grep", {"pattern": "permission-ledger", "path": "/srv/shop"}),
     ],
 )
 def test_what_reads_the_settings_or_writes_about_them_is_not_denied(tool: str, value: dict[str, Any]) -> None:
-    assert judged("opencode", Call(tool, (), tool, value, "/work")).verdict is not Verdict.DENY
+    assert judged("opencode", Call(tool, (), tool, value, "/srv/shop")).verdict is not Verdict.DENY
 
 
 def test_reaching_a_file_through_a_link_of_the_project(tmp_path: Path) -> None:
