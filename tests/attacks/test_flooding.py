@@ -148,6 +148,22 @@ async def test_work_without_an_end_is_ended_and_more_of_it_is_refused() -> None:
         await beside.close()
 
 
+def children_now() -> set[str]:
+    """The processes that this one has started, those included that nobody waited for."""
+    return {one for list_ in Path("/proc/self/task").glob("*/children") for one in list_.read_text().split()}
+
+
+async def test_work_that_waits_when_the_gateway_ends_starts_no_process() -> None:
+    before, beside = children_now(), Beside()
+    lines = [line(f"{LONG}{n}") for n in range(50)]
+    waiting = [asyncio.create_task(beside.run(f"plt_{n % 3}", "check", lines, seconds=20)) for n in range(9)]
+    await wait_until_async(lambda: beside.is_busy, "a process to have work")
+    await beside.close()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(one) for one in found} == {TooCostlyError, BusyError}
+    assert children_now() <= before
+
+
 async def test_sending_long_bodies_as_if_they_were_short_ones(ledger: Ledger, sockets: Path) -> None:
     slow = GatewaySettings(requests_per_second=0.001, requests_burst=10)
     async with served(ledger, sockets / "slow.sock", slow) as one:

@@ -46,6 +46,7 @@ class Beside:
         self._turns: dict[str, asyncio.Lock] = {}
         self._waiting: Counter[str] = Counter()
         self._resting: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         for worker in self._workers:
             self._free.put_nowait(worker)
 
@@ -56,6 +57,8 @@ class Beside:
         Raises TooCostlyError, BusyError, and PolicyError or InputError of the work itself.
         """
         async with self._turn(caller, rests=rests) as used:
+            if self._is_closed:
+                raise BusyError("this gateway is ending; ask the next one", retry_after=1)
             worker = await self._free.get()
             try:
                 answer = await worker.do({"name": name, "argument": argument, "seconds": seconds}, WALL_SECONDS_MAX)
@@ -121,9 +124,14 @@ class Beside:
             del self._waiting[caller]
 
     async def close(self) -> None:
-        """End the processes."""
+        """End the processes, and wait for the pieces that had one."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         for task in self._resting:
             task.cancel()
         await asyncio.gather(*self._resting, return_exceptions=True)
         for worker in self._workers:
-            await worker.close()
+            await worker.end()
+        for _ in self._workers:
+            await self._free.get()

@@ -24,12 +24,16 @@ class Worker:
 
     def __init__(self) -> None:
         self._process: Process | None = None
+        self._is_ended = False
 
     async def do(self, piece: Mapping[str, Any], wall_seconds: float) -> dict[str, Any] | None:
         """Return the answer; None where the process ended or took too long over it."""
         process = await self._running()
         is_whole = False
         try:
+            # `end` may have come while the process was being started, when there was none to kill yet.
+            if self._is_ended:
+                return None
             async with asyncio.timeout(wall_seconds):
                 assert process.stdin is not None
                 assert process.stdout is not None
@@ -54,6 +58,11 @@ class Worker:
                 *COMMAND, stdin=PIPE, stdout=PIPE, env=environment, cwd=os.sep
             )
         return self._process
+
+    async def end(self) -> None:
+        """Kill the process for good: a piece that is under way ends with None."""
+        self._is_ended = True
+        await self.close()
 
     async def close(self) -> None:
         """Kill the process; the next piece starts another one."""
