@@ -1,0 +1,125 @@
+"""Tables of programs as values: a program or sub-command, its options, and what its operands are."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+from typing import Final, Literal
+
+import msgspec
+
+
+class Effect(StrEnum):
+    """What an option, or the value that it takes, does."""
+
+    PLAIN = "plain"
+    READ = "read"
+    WRITE = "write"
+    OUTPUT = "output"
+    EDITS = "edits"
+    FOLDER = "folder"
+    URL = "url"
+    CODE = "code"
+    ASKS = "asks"
+
+
+class Kind(StrEnum):
+    """What an operand is."""
+
+    TEXT = "text"
+    NAME = "name"
+    TASK = "task"
+    READ = "read"
+    WRITE = "write"
+    OUTPUT = "output"
+    FOLDER = "folder"
+    URL = "url"
+    CODE = "code"
+    SCRIPT = "script"
+    PROGRAM = "program"
+    WORDS = "words"
+
+
+class Arity(StrEnum):
+    """Whether an option takes a value: never, as the rest of its word only, or also as the next word."""
+
+    NONE = "none"
+    GLUED = "glued"
+    NEXT = "next"
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option. `name` is the canonical one, the last of `names`; all with their dashes."""
+
+    name: str
+    names: tuple[str, ...]
+    arity: Arity
+    effect: Effect
+
+
+Style = Literal["gnu", "posix", "go", "words", "dd"]
+
+MILD: Final = frozenset({Effect.PLAIN, Effect.READ})
+"""Effects that a word which is not known may have without harm: it may read a file and show less or more."""
+
+
+class Operands(msgspec.Struct, frozen=True):
+    """The kinds of operands in order: `first` ones, then any number of `many`, then `last` ones."""
+
+    first: tuple[Kind, ...] = ()
+    many: Kind | None = None
+    last: tuple[Kind, ...] = ()
+    missing_count: int = 0
+
+    def kind_at(self, index: int) -> Kind | None:
+        """Return the kind of an operand while it is not known how many follow; None beyond the end."""
+        if index < len(self.first):
+            return self.first[index]
+        return self.many or (self.last[index - len(self.first)] if index - len(self.first) < len(self.last) else None)
+
+    def kinds(self, count: int) -> tuple[Kind | None, ...]:
+        """Return the kinds of so many operands; None for one too many."""
+        last = min(len(self.last), max(count - len(self.first), 0))
+        first = min(len(self.first), count - last)
+        between = count - first - last
+        return (*self.first[:first], *[self.many] * between, *self.last[len(self.last) - last :])
+
+
+class Node(msgspec.Struct, frozen=True, dict=True):
+    """A program, or a sub-command of one; the format is in the documentation of the program tables.
+
+    `commands` are by every name; `name` is the canonical one. `options` are by every name too.
+    """
+
+    name: str
+    version: str = ""
+    style: Style = "gnu"
+    options: dict[str, Option] = {}
+    operands: Operands | None = None
+    first_from: frozenset[str] = frozenset()
+    interspersed: bool = True
+    digits: bool = False
+    dashes: Literal["end", "words", "option"] = "end"
+    negatable: bool = False
+    caseless: bool = False
+    separators: str = "="
+    old_style: bool = False
+    means: dict[str, frozenset[str]] = {}
+    operand_means: dict[str, str] = {}
+    assignment_asks: frozenset[str] | None = None
+    spell: bool = False
+    always: bool = False
+    commands_abbreviated: bool = False
+    globals: Literal["before", "anywhere"] = "before"
+    commands: dict[str, Node] = {}
+    same: tuple[str, ...] = ()
+
+    @cached_property
+    def is_mild(self) -> bool:
+        """Return whether no option of it, taken for another word, would do more than read."""
+        return not self.commands and not self.always and all(one.effect in MILD for one in self.options.values())
+
+    @cached_property
+    def long_names(self) -> tuple[str, ...]:
+        """Return the names that begin with two dashes, sorted."""
+        return tuple(sorted(name for name in self.options if name.startswith("--")))

@@ -1,0 +1,155 @@
+"""From the text of a program table to `Node` values. Everything is checked; a wrong table is a defect of this package."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ledger.policy.errors import PolicyError
+from ledger.policy.shell.forms.nodes import Arity, Effect, Kind, Node, Operands, Option, Style
+
+_NAME = re.compile(r"[^\s=\[\]]+")
+_VALUE = re.compile(r"(?P<name>[^\s=\[\]]+)(?P<value>\[=?[^\]]*\]|=\S*)?")
+
+
+_KINDS: Final = frozenset(one.value for one in Kind)
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One table of a file, as it is written."""
+
+    version: str = ""
+    aliases: list[str] = []
+    style: Style | None = None
+    plain: str = ""
+    read: str = ""
+    write: str = ""
+    output: str = ""
+    edits: str = ""
+    folder: str = ""
+    url: str = ""
+    code: str = ""
+    asks: str = ""
+    operands: str | None = None
+    first_from: str = ""
+    interspersed: bool = True
+    digits: bool = False
+    dashes: Literal["end", "words", "option"] = "end"
+    negatable: bool | None = None
+    caseless: bool | None = None
+    separators: str | None = None
+    old_style: bool = False
+    means: dict[str, str | list[str]] = {}
+    operand_means: dict[str, str] = {}
+    assignment_asks: str | None = None
+    spell: bool = False
+    always: bool = False
+    commands_abbreviated: bool | None = None
+    globals: Literal["before", "anywhere"] | None = None
+    same: str = ""
+    commands: dict[str, dict[str, Any]] = {}
+
+
+class TableError(PolicyError):
+    """A program table is written wrongly; the message names the table."""
+
+
+_INHERITED: Final = ("style", "negatable", "caseless", "separators", "commands_abbreviated", "globals")
+"""Settings that hold for the sub-commands too, unless one says otherwise."""
+
+
+def read_tables(text: str) -> Iterator[tuple[Node, tuple[str, ...]]]:
+    """Yield each program of a file with its other names. Raises TableError."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TableError(f"a program table is no TOML: {error}") from None
+    for name, table in found.items():
+        yield _node(name, table, name, {})
+
+
+def _node(name: str, table: Mapping[str, Any], place: str, above: Mapping[str, Any]) -> tuple[Node, tuple[str, ...]]:
+    try:
+        read = msgspec.convert(table, _Table)
+    except msgspec.ValidationError as error:
+        raise TableError(f"program table `{place}`: {error}") from None
+    own = {key: value for key in _INHERITED if (value := getattr(read, key)) is not None}
+    settings = {**above, **own}
+    commands: dict[str, Node] = {}
+    for key, inner in read.commands.items():
+        node, aliases = _node(key, inner, f"{place} {key}", settings)
+        for spelt in (key, *aliases):
+            if spelt in commands:
+                raise TableError(f"program table `{place}`: the sub-command `{spelt}` stands twice")
+            commands[spelt] = node
+    options = _options(read, place)
+    means = {key: frozenset([value] if isinstance(value, str) else value) for key, value in read.means.items()}
+    for spelt in (*means, *read.first_from.split()):
+        if spelt not in options:
+            raise TableError(f"program table `{place}`: `{spelt}` is no option of it")
+    node = Node(
+        name=name,
+        version=read.version,
+        options=options,
+        operands=None if read.operands is None else _operands(read.operands, place),
+        first_from=frozenset(options[one].name for one in read.first_from.split()),
+        interspersed=read.interspersed,
+        digits=read.digits,
+        dashes=read.dashes,
+        old_style=read.old_style,
+        means={options[key].name: value for key, value in means.items()},
+        operand_means=read.operand_means,
+        assignment_asks=None if read.assignment_asks is None else frozenset(read.assignment_asks.split()),
+        spell=read.spell,
+        always=read.always,
+        commands=commands,
+        same=tuple(read.same.split()),
+        **settings,
+    )
+    return node, tuple(read.aliases)
+
+
+def _options(table: _Table, place: str) -> dict[str, Option]:
+    found: dict[str, Option] = {}
+    for effect in Effect:
+        for line in getattr(table, effect.value).splitlines():
+            written = line.split("#", 1)[0] if line.lstrip().startswith("#") else line
+            if not written.strip():
+                continue
+            option = _option(written.split(), effect, place)
+            for name in option.names:
+                if name in found:
+                    raise TableError(f"program table `{place}`: the option `{name}` stands twice")
+                found[name] = option
+    return found
+
+
+def _option(words: list[str], effect: Effect, place: str) -> Option:
+    last = _VALUE.fullmatch(words[-1])
+    if last is None or not all(map(_NAME.fullmatch, words[:-1])):
+        raise TableError(f"program table `{place}`: `{' '.join(words)}` is not written like an option")
+    value = last["value"] or ""
+    arity = Arity.NONE if not value else Arity.GLUED if value.startswith("[") else Arity.NEXT
+    names = (*words[:-1], last["name"])
+    return Option(last["name"], names, arity, effect)
+
+
+def _operands(text: str, place: str) -> Operands:
+    first: list[Kind] = []
+    last: list[Kind] = []
+    many: Kind | None = None
+    missing = 0
+    for word in text.split():
+        bare = word.rstrip("*?")
+        if bare not in _KINDS or (word.endswith("*") and many is not None):
+            raise TableError(f"program table `{place}`: `{word}` is no kind of operand")
+        missing += word.endswith("?")
+        if word.endswith("*"):
+            many = Kind(bare)
+        else:
+            (first if many is None else last).append(Kind(bare))
+    return Operands(tuple(first), many, tuple(last), missing)

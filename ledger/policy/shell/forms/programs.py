@@ -1,0 +1,54 @@
+"""The tables of programs, each file read when a program of it is first asked about."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from ledger.policy.shell.forms.nodes import Node
+from ledger.policy.shell.forms.notation import read_tables
+from ledger.policy.shell.names import lookups
+
+_FOLDER = files("ledger.policy.shell") / "programs"
+_HEADER = re.compile(
+    r"""^\[(?:"(?P<quoted>[^"]+)"|(?P<bare>[A-Za-z0-9_+-]+))\][ \t]*(?:\#.*)?$
+    (?P<body>(?:\n(?!\[).*)*)""",
+    re.MULTILINE | re.VERBOSE,
+)
+_ALIASES = re.compile(r"^aliases\s*=\s*\[([^\]]*)\]", re.MULTILINE)
+_STRING = re.compile(r'"([^"]*)"')
+
+
+@cache
+def _places() -> dict[str, str]:
+    """Return the file of each name of a program, without reading tables whole."""
+    found: dict[str, str] = {}
+    for file in sorted(_FOLDER.iterdir(), key=lambda one: one.name):
+        if not file.name.endswith(".toml"):
+            continue
+        for header in _HEADER.finditer(file.read_text(encoding="utf-8")):
+            aliases = _ALIASES.search(header["body"])
+            names = [header["quoted"] or header["bare"], *(_STRING.findall(aliases[1]) if aliases else ())]
+            found.update(dict.fromkeys(names, file.name))
+    return found
+
+
+@cache
+def _tables(file: str) -> dict[str, Node]:
+    text = (_FOLDER / file).read_text(encoding="utf-8")
+    return {name: node for node, aliases in read_tables(text) for name in (node.name, *aliases)}
+
+
+def known_programs() -> tuple[str, ...]:
+    """Return every name of a program that has a table, sorted."""
+    return tuple(sorted(_places()))
+
+
+def program_table(program: str) -> Node | None:
+    """Return the table of a program by the name that a command gives it, with or without a path; None without one."""
+    places = _places()
+    for name in lookups(program):
+        if name in places:
+            return _tables(places[name])[name]
+    return None

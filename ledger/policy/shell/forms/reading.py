@@ -1,0 +1,318 @@
+"""From the words of a command to its normal form. Pure, and linear in the words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from ledger.policy.shell.forms.model import Given, NormalForm, Operand, Unclear
+from ledger.policy.shell.forms.nodes import Arity, Effect, Kind, Node, Option
+from ledger.policy.shell.forms.programs import program_table
+from ledger.policy.shell.model import Command, Word
+
+_DIGITS = re.compile(r"-[0-9]+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
+_STARTS_GLOB: Final = "*?["
+
+
+def form_of(command: Command) -> NormalForm | None:
+    """Return the normal form of a command; None for a program that has no table, or without a known name."""
+    if command.name is None:
+        return None
+    return form_of_words(command.words)
+
+
+def form_of_words(words: Sequence[Word]) -> NormalForm | None:
+    """Return the normal form of a command by its words, the program's name first; None without a table."""
+    node = program_table(words[0].resolved or "") if words else None
+    return None if node is None else form_by(node, words)
+
+
+def form_by(node: Node, words: Sequence[Word]) -> NormalForm:
+    """Return the normal form of words by the table of their program."""
+    return _Reader(node, words).form()
+
+
+class _Reader:
+    """One command, read from left to right."""
+
+    def __init__(self, node: Node, words: Sequence[Word]) -> None:
+        self.root, self.node, self.words = node, node, words
+        self.nodes = [node]
+        self.path: list[str] = []
+        self.path_at: list[int] = []
+        self.given: list[Given] = []
+        self.raw: list[tuple[int, Word]] = []
+        self.unclear: list[Unclear] = []
+        self.means: set[str] = set()
+        self.inner: Command | None = None
+        self.ended = False
+        self.passed = len(words)
+        """Index of the first word that is for an inner program."""
+
+    def form(self) -> NormalForm:
+        """Return the form of the whole command."""
+        at = 1
+        while at < len(self.words):
+            if self.inner is not None or at >= self.passed:
+                break
+            at += self._word(at)
+        if self.node.commands and not self.node.same and self.node.operands is None and self.raw:
+            index, word = self.raw[0]
+            self._miss(index, f"`{word.raw}` is in no table of `{self._title()}`")
+        operands = [*self._operands(), *self._rest()]
+        return NormalForm(
+            program=self.root.name,
+            path=tuple(self.path),
+            options=tuple(self.given),
+            operands=tuple(operands),
+            unclear=tuple(sorted(self.unclear, key=lambda one: one.at)),
+            means=frozenset(self.means),
+            path_at=tuple(self.path_at),
+            nodes=tuple(self.nodes),
+            inner=self.inner,
+        )
+
+    # --- words
+
+    def _word(self, at: int) -> int:
+        """Read the word at an index; return how many words that took."""
+        word = self.words[at]
+        text = word.resolved
+        if text is None or (word.glob and not self.ended and text[:1] in _STARTS_GLOB):
+            self._unknown(at, word)
+            return 1
+        if self.ended or not self._is_option(text, at):
+            return self._plain_word(at, text)
+        if text == "--" and self.node.dashes != "option":
+            self._dashes(at)
+            return 1
+        return self._option(at, text)
+
+    def _unknown(self, at: int, word: Word) -> None:
+        """A word that is known only when the line runs may be an option; where none does harm, it is an operand."""
+        if not self.ended and not self.node.is_mild:
+            self._miss(at, f"`{word.raw}` may become an option of `{self._title()}`")
+        else:
+            self.raw.append((at, word))
+
+    def _is_option(self, text: str, at: int) -> bool:
+        if self.root.style == "dd":
+            return "=" in text
+        if at == 1 and self.root.old_style and text[:1] != "-":
+            return all(f"-{letter}" in self.root.options for letter in text)
+        if self.raw and not self.node.interspersed:
+            return False
+        return len(text) > 1 and text[0] == "-"
+
+    def _dashes(self, at: int) -> None:
+        self.ended = True
+        if self.node.dashes == "words":
+            self.passed = at + 1
+
+    def _plain_word(self, at: int, text: str) -> int:
+        node = self._command(text) if not self.raw and not self.ended else None
+        if node is not None:
+            self._enter(node, at)
+            return 1
+        kinds = self.node.operands
+        kind = kinds.kind_at(len(self.raw) + self._stands_for_first()) if kinds is not None else None
+        if kind is Kind.PROGRAM:
+            self.inner = Command(" ".join(word.raw for word in self.words[at:]), tuple(self.words[at:]))
+        self.raw.append((at, self.words[at]))
+        return 1
+
+    # --- sub-commands
+
+    def _command(self, text: str) -> Node | None:
+        commands = self.node.commands
+        name = text.lower() if self.node.caseless else text
+        if name in commands or not self.node.commands_abbreviated:
+            return commands.get(name)
+        found = {id(node): node for spelt, node in commands.items() if spelt.startswith(name)}
+        return next(iter(found.values())) if len(found) == 1 and name else None
+
+    def _enter(self, node: Node, at: int) -> None:
+        self.path.append(node.name)
+        self.path_at.append(at)
+        if node.same:
+            self.path = []
+            target = self.root
+            for name in node.same:
+                target = target.commands[name]
+                self.path.append(target.name)
+            node = target
+        self.node = node
+        self.nodes.append(node)
+
+    def _title(self) -> str:
+        return " ".join((self.root.name, *self.path))
+
+    def _visible(self) -> list[Node]:
+        """The nodes whose options may stand here, the innermost first."""
+        above = [one for one in self.nodes[:-1] if one.globals == "anywhere"]
+        return [self.node, *reversed(above)]
+
+    # --- options
+
+    def _lookup(self, name: str) -> Option | None:
+        for node in self._visible():
+            if name in node.options:
+                return node.options[name]
+        return None
+
+    def _option(self, at: int, text: str) -> int:
+        style = self.node.style
+        if style == "dd":
+            name, _, value = text.partition("=")
+            return self._take(at, self._lookup(name), text, value)
+        if at == 1 and self.root.old_style and text[0] != "-":
+            return self._old_cluster(at, text)
+        if self.node.caseless:
+            text = text.lower()
+        if style == "go":
+            return self._split(at, text, "-" + text.lstrip("-"))
+        if style == "words":
+            return self._one_dash(at, text)
+        if text.startswith("--"):
+            return self._split(at, text, text)
+        if text in self._names_of_one_dash() or (self.node.digits and _DIGITS.fullmatch(text)):
+            return self._take(at, self._lookup(text) or _NUMBER, text, None)
+        return self._cluster(at, text)
+
+    def _names_of_one_dash(self) -> frozenset[str]:
+        return frozenset(name for node in self._visible() for name in node.options if len(name) > 2 and name[1] != "-")
+
+    def _split(self, at: int, text: str, spelt: str) -> int:
+        """`--name`, `--name=value`, and the beginning of a name where the program takes that."""
+        cut = min((spelt.find(one) for one in self.node.separators if one in spelt), default=-1)
+        name, value = (spelt, None) if cut < 0 else (spelt[:cut], spelt[cut + 1 :])
+        return self._take(at, self._named(name), text, value)
+
+    def _named(self, name: str) -> Option | None:
+        option = self._lookup(name)
+        if option is not None:
+            return option
+        negated = self._negated(name)
+        if negated is not None or self.node.style != "gnu" or len(name) < 3:
+            return negated
+        found = {
+            node.options[long].name: node.options[long]
+            for node in self._visible()
+            for long in node.long_names
+            if long.startswith(name)
+        }
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def _negated(self, name: str) -> Option | None:
+        if not self.node.negatable or not name.startswith("--no-"):
+            return None
+        option = self._lookup("--" + name.removeprefix("--no-"))
+        if option is None or option.effect not in (Effect.PLAIN, Effect.EDITS, Effect.READ):
+            return None
+        return Option(f"--no-{option.name.lstrip('-')}", (name,), Arity.NONE, Effect.PLAIN)
+
+    def _one_dash(self, at: int, text: str) -> int:
+        option = self._lookup(text)
+        if option is not None:
+            return self._take(at, option, text, None)
+        cuts = [text.find(one) for one in self.node.separators if one in text]
+        if cuts and (option := self._lookup(text[: min(cuts)])) is not None:
+            return self._take(at, option, text, text[min(cuts) + 1 :])
+        glued = self._lookup(text[:2])
+        return self._take(at, glued if glued is not None and glued.arity is not Arity.NONE else None, text, text[2:])
+
+    def _cluster(self, at: int, text: str) -> int:
+        """`-abc`: each letter an option; the rest of the word, or the next one, is the value of the one that takes it."""
+        for index, letter in enumerate(text[1:], 2):
+            option = self._lookup(f"-{letter}")
+            if option is None:
+                return self._take(at, None, text, None)
+            if option.arity is not Arity.NONE:
+                return self._take(at, option, text, text[index:].removeprefix("=") or None)
+            self._add(Given(option.name, option.effect, None, at))
+        return 1
+
+    def _old_cluster(self, at: int, text: str) -> int:
+        """`tar cfL ARCHIVE 10`: the values follow in the order of the letters."""
+        took = 1
+        for letter in text:
+            option = self.root.options[f"-{letter}"]
+            if option.arity is Arity.NEXT:
+                took += self._take(at + took - 1, option, text, None, at) - 1
+            else:
+                self._add(Given(option.name, option.effect, None, at))
+        return took
+
+    def _take(self, at: int, option: Option | None, text: str, value: str | None, place: int | None = None) -> int:
+        """Note an option with the value that it has, or takes from the next word; return how many words that took."""
+        place = at if place is None else place
+        if option is None or (value is not None and option.arity is Arity.NONE):
+            self._miss(place, f"`{text}` is in no table of `{self._title()}`")
+            return 1
+        if value is not None or option.arity is not Arity.NEXT:
+            self._add(Given(option.name, option.effect, value, place))
+            return 1
+        following = self.words[at + 1] if at + 1 < len(self.words) else None
+        if following is None:
+            self._miss(place, f"`{text}` takes a value, and there is none")
+            return 1
+        known = following.resolved
+        if known is None and option.effect is not Effect.PLAIN:
+            self._miss(at + 1, f"`{following.raw}` is known only when the line runs")
+        self._add(Given(option.name, option.effect, following.raw if known is None else known, place, at + 1))
+        return 2
+
+    def _add(self, given: Given) -> None:
+        self.given.append(given)
+        for node in self._visible():
+            self.means |= node.means.get(given.name, frozenset())
+
+    def _miss(self, at: int, reason: str) -> None:
+        self.unclear.append(Unclear(self.words[at].raw, reason, at))
+
+    # --- operands
+
+    def _stands_for_first(self) -> int:
+        return int(any(one.name in self.node.first_from for one in self.given))
+
+    def _operands(self) -> list[Operand]:
+        kinds = self.node.operands
+        if kinds is None:
+            for at, word in self.raw if not self.node.commands else ():
+                self._miss(at, f"`{word.raw}` is in no table of `{self._title()}`")
+            return [Operand(word.resolved or word.raw, Kind.WORDS, at) for at, word in self.raw]
+        if self._stands_for_first():
+            kinds = replace(kinds, first=kinds.first[1:])
+        found = []
+        for (at, word), kind in zip(self.raw, kinds.kinds(len(self.raw)), strict=True):
+            text = word.raw if word.resolved is None else word.resolved
+            if kind is None:
+                self._miss(at, f"`{word.raw}` is one word more than `{self._title()}` takes")
+            elif self.node.assignment_asks is not None and "=" in text and not self._assigns(text):
+                self._miss(at, f"`{word.raw}` sets what `{self._title()}` runs")
+            self._operand_means(text)
+            found.append(Operand(text, kind or Kind.WORDS, at, word.resolved is not None))
+        return found
+
+    def _assigns(self, text: str) -> bool:
+        """Return whether `NAME=value` is a plain value for a name that does not decide about what runs."""
+        name, _, value = text.partition("=")
+        plain = _ASSIGNMENT.match(text) is not None and name.isidentifier()
+        return plain and name not in (self.node.assignment_asks or ()) and not set(value) & set("$`;|&()<>\n")
+
+    def _operand_means(self, text: str) -> None:
+        for beginning, name in self.node.operand_means.items():
+            if text.startswith(beginning) and len(text) > len(beginning):
+                self.means.add(name)
+
+    def _rest(self) -> list[Operand]:
+        """The words that are for an inner program nobody knows."""
+        after = [(at, self.words[at]) for at in range(self.passed, len(self.words))]
+        return [Operand(word.resolved or word.raw, Kind.WORDS, at, word.resolved is not None) for at, word in after]
+
+
+_NUMBER: Final = Option("-NUMBER", ("-NUMBER",), Arity.NONE, Effect.PLAIN)

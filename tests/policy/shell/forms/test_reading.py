@@ -1,0 +1,181 @@
+"""The normal form of a command: every spelling of one meaning gives the same one."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.policy.shell import analyse
+from ledger.policy.shell.forms.model import NormalForm
+from ledger.policy.shell.forms.notation import TableError, read_tables
+from ledger.policy.shell.forms.reading import form_by
+
+TABLES = '''
+[tool]
+version = "1"
+aliases = ["t"]
+negatable = true
+commands_abbreviated = true
+globals = "anywhere"
+plain = """
+-v --verbose
+--colour[=WHEN]
+"""
+folder = """
+-C --directory=DIR
+"""
+[tool.commands.push]
+aliases = ["publish"]
+plain = """
+-f --force
+-m --message=TEXT
+--mirror
+"""
+asks = """
+--receive-pack --exec=PROGRAM
+"""
+operands = "name*"
+means = { "--mirror" = "--force" }
+operand_means = { "+" = "--force" }
+[tool.commands.copy]
+write = """
+-t --target=DIR
+"""
+operands = "read* write"
+[tool.commands.find]
+digits = true
+plain = """
+-e --regexp=PATTERN
+"""
+operands = "text read*"
+first_from = "-e"
+[tool.commands.run]
+interspersed = false
+operands = "program"
+[tool.commands.task]
+dashes = "words"
+operands = "task*"
+assignment_asks = "SHELL"
+[tool.commands.image.commands.push]
+same = "push"
+[pack]
+old_style = true
+plain = """
+-c --create
+-v --verbose
+-L --length=N
+"""
+output = """
+-f --file=ARCHIVE
+"""
+operands = "read*"
+[gotool]
+style = "go"
+plain = """
+-v
+-run=PATTERN
+"""
+operands = "name*"
+[dd]
+style = "dd"
+read = "if=FILE"
+write = "of=FILE"
+'''
+NODES = {name: node for node, aliases in read_tables(TABLES) for name in (node.name, *aliases)}
+
+
+def form(line: str) -> NormalForm:
+    (command,) = analyse(line).commands[:1]
+    return form_by(NODES[command.name or ""], command.words)
+
+
+def said(line: str) -> tuple[tuple[str, ...], set[tuple[str, str | None]], list[str]]:
+    found = form(line)
+    assert not found.unclear, found.unclear
+    options = {(one.name, one.value) for one in found.options}
+    return found.path, options, [one.text for one in found.operands]
+
+
+SAME = [
+    ["tool push -f -v origin", "tool -v push --force origin", "t publish origin -vf", "tool pub --for origin --verb"],
+    ["tool push -m x a", "tool push -mx a", "tool push --message=x a", "tool push a --mess x"],
+    ["tool -C sub push a", "tool push a --directory=sub", "tool push -Csub a"],
+    ["tool image push a", "tool push a"],
+    ["pack cvLf 10 a b", "pack -cv -L 10 -f a b", "pack b --create --verbose --length 10 --file=a"],
+    ["gotool -v -run=x p", "gotool --v --run x p"],
+]
+
+
+@pytest.mark.parametrize("lines", SAME, ids=lambda lines: lines[0])
+def test_spellings_of_one_meaning_have_one_form(lines: list[str]) -> None:
+    first, *others = map(said, lines)
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tool push --forced", "tool push -x", "tool --weird push", "tool nothing", "tool push --force=yes",
+        "tool push -m", "tool push *", "tool push ''*", 'tool push "$X"', "tool copy -t", "tool find -x", "gotool -vx",
+        "tool task X!=y", "tool task SHELL=/tmp/x", "tool task 'A=$(id)'", "tool -- push",
+    ],
+)  # fmt: skip
+def test_what_no_table_holds_is_not_understood(line: str) -> None:
+    assert form(line).unclear
+
+
+def test_an_operand_that_means_an_option_says_so() -> None:
+    assert "--force" in form("tool push origin +main").names
+    assert "--force" in form("tool push --mirror").names
+    assert "--force" not in form("tool push origin main").names
+
+
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        ("tool copy a b c", ["read", "read", "write"]),
+        ("tool find x a", ["text", "read"]),
+        ("tool find -e x a", ["read"]),
+        ("tool find -3 x", ["text"]),
+        ("tool task build A=1 -- -x /etc", ["task", "task", "words", "words"]),
+        ("tool push -- -x", ["name"]),
+    ],
+)
+def test_each_operand_is_of_a_kind(line: str, kinds: list[str]) -> None:
+    found = form(line)
+    assert not found.unclear
+    assert [one.kind.value for one in found.operands] == kinds
+
+
+def test_a_runner_has_an_inner_command() -> None:
+    found = form("tool run -v prog -x y")
+    assert not found.unclear
+    assert found.inner is not None
+    assert [word.raw for word in found.inner.words] == ["prog", "-x", "y"]
+
+
+def test_a_negated_flag_is_another_one() -> None:
+    assert [one.name for one in form("tool push --no-force").options] == ["--no-force"]
+    assert form("tool push --no-exec").unclear
+
+
+def test_names_with_values_are_options_where_a_program_reads_them_so() -> None:
+    assert [(one.name, one.value) for one in form("dd if=a of=b").options] == [("if", "a"), ("of", "b")]
+    assert form("dd conv=x").unclear
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[a", "no TOML"),
+        ('[a]\nweird = "x"', "weird"),
+        ('[a]\nplain = "-x [--y"', "not written like an option"),
+        ('[a]\nplain = "-x"\nasks = "-x"', "stands twice"),
+        ('[a]\noperands = "thing*"', "no kind of operand"),
+        ('[a]\noperands = "read* name*"', "no kind of operand"),
+        ('[a]\nfirst_from = "-e"', "no option of it"),
+        ('[a.commands.b]\naliases = ["c"]\n[a.commands.c]', "stands twice"),
+    ],
+)
+def test_a_table_that_is_written_wrongly_is_refused(text: str, says: str) -> None:
+    with pytest.raises(TableError, match=says):
+        list(read_tables(text))
