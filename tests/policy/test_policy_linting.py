@@ -72,10 +72,14 @@ BLANKET = tools(allow=["Bash", "Bash(git log)", "Bash(git push *)", "Read", "Rea
 @pytest.mark.parametrize(
     ("dialect", "config", "found"),
     [
-        ("claude", BLANKET, []),
-        ("betcode", BLANKET, []),
-        ("opencode", {"permission": {"bash": {"git log *": "allow", "*": "allow"}}}, []),
-        ("codelia", {"permissions": {"allow": [{"tool": "bash"}, {"tool": "bash", "command": "git log"}]}}, []),
+        ("claude", BLANKET, [("blanket", "Bash")]),
+        ("betcode", BLANKET, [("blanket", "Bash")]),
+        ("opencode", {"permission": {"bash": {"git log *": "allow", "*": "allow"}}}, [("blanket", "bash * allow")]),
+        (
+            "codelia",
+            {"permissions": {"allow": [{"tool": "bash"}, {"tool": "bash", "command": "git log"}]}},
+            [("blanket", '{"tool": "bash"}')],
+        ),
         # A rule without wildcard allows what an option makes dangerous, which the wider one does not.
         ("claude", tools(allow=["Bash(git log:*)", "Bash(git log --output=x)"]), []),
         ("claude", tools(allow=["Bash(git:*)", "Bash(git log *)"]), [("redundant", "Bash(git log *)")]),

@@ -1,0 +1,87 @@
+"""Deny and ask rules that the next spelling of the same command passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.policy.linting.finding import Finding, Severity, about, joined
+from ledger.policy.linting.siblings import Siblings, siblings
+from ledger.policy.linting.trying import PROFILES, Trial, is_weaker, wildcards_of
+from ledger.policy.linting.writing import written
+from ledger.policy.listing import WHOLE, Listed
+from ledger.policy.model import Verdict
+
+_DONE: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "asked about", Verdict.DENY: "denied"}
+
+
+def exact_deny(trial: Trial, rule: Listed) -> Iterator[Finding]:
+    """Find a restriction that holds for one command and not for the same with more words: `Bash(rm)`."""
+    if not _restricts_commands(trial, rule) or set(wildcards_of(trial.dialect)) & set(rule.pattern):
+        return
+    passing = _passing(trial, rule, [f"{rule.pattern} x"])
+    if passing and trial.verdict(rule.pattern, trial.profile) is rule.action:
+        verb = "denies" if rule.action is Verdict.DENY else "asks about"
+        text = f"`{rule.ref.text}` {verb} `{rule.pattern}` without more words alone: {_told(passing)}"
+        fix = f"write {written(trial.dialect, f'{rule.pattern} *', rule.action).text}"
+        yield about(rule, "exact-deny", "warning", text, fix)
+
+
+def leaky_deny(trial: Trial, rule: Listed) -> Iterator[Finding]:
+    """Find a restriction with options that their other spellings pass: `rm -rf *` and `rm -fr x`."""
+    if not _restricts_commands(trial, rule):
+        return
+    found = siblings(trial.dialect, rule.pattern)
+    if found is None:
+        return
+    passing = _passing(trial, rule, found.spellings)
+    if not passing:
+        return
+    severity: Severity = "warning" if trial.profile in passing else "info"
+    text = f"`{rule.ref.text}` leaves the same in other words: {_told(passing)}"
+    fix = f"add {_reaching(trial, rule, found)}"
+    if trial.profile in passing and "hardened" not in passing:
+        fix = f"{fix}, or use the profile hardened"
+    yield about(rule, "leaky-deny", severity, text, fix)
+
+
+def _reaching(trial: Trial, rule: Listed, found: Siblings) -> str:
+    """Return the narrowest rule that reaches all spellings even where nothing is read but the text."""
+    narrow = [f"{found.command} *{one}*" for one in found.options if one.startswith("--")]
+    narrow += [f"{found.command} * {one}*" for one in found.options]
+    for pattern in narrow if len(found.options) == 1 else []:
+        one = written(trial.dialect, pattern, rule.action)
+        policy = trial.besides(one.config, "faithful")
+        if not any(is_weaker(trial.judge(policy, line).verdict, rule.action) for line in found.spellings):
+            return one.text
+    return written(trial.dialect, f"{found.command} *", rule.action).text
+
+
+def _restricts_commands(trial: Trial, rule: Listed) -> bool:
+    return rule.action is not Verdict.ALLOW and trial.is_command_rule(rule) and rule.pattern != WHOLE
+
+
+def _passing(trial: Trial, rule: Listed, lines: list[str]) -> dict[str, dict[Verdict, list[str]]]:
+    """The lines that are judged milder than the rule says, by profile and verdict."""
+    found: dict[str, dict[Verdict, list[str]]] = {}
+    for profile in PROFILES:
+        for line in lines:
+            verdict = trial.verdict(line, profile)
+            if is_weaker(verdict, rule.action):
+                found.setdefault(profile, {}).setdefault(verdict, []).append(line)
+    return found
+
+
+def _told(passing: dict[str, dict[Verdict, list[str]]]) -> str:
+    """What passes in each profile, said once where both say the same."""
+    told = {profile: _of_profile(found) for profile, found in passing.items()}
+    if len(set(told.values())) == 1 and len(told) == len(PROFILES):
+        return told[PROFILES[0]]
+    return "; ".join(f"in profile {profile} {text}" for profile, text in told.items())
+
+
+def _of_profile(found: dict[Verdict, list[str]]) -> str:
+    said = [
+        f"{joined(lines)} {'is' if len(lines) == 1 else 'are'} {_DONE[verdict]}" for verdict, lines in found.items()
+    ]
+    return " and ".join(said)

@@ -1,0 +1,38 @@
+"""A finding of lint, and the words that every check shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from ledger.policy.listing import Listed
+
+Severity = Literal["error", "warning", "info"]
+
+SHOWN_COUNT: Final = 3
+"""Commands and rules that one finding names; more are counted."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that is wrong. `line` is 1-based; `fix` says what to do."""
+
+    file: str | None
+    line: int | None
+    code: str
+    severity: Severity
+    text: str
+    fix: str
+
+
+def about(rule: Listed, code: str, severity: Severity, text: str, fix: str) -> Finding:
+    """Return a finding at the place of a rule."""
+    return Finding(rule.ref.file, rule.ref.line, code, severity, text, fix)
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Return the first texts in backticks, and how many more there are."""
+    shown = ", ".join(f"`{text}`" for text in texts[:SHOWN_COUNT])
+    more = len(texts) - SHOWN_COUNT
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,40 @@
+"""Allow rules for commands that the hardened profile never honours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ledger.policy.errors import PolicyError
+from ledger.policy.linting.finding import Finding, about
+from ledger.policy.linting.trying import Trial, samples
+from ledger.policy.listing import WHOLE, Listed, always_config, command_entry
+from ledger.policy.model import Layer, Verdict
+
+_HARDENED = "hardened"
+
+
+def not_honoured(trial: Trial, rule: Listed) -> Iterator[Finding]:
+    """Find an allow that allows none of the commands that it means."""
+    if rule.action is not Verdict.ALLOW or not trial.is_command_rule(rule) or rule.pattern == WHOLE:
+        return
+    try:
+        policy = trial.alone(rule, _HARDENED)
+    except PolicyError as problem:
+        yield about(rule, "not-honoured", "warning", f"hardened refuses `{rule.ref.text}`: {problem}", "correct it")
+        return
+    found = [trial.judge(policy, sample) for sample in samples(trial.dialect, rule.pattern)]
+    if found and all(one.verdict is not Verdict.ALLOW for one in found):
+        reason = next((one.reason for one in found if one.reason), "no command satisfies it")
+        text = f"the hardened profile asks in spite of `{rule.ref.text}`: {reason}"
+        yield about(rule, "not-honoured", "warning", text, _instead(trial, rule))
+
+
+def _instead(trial: Trial, rule: Listed) -> str:
+    """Whole commands can be allowed where the arguments are the danger, not where the program is."""
+    found = samples(trial.dialect, rule.pattern)
+    entries = tuple(command_entry(trial.dialect, trial.shell, sample) for sample in found)
+    layer = Layer(rule.ref.layer or "rule", config=always_config(trial.dialect, trial.shell, entries))
+    exactly = trial.with_rules(layer, _HARDENED)
+    if any(trial.judge(exactly, sample).verdict is Verdict.ALLOW for sample in found):
+        return "allow whole commands without `*`, or leave it to a person"
+    return "leave it to a person"

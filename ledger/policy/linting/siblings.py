@@ -1,0 +1,63 @@
+"""Other spellings of the commands that a rule with options means: letters in another order, apart, or behind the operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ledger.policy.linting.trying import wildcards_of
+from ledger.policy.listing import TOOL_RULES
+from ledger.policy.toolrules.commands import normal_specifier
+
+_OPERAND: Final = "x"
+_LETTERS_MIN: Final = 2
+_WORDS_MAX: Final = 16
+"""Words of a rule that is tried in other spellings."""
+
+
+class Siblings(NamedTuple):
+    """`command` is what stands before the first of the `options`; `spellings` are whole command lines."""
+
+    command: str
+    options: tuple[str, ...]
+    spellings: list[str]
+
+
+def siblings(dialect: str, pattern: str) -> Siblings | None:
+    """Return other spellings of one command that a pattern matches; None for a pattern without options."""
+    words = _sample(dialect, pattern)
+    options = [word for word in words[1:] if _is_option(word)]
+    first = next((at for at, word in enumerate(words) if _is_option(word)), 0)
+    if not options or not first or len(words) > _WORDS_MAX or not words[0].strip(_OPERAND):
+        return None
+    own = " ".join(words)
+    found = (" ".join(spelling) for spelling in _spellings(words, first))
+    return Siblings(" ".join(words[:first]), tuple(options), [line for line in dict.fromkeys(found) if line != own])
+
+
+def _sample(dialect: str, pattern: str) -> list[str]:
+    """One command that the pattern matches, with an operand in the place of each wildcard at the end of a word."""
+    text = normal_specifier(pattern) if dialect in TOOL_RULES else " ".join(pattern.split())
+    wild = wildcards_of(dialect)
+    words = [_OPERAND if not word.strip(wild) else word.translate(str.maketrans("", "", wild)) for word in text.split()]
+    return words if words[-1:] == [_OPERAND] else [*words, _OPERAND]
+
+
+def _is_option(word: str) -> bool:
+    return len(word) > 1 and word.startswith("-") and word != "--"
+
+
+def _is_cluster(word: str) -> bool:
+    return not word.startswith("--") and len(word) > _LETTERS_MIN and word[1:].isalpha()
+
+
+def _spellings(words: Sequence[str], first: int) -> Iterator[list[str]]:
+    for at, word in enumerate(words):
+        if at >= first and _is_option(word) and _is_cluster(word):
+            yield [*words[:at], f"-{word[:0:-1]}", *words[at + 1 :]]
+            yield [*words[:at], *(f"-{letter}" for letter in word[1:]), *words[at + 1 :]]
+    options = [word for word in words[first:] if _is_option(word)]
+    others = [word for word in words[first:] if not _is_option(word)]
+    yield [*words[:first], *others, *options]
+    if len(options) > 1:
+        yield [*words[:first], *reversed(options), *others]

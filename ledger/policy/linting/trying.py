@@ -1,0 +1,87 @@
+"""Commands tried against a policy, in either profile, so that lint says only what is so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ledger.policy.advising import Compile
+from ledger.policy.asked import shell_tool
+from ledger.policy.listing import TOOL_RULES, Listed, rule_config
+from ledger.policy.model import Call, Evaluation, Layer, Policy, PolicySource, Verdict
+
+PROFILES: Final = ("faithful", "hardened")
+_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+
+
+class Trial:
+    """One policy, compiled anew for each profile, and its rules one by one."""
+
+    def __init__(self, source: PolicySource, compile_again: Compile) -> None:
+        self.source, self.dialect = source, source.dialect
+        self.shell = shell_tool(source.dialect)
+        self._compile = compile_again
+        self._whole: dict[str, Policy] = {}
+
+    @property
+    def profile(self) -> str:
+        """The profile that the policy is read with."""
+        profile: str = self.source.options.get("profile") or "hardened"
+        return profile
+
+    def is_command_rule(self, rule: Listed) -> bool:
+        return rule.permission in (self.shell, "shell")
+
+    def policy(self, profile: str) -> Policy:
+        """Return the whole policy in a profile."""
+        if profile not in self._whole:
+            options = {**self.source.options, "profile": profile}
+            self._whole[profile] = self._compile(msgspec.structs.replace(self.source, options=options))
+        return self._whole[profile]
+
+    def besides(self, config: Mapping[str, Any], profile: str) -> Policy:
+        """Return the whole policy with one more layer above all others."""
+        options = {**self.source.options, "profile": profile}
+        layers = (*self.source.layers, Layer("suggested", config=config))
+        return self._compile(msgspec.structs.replace(self.source, layers=layers, options=options))
+
+    def with_rules(self, layer: Layer, profile: str) -> Policy:
+        """Return the policy of one layer and nothing else. Raises PolicyError."""
+        options = {**self.source.options, "profile": profile}
+        options.pop("defaults", None)
+        return self._compile(msgspec.structs.replace(self.source, layers=(layer,), options=options))
+
+    def alone(self, rule: Listed, profile: str) -> Policy:
+        """Return the policy of one rule and nothing else. Raises PolicyError."""
+        return self.with_rules(Layer(rule.ref.layer or "rule", config=rule_config(self.dialect, rule)), profile)
+
+    def verdict(self, line: str, profile: str) -> Verdict:
+        """Return what the whole policy says of a command line."""
+        return self.judge(self.policy(profile), line).verdict
+
+    def judge(self, policy: Policy, line: str) -> Evaluation:
+        return self.call(policy, self.shell, {"command": line})
+
+    def call(self, policy: Policy, tool: str, value: Mapping[str, Any]) -> Evaluation:
+        return policy.evaluate(Call(tool, (), tool, value))
+
+
+def is_weaker(verdict: Verdict, than: Verdict) -> bool:
+    return _STRICTNESS[verdict] < _STRICTNESS[than]
+
+
+def wildcards_of(dialect: str) -> str:
+    """Return the characters that are wildcards in a dialect's rules for commands."""
+    return "*" if dialect in TOOL_RULES else "*?"
+
+
+def samples(dialect: str, pattern: str) -> list[str]:
+    """Return harmless commands that a rule means, the plainest first."""
+    bare = pattern.removesuffix(":*") if dialect in TOOL_RULES else pattern
+    plain = bare.removesuffix("*").rstrip()
+    if not plain:
+        return []
+    bare = plain.replace("*", "x")
+    return [bare, f"{bare} x", f"{bare} --help"] if plain != pattern else [bare]

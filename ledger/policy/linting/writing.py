@@ -1,0 +1,29 @@
+"""Rules for commands as each dialect writes them, for advice that is tried before it is given."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from ledger.policy.listing import TOOL_RULES
+from ledger.policy.model import Verdict
+
+
+class Written(NamedTuple):
+    """A rule: `text` as a person writes it, and a configuration that holds it alone."""
+
+    text: str
+    config: dict[str, Any]
+
+
+def written(dialect: str, pattern: str, action: Verdict) -> Written:
+    """Return the rule of a dialect about the commands that a pattern matches; ` *` at its end may be missing in them."""
+    if dialect in TOOL_RULES:
+        text = f"Bash({pattern})"
+        return Written(f"`{text}`", {"permissions": {action.value: [text]}})
+    if dialect == "codelia":
+        prefix = pattern.removesuffix(" *")
+        rule = {"tool": "bash", **({"command_glob": pattern} if "*" in prefix else {"command": prefix})}
+        return Written(f"`{json.dumps(rule)}`", {"permissions": {action.value: [rule]}})
+    config = {"permission": {"bash": {pattern: action.value}}}
+    return Written(f"`{json.dumps(pattern)}: {json.dumps(action.value)}`", config)
