@@ -1,0 +1,47 @@
+"""The tables of programs: all can be read, and what was listed as dangerous is not harmless by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ledger.policy.shell.forms import known_programs, program_table
+from ledger.policy.shell.forms.nodes import Node
+from ledger.policy.shell.tables import ARGUMENTS
+from ledger.policy.shell.tables.arguments import Danger
+from tests.policy.shell.programs.worries import worries
+
+
+@pytest.mark.parametrize("program", known_programs())
+def test_every_table_is_read_and_says_what_it_was_made_from(program: str) -> None:
+    table = program_table(program)
+    assert table is not None
+    assert table.version
+
+
+def listed() -> Iterator[str]:
+    """Yield a command for each listed argument of a program that has a table by its own name."""
+    for program, danger in ARGUMENTS.items():
+        table = program_table(program)
+        if table is not None and table.name == program:
+            yield from commands(program, danger, table)
+
+
+def commands(start: str, danger: Danger, table: Node) -> Iterator[str]:
+    if danger.always:
+        yield f"{start} x"
+        return
+    dash = "-" if danger.one_dash else "--"
+    yield from (f"{start} {dash}{name}" for name in danger.long)
+    yield from (f"{start} {dash}{name}=x" for name in danger.long)
+    yield from (f"{start} -{letter}" for letter in danger.short)
+    for sub, node in table.commands.items():
+        yield from (f"{start} {sub} --{name}=x" for name in danger.long if f"--{name}" in node.options)
+    for name, inner in danger.subcommands.items():
+        yield from commands(f"{start} {name}", inner, table.commands.get(name, table))
+
+
+@pytest.mark.parametrize("line", sorted(set(listed())))
+def test_no_listed_argument_is_harmless_by_a_table(line: str) -> None:
+    assert worries(line)
