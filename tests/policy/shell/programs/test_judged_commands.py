@@ -25,12 +25,12 @@ def commands(section: str) -> Iterator[str]:
                 yield line
 
 
-@pytest.mark.parametrize("line", commands("Harmless"))
+@pytest.mark.parametrize("line", tuple(commands("Harmless")))
 def test_everyday_commands_are_understood(line: str) -> None:
     assert unspelled(line) == []
 
 
-@pytest.mark.parametrize("line", commands("Not harmless"))
+@pytest.mark.parametrize("line", tuple(commands("Not harmless")))
 def test_what_runs_writes_sends_or_destroys_is_not_harmless(line: str) -> None:
     assert worries(line)
 
