@@ -34,6 +34,12 @@ _AWK_SEPARATOR = re.compile(r"-F.+")
 _AWK_FILE = re.compile(r"(?!-)[^=]+")  # `name=value` among the files sets a variable
 
 
+def is_harmless_script(language: str, text: str) -> bool:
+    """Return whether a script only prints; `language` is `sed`, `awk`, or empty for one that nothing is known of."""
+    script = _LANGUAGES.get(language)
+    return script is not None and script.fullmatch(text) is not None
+
+
 def harmless(program: str, words: Sequence[str]) -> bool:
     """Whether all words after the program's name are understood and only print; `program` is `sed` or `awk`."""
     return _SCRIPTS[program](words)
@@ -77,3 +83,4 @@ def _harmless_awk(words: Sequence[str]) -> bool:
 
 
 _SCRIPTS: Final = {"sed": _harmless_sed, "awk": _harmless_awk}
+_LANGUAGES: Final = {"sed": _SED_SCRIPT, "awk": _AWK_SCRIPT}

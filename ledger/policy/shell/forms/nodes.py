@@ -57,7 +57,7 @@ class Option(msgspec.Struct, frozen=True):
     effect: Effect
 
 
-Style = Literal["gnu", "posix", "go", "words", "dd"]
+Style = Literal["gnu", "posix", "go", "words", "dd", "echo"]
 
 MILD: Final = frozenset({Effect.PLAIN, Effect.READ})
 """Effects that a word which is not known may have without harm: it may read a file and show less or more."""
@@ -113,6 +113,8 @@ class Node(msgspec.Struct, frozen=True, dict=True):
     globals: Literal["before", "anywhere"] = "before"
     commands: dict[str, Node] = {}
     same: tuple[str, ...] = ()
+    language: Literal["", "awk", "sed"] = ""
+    blank_first: bool = False
 
     @cached_property
     def is_mild(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -51,6 +51,11 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commands_abbreviated: bool | None = None
     globals: Literal["before", "anywhere"] | None = None
     same: str = ""
+    language: Literal["", "awk", "sed"] = ""
+    blank_first: bool = False
+    use: str = ""
+    without: str = ""
+    groups: dict[str, dict[str, str]] = {}
     commands: dict[str, dict[str, Any]] = {}
 
 
@@ -69,24 +74,28 @@ def read_tables(text: str) -> Iterator[tuple[Node, tuple[str, ...]]]:
     except tomllib.TOMLDecodeError as error:
         raise TableError(f"a program table is no TOML: {error}") from None
     for name, table in found.items():
-        yield _node(name, table, name, {})
+        yield _node(name, table, name, {}, {})
 
 
-def _node(name: str, table: Mapping[str, Any], place: str, above: Mapping[str, Any]) -> tuple[Node, tuple[str, ...]]:
-    try:
-        read = msgspec.convert(table, _Table)
-    except msgspec.ValidationError as error:
-        raise TableError(f"program table `{place}`: {error}") from None
+def _node(
+    name: str,
+    table: Mapping[str, Any],
+    place: str,
+    above: Mapping[str, Any],
+    groups: Mapping[str, dict[str, Option]],
+) -> tuple[Node, tuple[str, ...]]:
+    read = _table(table, place)
+    groups = {**groups, **{key: _options(_table(one, place), place) for key, one in read.groups.items()}}
     own = {key: value for key in _INHERITED if (value := getattr(read, key)) is not None}
     settings = {**above, **own}
     commands: dict[str, Node] = {}
     for key, inner in read.commands.items():
-        node, aliases = _node(key, inner, f"{place} {key}", settings)
+        node, aliases = _node(key, inner, f"{place} {key}", settings, groups)
         for spelt in (key, *aliases):
             if spelt in commands:
                 raise TableError(f"program table `{place}`: the sub-command `{spelt}` stands twice")
             commands[spelt] = node
-    options = _options(read, place)
+    options = _with_groups(_options(read, place), read, place, groups)
     means = {key: frozenset([value] if isinstance(value, str) else value) for key, value in read.means.items()}
     for spelt in (*means, *read.first_from.split()):
         if spelt not in options:
@@ -108,9 +117,39 @@ def _node(name: str, table: Mapping[str, Any], place: str, above: Mapping[str, A
         always=read.always,
         commands=commands,
         same=tuple(read.same.split()),
+        language=read.language,
+        blank_first=read.blank_first,
         **settings,
     )
     return node, tuple(read.aliases)
+
+
+def _table(table: Mapping[str, Any], place: str) -> _Table:
+    try:
+        return msgspec.convert(table, _Table)
+    except msgspec.ValidationError as error:
+        raise TableError(f"program table `{place}`: {error}") from None
+
+
+def _with_groups(
+    own: dict[str, Option], table: _Table, place: str, groups: Mapping[str, dict[str, Option]]
+) -> dict[str, Option]:
+    """Add the options of the groups that a table uses. Names that it has itself, or is `without`, are left out."""
+    left_out = {*own, *table.without.split()}
+    found = dict(own)
+    for group in table.use.split():
+        if group not in groups:
+            raise TableError(f"program table `{place}`: there is no group `{group}`")
+        added = {name: option for name, option in groups[group].items() if name not in left_out}
+        left_out.update(added)
+        found.update({name: _narrowed(option, added) for name, option in added.items()})
+    return found
+
+
+def _narrowed(option: Option, names: Collection[str]) -> Option:
+    """Return an option with those of its names that are among `names`."""
+    kept = tuple(name for name in option.names if name in names)
+    return option if kept == option.names else Option(kept[-1], kept, option.arity, option.effect)
 
 
 def _options(table: _Table, place: str) -> dict[str, Option]:

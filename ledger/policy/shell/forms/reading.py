@@ -12,6 +12,7 @@ from ledger.policy.shell.forms.model import Given, NormalForm, Operand, Unclear
 from ledger.policy.shell.forms.nodes import Arity, Effect, Kind, Node, Option
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.scripts import is_harmless_script
 
 _DIGITS = re.compile(r"-[0-9]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
@@ -106,7 +107,12 @@ class _Reader:
             return all(f"-{letter}" in self.root.options for letter in text)
         if self.raw and not self.node.interspersed:
             return False
+        if self.node.style == "echo":
+            return text in self.node.options or (text[:1] == "-" and self._is_cluster(text[1:]))
         return len(text) > 1 and text[0] == "-"
+
+    def _is_cluster(self, letters: str) -> bool:
+        return letters != "" and all(f"-{letter}" in self.node.options for letter in letters)
 
     def _dashes(self, at: int) -> None:
         self.ended = True
@@ -267,6 +273,8 @@ class _Reader:
         return 2
 
     def _add(self, given: Given) -> None:
+        if given.effect is Effect.CODE and is_harmless_script(self.node.language, given.value or ""):
+            given = replace(given, effect=Effect.PLAIN)
         self.given.append(given)
         for node in self._visible():
             self.means |= node.means.get(given.name, frozenset())
@@ -288,15 +296,25 @@ class _Reader:
         if self._stands_for_first():
             kinds = replace(kinds, first=kinds.first[1:])
         found = []
-        for (at, word), kind in zip(self.raw, kinds.kinds(len(self.raw)), strict=True):
+        given = self.raw[1:] if self._is_blank_first() else self.raw
+        for (at, word), kind in zip(given, kinds.kinds(len(given)), strict=True):
             text = word.raw if word.resolved is None else word.resolved
             if kind is None:
                 self._miss(at, f"`{word.raw}` is one word more than `{self._title()}` takes")
             elif self.node.assignment_asks is not None and "=" in text and not self._assigns(text):
                 self._miss(at, f"`{word.raw}` sets what `{self._title()}` runs")
-            self._operand_means(text)
-            found.append(Operand(text, kind or Kind.WORDS, at, word.resolved is not None))
+            self._operand_means(at, text)
+            found.append(Operand(text, self._kind(kind, word), at, word.resolved is not None))
         return found
+
+    def _is_blank_first(self) -> bool:
+        """`sed -i '' s/a/b/ f`: on macOS the empty word is the suffix of `-i`, elsewhere it is a script of no command."""
+        return self.node.blank_first and len(self.raw) > 1 and self.raw[0][1].resolved == ""
+
+    def _kind(self, kind: Kind | None, word: Word) -> Kind:
+        if kind is Kind.CODE and word.resolved is not None and is_harmless_script(self.node.language, word.resolved):
+            return Kind.TEXT
+        return kind or Kind.WORDS
 
     def _assigns(self, text: str) -> bool:
         """Return whether `NAME=value` is a plain value for a name that does not decide about what runs."""
@@ -304,10 +322,12 @@ class _Reader:
         plain = _ASSIGNMENT.match(text) is not None and name.isidentifier()
         return plain and name not in (self.node.assignment_asks or ()) and not set(value) & set("$`;|&()<>\n")
 
-    def _operand_means(self, text: str) -> None:
+    def _operand_means(self, at: int, text: str) -> None:
         for beginning, name in self.node.operand_means.items():
             if text.startswith(beginning) and len(text) > len(beginning):
                 self.means.add(name)
+                if name in self.node.options and self.node.options[name].effect is Effect.ASKS:
+                    self._miss(at, f"`{text}` means `{name}`")
 
     def _rest(self) -> list[Operand]:
         """The words that are for an inner program nobody knows."""

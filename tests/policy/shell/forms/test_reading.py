@@ -75,6 +75,43 @@ plain = """
 -run=PATTERN
 """
 operands = "name*"
+[editor]
+language = "sed"
+blank_first = true
+operands = "code read*"
+first_from = "-e"
+plain = """
+-n
+"""
+edits = """
+-i[SUFFIX]
+"""
+code = """
+-e=SCRIPT
+"""
+[say]
+style = "echo"
+operands = "text*"
+interspersed = false
+plain = """
+-n
+-e
+"""
+[shared]
+[shared.groups.common]
+plain = """
+-a --all
+-q --quiet
+"""
+asks = """
+-x --exec=PROGRAM
+"""
+[shared.commands.one]
+use = "common"
+without = "-q"
+plain = """
+-a=N
+"""
 [dd]
 style = "dd"
 read = "if=FILE"
@@ -164,6 +201,38 @@ def test_names_with_values_are_options_where_a_program_reads_them_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        ("editor s/a/b/ x", ["text", "read"]),
+        ("editor 's/a/b/w x' y", ["code", "read"]),
+        ("editor -i '' s/a/b/ x", ["text", "read"]),
+        ("editor -i '' 'w x' y", ["code", "read"]),
+        ("editor -e s/a/b/ x", ["read"]),
+    ],
+)
+def test_a_script_that_only_prints_is_text(line: str, kinds: list[str]) -> None:
+    assert [one.kind.value for one in form(line).operands] == kinds
+    assert all(one.effect.value != "code" for one in form(line).options)
+
+
+def test_an_option_with_a_script_that_writes_is_code() -> None:
+    assert [one.effect.value for one in form("editor -e 'w x' y").options] == ["code"]
+
+
+def test_words_of_echo_are_no_options_but_its_own() -> None:
+    assert [one.text for one in form("say -ne --- -x --n").operands] == ["---", "-x", "--n"]
+    assert [one.name for one in form("say -ne x").options] == ["-n", "-e"]
+
+
+def test_a_command_has_the_options_of_the_groups_that_it_uses_but_for_its_own_names() -> None:
+    found = form("shared one -a 1 --all --quiet -x p")
+    assert [(one.name, one.value) for one in found.options] == [
+        ("-a", "1"), ("--all", None), ("--quiet", None), ("--exec", "p"),
+    ]  # fmt: skip
+    assert form("shared one -q").unclear
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("[a", "no TOML"),
@@ -173,6 +242,7 @@ def test_names_with_values_are_options_where_a_program_reads_them_so() -> None:
         ('[a]\noperands = "thing*"', "no kind of operand"),
         ('[a]\noperands = "read* name*"', "no kind of operand"),
         ('[a]\nfirst_from = "-e"', "no option of it"),
+        ('[a]\nuse = "b"', "no group `b`"),
         ('[a.commands.b]\naliases = ["c"]\n[a.commands.c]', "stands twice"),
     ],
 )
