@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from ledger.policy.claude.bash import BashRules
 from ledger.policy.claude.line import plain_stage
 from ledger.policy.claude.places import Places
+from ledger.policy.claude.reading import looks_outside
+from ledger.policy.claude.words import peeled_for_reading
 from ledger.policy.facts import Kind
 from ledger.policy.model import RuleRef, Verdict
 from ledger.policy.shell.model import Access, Command, CommandRules, Ruling, Spelling
@@ -23,11 +25,18 @@ class ClaudeCommands(CommandRules):
         self.rules, self.places = rules, rules.places
 
     def allow(self, command: Command) -> Ruling | None:
-        whole = self.rules.allows_whole_tool()
-        if whole or self.rules.runs_free(plain_stage(command)):
-            why = self.rules.allowing(()) if whole else None
+        if self.rules.allows_whole_tool():
+            why = self.rules.allowing(())
             return Ruling(Verdict.ALLOW, why.rules, why.grants) if why else Ruling(Verdict.ALLOW)
-        return self._allowing(command, exactly=False)
+        return self._allowing(command, exactly=False) or self._free(command)
+
+    def _free(self, command: Command) -> Ruling | None:
+        """Commands that need no rule; what only looks must look at the project."""
+        stage = plain_stage(command)
+        words = stage.words[peeled_for_reading(stage) :]
+        if not self.rules.runs_free(stage) or looks_outside(words, self.places):
+            return None
+        return Ruling(Verdict.ALLOW)
 
     def allow_exactly(self, command: Command) -> Ruling | None:
         return self._allowing(command, exactly=True)

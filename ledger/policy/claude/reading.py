@@ -1,0 +1,73 @@
+"""Files that a read-only command looks at: the hardened profile keeps them inside the project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ledger.policy.claude.places import Places
+from ledger.policy.shell.forms import Effect, Kind, NormalForm, form_of_words
+from ledger.policy.shell.model import Access, Word
+from ledger.policy.shell.words import loosen
+
+_FILES: Final = frozenset({Kind.READ, Kind.WRITE, Kind.OUTPUT, Kind.FOLDER, Kind.SCRIPT, Kind.WORDS})
+_OF_FILES: Final = frozenset({Effect.READ, Effect.WRITE, Effect.OUTPUT, Effect.FOLDER, Effect.ASKS})
+_NAME_NO_FILES: Final = frozenset({
+    "[", "[[", "cal", "echo", "free", "git", "help", "hostname", "ifconfig", "locale", "netstat", "pgrep", "printf", "ps",
+    "ss", "test", "tput", "tr", "type", "uptime", "which",
+})  # fmt: skip
+"""Programs whose words are texts, numbers, or names that they look up themselves."""
+
+_BEGINS_WITH_TEXT: Final = frozenset({"jq"})
+_INSIDE_OPTION = re.compile(r"-[^=/~.]*=?(?=[/~.]|.*=)(?:[^=]*=)?(.*)", re.DOTALL)
+
+
+def looks_outside(words: Sequence[Word], places: Places) -> bool:
+    """Return whether a command that only looks names a file outside the project that no rule lets the tool Read see."""
+    return any(not _may_see(places, path) for path in named_paths(words))
+
+
+def named_paths(words: Sequence[Word]) -> Iterator[str]:
+    """Yield every word, or part of one, that may be a file; what the program's table says is a text is none."""
+    name = loosen(words[0]) if words else ""
+    if name in _NAME_NO_FILES:
+        return
+    form = form_of_words(words)
+    if form is not None:
+        yield from _of_form(form)
+        return
+    skipped = name in _BEGINS_WITH_TEXT
+    for word in words[1:]:
+        text = loosen(word)
+        if text.startswith("-"):
+            yield from _of_option(text)
+        elif skipped:
+            skipped = False
+        else:
+            yield text
+
+
+def _of_form(form: NormalForm) -> Iterator[str]:
+    for operand in form.operands:
+        if operand.kind in _FILES:
+            yield operand.text
+    for option in form.options:
+        if option.effect in _OF_FILES and option.value is not None:
+            yield option.value
+    for unclear in form.unclear:
+        yield from _of_option(unclear.text) if unclear.text.startswith("-") else (unclear.text,)
+
+
+def _of_option(text: str) -> Iterator[str]:
+    """The value in the word of an option that no table has: `--from=/x`, `-f/x`."""
+    found = _INSIDE_OPTION.fullmatch(text)
+    if found is not None and found[1]:
+        yield found[1]
+
+
+def _may_see(places: Places, path: str) -> bool:
+    if path == "-":
+        return True
+    full = places.absolute(path)
+    return places.inside(full) or bool(places.allowing(Access.READ, full))

@@ -1,0 +1,80 @@
+"""What the hardened profile of the dialect `claude` runs without a rule: commands that look at the project only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
+
+CWD, HOME = "/home/ann/shop", "/home/ann"
+FACTS = {"src": "dir", "notes.txt": "file", "away": "-> /etc", "/etc": "dir", "/etc/passwd": "file"}
+
+
+def verdict(command: str, profile: str = "hardened", **permissions: Any) -> Verdict:
+    layer = Layer("project", config={"permissions": permissions})
+    options = {"cwd": CWD, "home": HOME, "profile": profile, "fs": FACTS}
+    return compile_policy(PolicySource("claude", (layer,), options)).evaluate(_bash(command)).verdict
+
+
+def _bash(command: str) -> Call:
+    return Call("Bash", (), "Bash", {"command": command})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tac ~/.ssh/id_rsa",
+        "expand /etc/passwd",
+        "unexpand -a /etc/passwd",
+        "du -a /etc",
+        "rev ../secret",
+        "fold -w 10 /etc/passwd",
+        "cmp notes.txt /etc/passwd",
+        "comm src/a ../b",
+        "diff --from-file=/etc/passwd notes.txt",
+        "wc --files0-from=/etc/passwd",
+        "date -r /etc/passwd",
+        "tree /etc",
+        "fd x /etc",
+        "tac away/passwd",
+        "ls src && tac /etc/passwd",
+        "command tac /etc/passwd",
+    ],
+)
+def test_what_a_command_looks_at_outside_the_project_is_asked_where_no_rule_allows_it(command: str) -> None:
+    assert verdict(command) is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tac notes.txt",
+        "expand -t 4 src/a.py",
+        "du -sh . src",
+        "rev ./notes.txt",
+        "diff -u notes.txt src/notes.txt",
+        f"tac {CWD}/notes.txt",
+        "grep -rn /api/users src",
+        "basename /usr/lib/x.so .so",
+        "echo /etc/passwd",
+        "tr / _",
+        "cut -d/ -f2 notes.txt",
+        "git log -- /etc",
+        "pgrep -f /usr/bin/node",
+        "which -a /usr/bin/node",
+        "date +%Y/%m/%d",
+        "ps aux",
+        "seq 1 3",
+    ],
+)
+def test_what_a_command_looks_at_inside_the_project_needs_no_rule(command: str) -> None:
+    assert verdict(command) is Verdict.ALLOW
+
+
+def test_a_rule_for_the_folder_or_the_command_lets_it_look_outside() -> None:
+    assert verdict("tac /etc/passwd", allow=["Read(//etc/**)"]) is Verdict.ALLOW
+    assert verdict("tac /etc/passwd", allow=["Bash(tac *)"]) is Verdict.ALLOW
+    assert verdict("tac /etc/passwd", allow=["Read(//usr/**)", "Bash(rev *)"]) is Verdict.ASK
+    assert verdict("tac /etc/passwd", profile="faithful") is Verdict.ALLOW
