@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ledger.policy.betcode.judge import Judge
+from ledger.policy.betcode.match import Matching
 from ledger.policy.betcode.tiers import Matches, decide
 from ledger.policy.model import Verdict
+from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Ruling, Spelling
 from ledger.policy.toolrules.calls import BASH
-from ledger.policy.toolrules.commands import has_wildcard, specifier_words
+from ledger.policy.toolrules.commands import has_wildcard, normal_specifier, specifier_words, spelled_by
 from ledger.policy.toolrules.rule import ToolRule
+
+
+def _of_file(matching: Matching, tool: str, path: str, rule: ToolRule) -> bool:
+    return matching.file_tool(rule, tool, path)
 
 
 class BetCodeCommands(CommandRules):
@@ -33,9 +40,11 @@ class BetCodeCommands(CommandRules):
 
         decision = decide(judge.rules, matches)
         if decision is not None:
-            return Ruling(Verdict.ALLOW, decision.refs)
-        ids = tuple(grant_id for grant_id, rule in judge.grants if matches(rule))
-        return Ruling(Verdict.ALLOW, (), ids) if ids else None
+            return Ruling(Verdict.ALLOW, decision.refs, spelled=spelled_by(decision.rules))
+        granted = [(grant_id, rule) for grant_id, rule in judge.grants if matches(rule)]
+        if not granted:
+            return None
+        return Ruling(Verdict.ALLOW, (), tuple(one for one, _ in granted), spelled_by(rule for _, rule in granted))
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
         return self._restricting(lambda rule: self.judge.matching.restricts_words(rule, spelling.words))
@@ -56,6 +65,33 @@ class BetCodeCommands(CommandRules):
             for rule in self.judge.rules
             if rule.tool == BASH and rule.specifier is not None and rule.action is not Verdict.ALLOW
         ]
+
+    def restricting(self) -> tuple[str, ...]:
+        return tuple(
+            normal_specifier(rule.specifier)
+            for rule in self.judge.rules
+            if rule.tool == BASH and rule.specifier is not None and rule.action is not Verdict.ALLOW
+        )
+
+    def outside(self, path: str, directory: str) -> bool:
+        matching = self.judge.matching
+        if not leads_out(path, directory, (matching.cwd,), matching.facts, matching.home):
+            return False
+        return self._file(Access.READ, matching.place(path, directory)) is None
+
+    def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        matching = self.judge.matching
+        return self._file(access, matching.place(path, directory))
+
+    def _file(self, access: Access, path: str) -> Ruling | None:
+        """The rule that allows a tool to read or change a file; who may change it may read it."""
+        tools = ("Read", "Edit") if access is Access.READ else ("Edit",)
+        matching = self.judge.matching
+        for tool in tools:
+            decision = decide(self.judge.rules, partial(_of_file, matching, tool, path))
+            if decision is not None and decision.verdict is Verdict.ALLOW:
+                return Ruling(Verdict.ALLOW, decision.refs)
+        return None
 
     def guards_cd(self) -> bool:
         return False

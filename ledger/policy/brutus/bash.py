@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ledger.policy.facts import FileFacts
+from ledger.policy.reach import leads_out
 from ledger.policy.shell import Command, Word
 from ledger.policy.shell.budget import Budget
+from ledger.policy.shell.forms.files import named_paths
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.parse import parse
 from ledger.policy.shell.text import join_lines
@@ -18,6 +20,8 @@ from ledger.policy.unknown import UNKNOWN_FOLDER
 
 PATH_COMMANDS: Final = frozenset({"cd", "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown"})
 """Commands whose arguments are looked at; the page leaves the list to OpenCode's (opencode.md, "Bash Tool")."""
+
+_STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
 MORE_PATH_COMMANDS: Final = frozenset({"rmdir", "ln", "cat"})
 """What the hardened profile looks at besides."""
@@ -85,6 +89,10 @@ def really_outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]
                 continue
             if not place.holds(path) or not within(place.facts.resolve(path), root):
                 found[path] = None
+    for command in commands:
+        for path in named_paths(command) if command.words else ():
+            if path not in _STREAMS and leads_out(path, place.directory, (place.project,), place.facts, place.home):
+                found[_resolved(Word(path, path, tilde=path.startswith("~")), place)] = None
     return tuple(found)
 
 

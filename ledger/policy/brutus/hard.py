@@ -9,6 +9,7 @@ from ledger.policy.brutus.bash import Place
 from ledger.policy.brutus.judge import Judge
 from ledger.policy.brutus.rules import Compiled
 from ledger.policy.model import Verdict
+from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
 from ledger.policy.toolrules.commands import visible_text
 from ledger.policy.toolrules.paths import within
@@ -17,10 +18,13 @@ ACCESS_PERMISSION = {Access.READ: "read", Access.EDIT: "edit"}
 
 
 class BrutusCommands(CommandRules):
-    """Rules and grants of one call; `files` judge the paths of redirections."""
+    """Rules and grants of one call; `files` judge the paths of redirections.
 
-    def __init__(self, judge: Judge, files: dict[Access, Judge], place: Place) -> None:
-        self.judge, self.files, self.place = judge, files, place
+    `asks_first` says that folders outside of the project are asked about as a call of their own.
+    """
+
+    def __init__(self, judge: Judge, files: dict[Access, Judge], place: Place, *, asks_first: bool = False) -> None:
+        self.judge, self.files, self.place, self.asks_first = judge, files, place, asks_first
 
     def allow(self, command: Command) -> Ruling | None:
         if command.assignments:
@@ -39,8 +43,11 @@ class BrutusCommands(CommandRules):
     def _allowing(self, text: str) -> Ruling | None:
         rule, grants = self.judge.find(text)
         if rule is not None and rule.action is Verdict.ALLOW:
-            return Ruling(Verdict.ALLOW, rule.refs)
-        return Ruling(Verdict.ALLOW, (), grants) if grants else None
+            return Ruling(Verdict.ALLOW, rule.refs, spelled=(tuple(rule.rule.pattern.split()),))
+        if not grants:
+            return None
+        spelled = tuple(tuple(one.rule.pattern.split()) for name, one in self.judge.grants if name in grants)
+        return Ruling(Verdict.ALLOW, (), grants, spelled)
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
         """A catch-all says nothing about another spelling than the written one, nor asks about a guarded `cd`."""
@@ -68,6 +75,24 @@ class BrutusCommands(CommandRules):
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
         found = (_words(rule) for rule in self.judge.rules if rule.action is not Verdict.ALLOW)
         return [words for words in found if words]
+
+    def restricting(self) -> tuple[str, ...]:
+        rules = (rule for rule in self.judge.rules if rule.action is not Verdict.ALLOW and not rule.catch_all)
+        return tuple(rule.rule.pattern for rule in rules)
+
+    def outside(self, path: str, directory: str) -> bool:
+        return not self.asks_first and leads_out(
+            path, directory, (self.place.project,), self.place.facts, self.place.home
+        )
+
+    def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        """By the rules for `read` and `edit`, inside the project."""
+        if leads_out(path, directory, (self.place.project,), self.place.facts, self.place.home):
+            return None
+        whole = posixpath.normpath(posixpath.join(directory, path))
+        inner = posixpath.relpath(whole, self.place.project) if self.place.holds(whole) else whole
+        rule = self.files[access].find(inner).rule
+        return None if rule is None or rule.action is not Verdict.ALLOW else Ruling(Verdict.ALLOW, rule.refs)
 
     def enter(self, directory: str, target: str) -> str | None:
         """The path as the shell walks it, which may leave the project neither in its letters nor by its links."""

@@ -110,14 +110,21 @@ class BrutusPolicy:
         if not self._options.hardened:
             return replace(faithful, ask_first=_first(call, outside(commands, place)))
         analysis = analyse(line)
-        judged = self._hardened(line, faithful, place, grants, analysis)
+        judged = self._hardened(line, faithful, place, grants, analysis, asks_first=True)
         return replace(judged, ask_first=_first(call, really_outside((*commands, *analysis.commands), place)))
 
     def _hardened(
-        self, line: str, faithful: Evaluation, place: Place, grants: Sequence[Grant], analysis: Analysis
+        self,
+        line: str,
+        faithful: Evaluation,
+        place: Place,
+        grants: Sequence[Grant],
+        analysis: Analysis,
+        *,
+        asks_first: bool = False,
     ) -> Evaluation:
         files = {access: self._judge(permission) for access, permission in ACCESS_PERMISSION.items()}
-        rules = BrutusCommands(self._judge(BASH, grants), files, place)
+        rules = BrutusCommands(self._judge(BASH, grants), files, place, asks_first=asks_first)
         return hardened(line, faithful, rules, place.directory, analysis)
 
     def _always(self, permission: str, patterns: Iterable[str]) -> tuple[str, ...]:

@@ -78,6 +78,7 @@ class BashRules:
             (grant_id, rule) for grant_id, rule in granted if rule.tool == BASH and rule.action is Verdict.ALLOW
         ]
         self.whole = [rule for rule in rules if rule.tool == BASH and rule.specifier is None]
+        self._file_tools = {rule.tool for rule in rules if rule.specifier is None and rule.action is Verdict.ALLOW}
 
     def restricting(self, stage: Stage) -> tuple[tuple[RuleRef, ...], tuple[RuleRef, ...]]:
         """The deny rules, and the ask rules, that a stage meets."""
@@ -104,6 +105,12 @@ class BashRules:
         return any(rule.action is Verdict.ALLOW for rule in self.whole) or any(
             rule.specifier is None for _, rule in self.granted
         )
+
+    def allows_files(self, access: Access) -> bool:
+        """Whether every file may be read or changed: by a rule for the whole tool, or in `acceptEdits` mode."""
+        if self.mode == "acceptEdits" or "Edit" in self._file_tools:
+            return True
+        return access is Access.READ and "Read" in self._file_tools
 
     def exactly(self, text: str) -> Why | None:
         """An allow rule without `*` that is the whole line."""

@@ -11,8 +11,16 @@ from ledger.policy.claude.reading import looks_outside
 from ledger.policy.claude.words import peeled_for_reading
 from ledger.policy.facts import Kind
 from ledger.policy.model import RuleRef, Verdict
+from ledger.policy.reach import leads_out
 from ledger.policy.shell.model import Access, Command, CommandRules, Ruling, Spelling
-from ledger.policy.toolrules.commands import covers, has_wildcard, matcher, normal_specifier, specifier_words
+from ledger.policy.toolrules.commands import (
+    covers,
+    has_wildcard,
+    matcher,
+    normal_specifier,
+    specifier_words,
+    spelled_by,
+)
 from ledger.policy.toolrules.filecommands import touched
 from ledger.policy.toolrules.paths import absolute
 from ledger.policy.toolrules.rule import ToolRule
@@ -46,9 +54,13 @@ class ClaudeCommands(CommandRules):
             text = rule.specifier
             return text is not None and not (exactly and has_wildcard(text)) and covers(text, command)
 
-        refs = tuple(rule.ref for rule in self.rules.allow if fits(rule))
-        ids = tuple(grant_id for grant_id, rule in self.rules.granted if fits(rule))
-        return Ruling(Verdict.ALLOW, refs, () if refs else ids) if refs or ids else None
+        fitting = [rule for rule in self.rules.allow if fits(rule)]
+        granted = [(grant_id, rule) for grant_id, rule in self.rules.granted if fits(rule)]
+        if not fitting and not granted:
+            return None
+        refs = tuple(rule.ref for rule in fitting)
+        rules = (*fitting, *(rule for _, rule in granted))
+        return Ruling(Verdict.ALLOW, refs, () if refs else tuple(one for one, _ in granted), spelled_by(rules))
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
         """A rule without `*` is for exactly its words here too; near misses are asked, see `restricted_words`."""
@@ -80,6 +92,25 @@ class ClaudeCommands(CommandRules):
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
         return [specifier_words(rule.specifier or "*") for rule in (*self.rules.deny, *self.rules.ask)]
+
+    def restricting(self) -> tuple[str, ...]:
+        return tuple(normal_specifier(rule.specifier or "*") for rule in (*self.rules.deny, *self.rules.ask))
+
+    def outside(self, path: str, directory: str) -> bool:
+        places = self.places
+        if not leads_out(path, directory, (places.cwd,), places.facts, places.home):
+            return False
+        return not places.allowing(Access.READ, absolute(path, directory, places.home))
+
+    def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        """By the rules for files, and in the mode that accepts edits."""
+        full = absolute(path, directory, self.places.home)
+        if self.outside(path, directory) or self.places.protected(full):
+            return None
+        found = self.places.allowing(access, full)
+        if not found and not self.rules.allows_files(access):
+            return None
+        return Ruling(Verdict.ALLOW, tuple(rule.ref for rule in found))
 
     def enter(self, directory: str, target: str) -> str | None:
         """Inside the working directory, or where a `Read(…)` rule lets the program look."""

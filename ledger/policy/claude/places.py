@@ -20,6 +20,7 @@ _MANAGED_FOLDER: Final = "/etc/claude-code"
 PROTECTED_FOLDERS: Final = frozenset(
     {".git", ".claude", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn"}
 )
+"""As the program has them; the hardened profile has a few more for what commands write."""
 PROTECTED_FILES: Final = frozenset({
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".zshrc", ".zprofile", ".zshenv", ".zlogin",
     ".profile", ".gitconfig", ".gitmodules", ".ripgreprc", ".mcp.json", ".pre-commit-config.yaml", ".lefthook.yml", "lefthook.yml", ".bazelrc", ".bunfig.toml", "bunfig.toml", ".claude.json", ".npmrc", ".yarnrc",

@@ -10,6 +10,7 @@ from ledger.policy.codelia.rule import SHELL, CodeliaRule
 from ledger.policy.codelia.sandbox import real_cd
 from ledger.policy.codelia.text import normalise
 from ledger.policy.model import Verdict
+from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Analysis, Command, CommandRules, Form, Ruling, Spelling
 from ledger.policy.shell.glob import spells
 from ledger.policy.toolrules.commands import visible_text
@@ -58,9 +59,12 @@ class CodeliaCommands(CommandRules):
         judge = self.judge
         rule = judge.rules.allow.first(name, lambda rule: _speaks(rule) and matches(rule))
         if rule is not None:
-            return Ruling(Verdict.ALLOW, (rule.ref,))
-        ids = tuple(grant_id for grant_id, rule in judge.grants if _speaks(rule) and matches(rule))
-        return Ruling(Verdict.ALLOW, (), ids) if ids else None
+            fitting = [one for one in judge.rules.allow.rules if _speaks(one) and matches(one)]
+            return Ruling(Verdict.ALLOW, (rule.ref,), spelled=tuple(map(_spelled, fitting)))
+        granted = [(grant_id, rule) for grant_id, rule in judge.grants if _speaks(rule) and matches(rule)]
+        if not granted:
+            return None
+        return Ruling(Verdict.ALLOW, (), tuple(one for one, _ in granted), tuple(_spelled(rule) for _, rule in granted))
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
         text = normalise(spelling.text)
@@ -91,6 +95,24 @@ class CodeliaCommands(CommandRules):
                 found.append((*(rule.words or ()), *(word for word in pattern if word)))
         return [words for words in found if words]
 
+    def restricting(self) -> tuple[str, ...]:
+        rules = (rule for rule in self.judge.rules.deny.rules if _speaks(rule) and not rule.whole)
+        return tuple(" ".join(_spelled(rule)) for rule in rules)
+
+    def outside(self, path: str, directory: str) -> bool:
+        options = self.judge.options
+        root = options.sandbox_root or options.cwd
+        return leads_out(path, directory, (root,), options.facts)
+
+    def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
+        """Inside the sandbox, where a rule allows the tools that read or change files."""
+        if self.outside(path, directory):
+            return None
+        for rule in self.judge.rules.allow.rules:
+            if rule.whole and rule.tool in _FILE_TOOLS[access]:
+                return Ruling(Verdict.ALLOW, (rule.ref,))
+        return None
+
     def enter(self, directory: str, target: str) -> str | None:
         options = self.judge.options
         if options.sandbox_root is None:
@@ -100,6 +122,13 @@ class CodeliaCommands(CommandRules):
 
 def _speaks(rule: CodeliaRule) -> bool:
     return rule.tool == SHELL and rule.skill is None and not rule.inert
+
+
+def _spelled(rule: CodeliaRule) -> tuple[str, ...]:
+    """The words of both members: a rule for `git push` and `*--force*` is about `git push --force`."""
+    words = rule.words or ()
+    pattern = tuple(normalise(rule.glob or "").split())
+    return pattern if pattern[: len(words)] == words else (*words, *pattern)
 
 
 def _begins(rule: CodeliaRule, command: Command) -> bool:

@@ -10,7 +10,9 @@ from typing import Final
 from ledger.policy.opencode.arity import prefix
 from ledger.policy.opencode.places import Places, below
 from ledger.policy.opencode.requests import Request
+from ledger.policy.reach import leads_out
 from ledger.policy.shell import Analysis, Command, Word, accesses, source_commands
+from ledger.policy.shell.forms.files import named_paths
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.words import loosen
 
@@ -24,6 +26,7 @@ FILE_COMMANDS: Final = ENTERING | {
 _WILD: Final = re.compile(r"[*?\\]")
 _GLOB: Final = re.compile(r"[?*\[]")
 _QUOTED_CHARS_MIN: Final = 2
+_STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
 
 def shell_request(command: str, workdir: str | None, places: Places, *, tail: str = " *") -> Request | None:
@@ -71,9 +74,20 @@ def _entries(command: Command, patterns: Sequence[str], tail: str) -> Iterator[s
 
 
 def hidden_directories(analysis: Analysis, base: str, places: Places) -> tuple[str, ...]:
-    """Directories that the program misses because of a quote, a backslash, a path before the name, or a wrapper."""
+    """Directories that the program misses: behind a quote or a wrapper, and in commands that it does not look into."""
     bare = [_bare(command) for command in analysis.commands if command.words]
-    return tuple(dict.fromkeys(map(below, _outside_folders(bare, base, places))))
+    folders = [*_outside_folders(bare, base, places), *_named_outside(analysis.commands, base, places)]
+    return tuple(dict.fromkeys(map(below, folders)))
+
+
+def _named_outside(commands: Iterable[Command], base: str, places: Places) -> Iterator[str]:
+    for command in commands:
+        if not command.words or basename(loosen(command.words[0])) in FILE_COMMANDS:
+            continue
+        for path in named_paths(command):
+            if path not in _STREAMS and leads_out(path, base, places.roots, places.facts, places.home):
+                full = places.absolute(places.expand(path), base)
+                yield full if places.is_directory(full) else posixpath.dirname(full)
 
 
 def _bare(command: Command) -> Command:

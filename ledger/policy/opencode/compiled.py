@@ -52,6 +52,11 @@ class PermissionRules:
         self.all = tuple(rules)
         self._index = RuleIndex([normalise(rule.text) for rule in self.all])
 
+    @cached_property
+    def restricting(self) -> tuple[str, ...]:
+        """The patterns of the rules that deny or ask, and are not for everything."""
+        return tuple(rule.text for rule in self.all if rule.action is not Verdict.ALLOW and not rule.catches_all)
+
     def about(self, value: str) -> Iterator[CompiledRule]:
         """Those that may match a normalised text, which is most often few of them."""
         return map(self.all.__getitem__, self._index.candidates(value))

@@ -10,6 +10,7 @@ from ledger.policy.model import Verdict
 from ledger.policy.opencode.commands import ENTERING
 from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, last_match, last_narrow_match
 from ledger.policy.opencode.places import Places, below
+from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
 from ledger.policy.toolrules.commands import visible_text
 
@@ -19,12 +20,22 @@ _SHADOW_TESTS_MAX: Final = 1_000_000
 
 
 class OpenCodeCommands(CommandRules):
-    """The rules and grants of one call. `final_denies` says that no grant lifts a configured deny."""
+    """The rules and grants of one call. `final_denies` says that no grant lifts a configured deny.
+
+    `asks_first` says that folders outside of the project are asked about as a call of their own.
+    """
 
     def __init__(
-        self, rules: CompiledRules, grants: Sequence[CompiledGrant], places: Places, *, final_denies: bool
+        self,
+        rules: CompiledRules,
+        grants: Sequence[CompiledGrant],
+        places: Places,
+        *,
+        final_denies: bool,
+        asks_first: bool = False,
     ) -> None:
         self.rules, self.grants, self.places, self.final_denies = rules, grants, places, final_denies
+        self.asks_first = asks_first
         self.bash = rules.of("bash")
 
     def allow(self, command: Command) -> Ruling | None:
@@ -34,9 +45,10 @@ class OpenCodeCommands(CommandRules):
         for shown in dict.fromkeys(_narrow_texts(command)):
             rule = last_narrow_match(shown.replace(_HIDDEN_BLANK, " "), shown, self.bash)
             if rule is not None and rule.action is Verdict.ALLOW:
-                return Ruling(Verdict.ALLOW, rule.refs)
-            if ids := tuple(grant.grant_id for grant in self.grants if grant.narrow(shown)):
-                return Ruling(Verdict.ALLOW, (), ids)
+                return Ruling(Verdict.ALLOW, rule.refs, spelled=(_words(rule.text),))
+            if granted := [grant for grant in self.grants if grant.narrow(shown)]:
+                words = tuple(_words(grant.text) for grant in granted)
+                return Ruling(Verdict.ALLOW, (), tuple(grant.grant_id for grant in granted), words)
         return None
 
     def allow_exactly(self, command: Command) -> Ruling | None:
@@ -99,6 +111,13 @@ class OpenCodeCommands(CommandRules):
             restricted = [rule for rule in restricted if self._in_force(rule)]
         return [tuple(rule.text.split()) for rule in restricted if rule.text.strip("* ")]
 
+    def restricting(self) -> tuple[str, ...]:
+        return self.bash.restricting
+
+    def outside(self, path: str, directory: str) -> bool:
+        places = self.places
+        return not self.asks_first and leads_out(path, directory, places.roots, places.facts, places.home)
+
     def _in_force(self, rule: CompiledRule) -> bool:
         """Whether something that the rule matches is decided by it; a later rule may match all that it does."""
         last = last_match(rule.text, self.bash)
@@ -106,6 +125,10 @@ class OpenCodeCommands(CommandRules):
 
     def enter(self, directory: str, target: str) -> str | None:
         return self.places.enter(directory, target)
+
+
+def _words(pattern: str) -> tuple[str, ...]:
+    return tuple(pattern.split())
 
 
 def _narrow_texts(command: Command) -> Iterator[str]:

@@ -133,8 +133,11 @@ class OpenCodePolicy:
         """The tools that are wholly denied by the configured rules (opencode-zh.md 9.4)."""
         return disabled(tools, self._rules)
 
-    def command_rules(self, grants: Sequence[CompiledGrant], places: Places) -> OpenCodeCommands:
-        return OpenCodeCommands(self._compiled, grants, places, final_denies=self._final_denies)
+    def command_rules(
+        self, grants: Sequence[CompiledGrant], places: Places, *, asks_first: bool = False
+    ) -> OpenCodeCommands:
+        final = self._final_denies
+        return OpenCodeCommands(self._compiled, grants, places, final_denies=final, asks_first=asks_first)
 
     def places(self, cwd: str | None) -> Places:
         return self._options.places(cwd)
@@ -213,7 +216,8 @@ class _Judging:
         return self.policy.judge(self.request.permission, patterns, self.grants)
 
     def _line(self, command: str, judged: Evaluation, analysis: Analysis) -> Evaluation:
-        rules = self.policy.command_rules(self.grants, self.places)
+        asks_first = self.request.command is not None
+        rules = self.policy.command_rules(self.grants, self.places, asks_first=asks_first)
         return hardened(command, judged, rules, self.request.base or self.places.directory, analysis)
 
     def _lines(self, texts: Sequence[str]) -> Evaluation:

@@ -13,8 +13,13 @@ from msgspec.structs import replace
 
 from ledger.policy.model import Evaluation, Part, RuleRef, Verdict, strictest
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.danger import dangerous_argument, never_allowed
+from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed
 from ledger.policy.shell.directories import Directories
+from ledger.policy.shell.forms import form_of, program_table
+from ledger.policy.shell.forms.judging import obstacle
+from ledger.policy.shell.forms.matching import by_program as by_meaning
+from ledger.policy.shell.forms.matching import spelled_again
+from ledger.policy.shell.forms.spelled import Spelled
 from ledger.policy.shell.model import (
     Access,
     Analysis,
@@ -77,6 +82,7 @@ class _Judge:
         self.plain = analysis.plain or analysis.redirects_only
         self.top = analysis.top
         self.restricted: Restricted = by_program(rules.restricted_words()) if self.plain else {}
+        self.meant = by_meaning(rules.restricting())
         self.line: Ruling | None = rules.allow_line(analysis) if self.plain else None
         self.allowed: dict[str, bool] = {}
         self.paths: dict[tuple[Access, str, frozenset[str]], list[Ruling]] = {}
@@ -103,13 +109,24 @@ class _Judge:
                 yield from self._redirected(command, self.places[max(index, 0)])
 
     def _spelled(self, command: Command) -> Iterator[_Finding]:
-        for spelling in spellings(command):
+        for spelling in (*spellings(command), *self._as_rules_write(command)):
             ruling = self.rules.restrict(spelling)
             if ruling is not None and ruling.verdict is not Verdict.ALLOW:
                 verb = "denies" if ruling.verdict is Verdict.DENY else "asks about"
                 reason = f"a rule {verb} `{spelling.text}`"
                 own = spelling.form is Form.WRITTEN and command.inside is None
                 yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside, liftable=own)
+
+    def _as_rules_write(self, command: Command) -> Iterator[Spelling]:
+        """The command in the spelling of each rule that is about it: `rm -R -f x` as `rm -rf x`."""
+        form = form_of(command) if self.meant else None
+        if form is None:
+            return
+        known = {spelling.words for spelling in spellings(command)}
+        for words in spelled_again(command, form, self.meant):
+            if words not in known:
+                known.add(words)
+                yield Spelling(Form.NORMAL, " ".join(words), words)
 
     def _redirected(self, command: Command, places: frozenset[str]) -> Iterator[_Finding]:
         for redirect in command.redirects:
@@ -131,21 +148,22 @@ class _Judge:
         """Why a command of a plain line is not allowed; a line that is not plain is asked as a whole."""
         if not self.plain:
             return
-        seen: dict[str, str | None] = {}
+        seen: dict[tuple[str, frozenset[str]], str | None] = {}
         for index, command in enumerate(self.top):
             if self.guards_cd and command.name == "cd":
                 reason = f"`{command.text}` may leave what the agent may enter" if index in self.leaves else None
             else:
-                if command.text not in seen:
-                    seen[command.text] = self._obstacle(command)
-                reason = seen[command.text]
+                places = self.places[index]
+                if (command.text, places) not in seen:
+                    seen[command.text, places] = self._obstacle(command, places)
+                reason = seen[command.text, places]
             if reason is not None:
                 yield _Finding(command.text, Verdict.ASK, reason)
             elif not self._allowed(command):
                 reason = f"no rule allows `{peeled(command).text}` by its own words"
                 yield _Finding(command.text, Verdict.ASK, reason, liftable=True)
 
-    def _obstacle(self, command: Command) -> str | None:
+    def _obstacle(self, command: Command, places: frozenset[str]) -> str | None:
         """What stands in the way of every rule but one that spells the whole command, and sometimes of that too."""
         inner = peeled(command)
         reason = never_allowed(inner) or _bad_name(inner)
@@ -153,13 +171,24 @@ class _Judge:
             return reason
         if self._exactly(command, inner):
             return None
-        reason = dangerous_argument(inner)
+        reason = self._unmeant(inner, places)
         if reason is not None:
             return reason
         near = near_miss(inner, self.restricted)
         if near is not None:
             return f"it is close to `{' '.join(near)}`, which a rule restricts"
         return None
+
+    def _unmeant(self, command: Command, places: frozenset[str]) -> str | None:
+        """What no rule that allows the command can be taken to mean."""
+        if program_table(command.name or "") is None and in_table(command.name or ""):
+            return dangerous_argument(command)
+        ruling = self.rules.allow(command)
+        rules = (ruling.spelled if ruling is not None else ()) or ((),)
+        spelled = [Spelled(words, command.words) for words in rules]
+        reach = _Reach(self.rules, places)
+        found = [obstacle(command, one, reach) for one in spelled]
+        return None if None in found else found[0]
 
     def redirections_allowed(self) -> bool:
         """Whether a rule spells the line or the command with its redirections, or allows every file that they name."""
@@ -184,6 +213,19 @@ class _Judge:
             allowed = self.rules.allow(inner) is not None or self._exactly(command, inner)
             self.allowed[command.text] = allowed
         return self.allowed[command.text]
+
+
+class _Reach:
+    """What the rules say about files, wherever a command may run."""
+
+    def __init__(self, rules: CommandRules, places: frozenset[str]) -> None:
+        self.rules, self.places = rules, sorted(places)
+
+    def outside(self, path: str) -> bool:
+        return any(self.rules.outside(path, place) for place in self.places)
+
+    def editable(self, path: str) -> bool:
+        return all(self.rules.allow_path(Access.EDIT, path, place) is not None for place in self.places)
 
 
 def _bad_name(command: Command) -> str | None:

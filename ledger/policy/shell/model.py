@@ -108,6 +108,7 @@ class Form(StrEnum):
     """How a spelling of a command came about."""
 
     WRITTEN = "written"  # source text and raw words
+    NORMAL = "normal"  # as a rule writes the same meaning
     RESOLVED = "resolved"  # quotes, assignments and redirections taken away
     BASENAME = "basename"  # as resolved, the program by the last part of its path
 
@@ -128,11 +129,16 @@ class Access(StrEnum):
 
 
 class Ruling(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What rules (or grants, by id) say about one command or path."""
+    """What rules (or grants, by id) say about one command or path.
+
+    `spelled` are the words of each rule and grant for commands that allows it, wildcards included; none for a rule that
+    names no command.
+    """
 
     verdict: Verdict
     rules: tuple[RuleRef, ...] = ()
     grants: tuple[str, ...] = ()
+    spelled: tuple[tuple[str, ...], ...] = ()
 
 
 class CommandRules(Protocol):
@@ -191,6 +197,14 @@ class CommandRules(Protocol):
         Only rules with an option among their words matter.
         """
         return ()
+
+    def restricting(self) -> tuple[str, ...]:
+        """The text of each deny and ask rule for commands, wildcards included, words separated by blanks."""
+        return ()
+
+    def outside(self, path: str, directory: str) -> bool:
+        """Whether a path that a command names in `directory` leads out of what the agent may touch."""
+        return False
 
     def enter(self, directory: str, target: str) -> str | None:
         """Where `cd target` leads from `directory`, links resolved; None when it would leave what the agent may enter.

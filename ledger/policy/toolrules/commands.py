@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from ledger.policy.shell import Command, Word
+from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.wildcard import Matcher
 
 _HIDDEN_BLANK: Final = "\0"
@@ -71,6 +72,11 @@ def specifier_words(specifier: str) -> tuple[str, ...]:
     while words and words[-1] == "*":
         words.pop()
     return tuple(words)
+
+
+def spelled_by(rules: Iterable[ToolRule]) -> tuple[tuple[str, ...], ...]:
+    """The words of each rule for commands, wildcards included; none for a rule without specifier."""
+    return tuple(tuple(normal_specifier(rule.specifier).split(" ")) if rule.specifier else () for rule in rules)
 
 
 def reaches(specifier: str, words: Sequence[str]) -> bool:

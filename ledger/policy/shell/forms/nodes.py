@@ -20,6 +20,7 @@ class Effect(StrEnum):
     FOLDER = "folder"
     URL = "url"
     CODE = "code"
+    PROGRAM = "program"
     ASKS = "asks"
 
 
@@ -31,6 +32,7 @@ class Kind(StrEnum):
     TASK = "task"
     READ = "read"
     WRITE = "write"
+    EDIT = "edit"
     OUTPUT = "output"
     FOLDER = "folder"
     URL = "url"
@@ -107,6 +109,7 @@ class Node(msgspec.Struct, frozen=True, dict=True):
     means: dict[str, frozenset[str]] = {}
     operand_means: dict[str, str] = {}
     assignment_asks: frozenset[str] | None = None
+    words_ask: str = ""
     spell: bool = False
     always: bool = False
     commands_abbreviated: bool = False

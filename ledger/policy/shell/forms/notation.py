@@ -33,6 +33,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     folder: str = ""
     url: str = ""
     code: str = ""
+    program: str = ""
     asks: str = ""
     operands: str | None = None
     first_from: str = ""
@@ -46,6 +47,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     means: dict[str, str | list[str]] = {}
     operand_means: dict[str, str] = {}
     assignment_asks: str | None = None
+    words_ask: str = ""
     spell: bool = False
     always: bool = False
     commands_abbreviated: bool | None = None
@@ -113,6 +115,7 @@ def _node(
         means={options[key].name: value for key, value in means.items()},
         operand_means=read.operand_means,
         assignment_asks=None if read.assignment_asks is None else frozenset(read.assignment_asks.split()),
+        words_ask=_pattern(read.words_ask, place),
         spell=read.spell,
         always=read.always,
         commands=commands,
@@ -150,6 +153,14 @@ def _narrowed(option: Option, names: Collection[str]) -> Option:
     """Return an option with those of its names that are among `names`."""
     kept = tuple(name for name in option.names if name in names)
     return option if kept == option.names else Option(kept[-1], kept, option.arity, option.effect)
+
+
+def _pattern(text: str, place: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise TableError(f"program table `{place}`: `words_ask` is no regular expression: {error}") from None
+    return text
 
 
 def _options(table: _Table, place: str) -> dict[str, Option]:

@@ -65,6 +65,7 @@ class _Reader:
             index, word = self.raw[0]
             self._miss(index, f"`{word.raw}` is in no table of `{self._title()}`")
         operands = [*self._operands(), *self._rest()]
+        self._asking_words(operands)
         return NormalForm(
             program=self.root.name,
             path=tuple(self.path),
@@ -127,7 +128,7 @@ class _Reader:
         kinds = self.node.operands
         kind = kinds.kind_at(len(self.raw) + self._stands_for_first()) if kinds is not None else None
         if kind is Kind.PROGRAM:
-            self.inner = Command(" ".join(word.raw for word in self.words[at:]), tuple(self.words[at:]))
+            self._begin_inner(at)
         self.raw.append((at, self.words[at]))
         return 1
 
@@ -269,8 +270,14 @@ class _Reader:
         known = following.resolved
         if known is None and option.effect is not Effect.PLAIN:
             self._miss(at + 1, f"`{following.raw}` is known only when the line runs")
+        if option.effect is Effect.PROGRAM:
+            self._begin_inner(at + 1)
+            return 1
         self._add(Given(option.name, option.effect, following.raw if known is None else known, place, at + 1))
         return 2
+
+    def _begin_inner(self, at: int) -> None:
+        self.inner = Command(" ".join(word.raw for word in self.words[at:]), tuple(self.words[at:]))
 
     def _add(self, given: Given) -> None:
         if given.effect is Effect.CODE and is_harmless_script(self.node.language, given.value or ""):
@@ -315,6 +322,15 @@ class _Reader:
         if kind is Kind.CODE and word.resolved is not None and is_harmless_script(self.node.language, word.resolved):
             return Kind.TEXT
         return kind or Kind.WORDS
+
+    def _asking_words(self, operands: Sequence[Operand]) -> None:
+        """Operands and values that a table's own pattern knows for dangerous."""
+        patterns = [re.compile(node.words_ask) for node in self._visible() if node.words_ask]
+        found = [(one.at, one.text) for one in operands]
+        found += [(one.at, one.value) for one in self.given if one.value is not None]
+        for at, text in found:
+            if any(pattern.search(text) for pattern in patterns):
+                self._miss(at, f"`{self.words[at].raw}` makes `{self._title()}` do more than its table says")
 
     def _assigns(self, text: str) -> bool:
         """Return whether `NAME=value` is a plain value for a name that does not decide about what runs."""

@@ -1,0 +1,36 @@
+"""Whether a path that a command names leads out of the project. Pure; facts about links are handed in."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+from ledger.policy.facts import FileFacts
+from ledger.policy.unknown import UNKNOWN_FOLDER
+
+
+def leads_out(path: str, directory: str, roots: Sequence[str], facts: FileFacts, home: str | None = None) -> bool:
+    """Return whether a path is outside of all roots, as written or as its links lead.
+
+    `directory` is where the command runs. While no root is known, a path is inside that names none of its own: it is
+    relative, and climbs nowhere. A `~` that is not the known home is outside.
+    """
+    if path == "~" or path.startswith("~/"):
+        if home is None:
+            return True
+        path = home + path[1:]
+    elif path.startswith("~"):
+        return True
+    known = [root for root in roots if root != UNKNOWN_FOLDER]
+    if not known or directory.startswith(UNKNOWN_FOLDER):
+        return path.startswith("/") or ".." in path.split("/")
+    written = posixpath.join(directory, path)
+    lexical = "/" + posixpath.normpath(written).lstrip("/")
+    if "/proc/" in lexical + "/":
+        return True
+    real = {facts.resolve(lexical), facts.resolve(written)} if ".." in path.split("/") else {facts.resolve(lexical)}
+    return not (_within(lexical, known) and all(_within(one, [facts.resolve(root) for root in known]) for one in real))
+
+
+def _within(path: str, roots: Sequence[str]) -> bool:
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)

@@ -1,0 +1,52 @@
+"""Paths that a command names, by the table of its program, or by their looks where it has none. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ledger.policy.shell.forms.model import NormalForm
+from ledger.policy.shell.forms.nodes import Effect, Kind
+from ledger.policy.shell.forms.reading import form_of
+from ledger.policy.shell.model import Command
+from ledger.policy.shell.words import loosen
+
+_PATH_EFFECTS = frozenset({Effect.READ, Effect.WRITE, Effect.OUTPUT, Effect.FOLDER})
+_PATH_KINDS = frozenset({Kind.READ, Kind.WRITE, Kind.EDIT, Kind.OUTPUT, Kind.FOLDER, Kind.SCRIPT})
+_GLUED = re.compile(r"-[A-Za-z](?=[/~.])")
+
+
+def named_paths(command: Command) -> tuple[str, ...]:
+    """Return the paths that a command reads, writes or works in, without repeats, as they are written."""
+    form = form_of(command)
+    words = [loosen(word) for word in command.words[1:]]
+    found = _of_words(words) if form is None else _of_form(form)
+    return tuple(dict.fromkeys(found))
+
+
+def _of_form(form: NormalForm) -> Iterator[str]:
+    for given in form.options:
+        if given.value is not None and given.effect in _PATH_EFFECTS:
+            yield given.value
+    for operand in form.operands:
+        if operand.kind in _PATH_KINDS:
+            yield operand.text
+        elif operand.kind is Kind.WORDS:
+            yield from paths_in(operand.text)
+    if form.inner is not None:
+        yield from named_paths(form.inner)
+
+
+def _of_words(words: list[str]) -> Iterator[str]:
+    for word in words:
+        yield from paths_in(word)
+
+
+def paths_in(word: str) -> list[str]:
+    """Return what may be a path in a word of which nothing is known: itself, what is glued, what follows a mark."""
+    found = [] if word.startswith("-") else [word]
+    found += re.split(r"[=:,@]", word)[1:]
+    glued = _GLUED.match(word)
+    if glued is not None:
+        found.append(word[glued.end() :])
+    return [one for one in found if one]

@@ -1,0 +1,180 @@
+"""What stands in the way of an allow rule for a command, by its normal form: a sentence, or nothing. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from ledger.policy.shell.danger import never_allowed
+from ledger.policy.shell.forms.files import paths_in
+from ledger.policy.shell.forms.model import Given, NormalForm, Operand
+from ledger.policy.shell.forms.nodes import Effect, Kind
+from ledger.policy.shell.forms.reading import form_of_words
+from ledger.policy.shell.forms.spelled import Spelled
+from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.tables.protected import is_protected
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
+_LOOKS_LIKE_A_COMMAND = re.compile(r"[\s;&|`$()<>]")
+_STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_HERE: Final = "."
+
+
+class Reach(Protocol):
+    """What a dialect says about files, for the folders in which a command may run."""
+
+    def outside(self, path: str) -> bool:
+        """Return whether a path may lead out of what the agent may touch."""
+        ...
+
+    def editable(self, path: str) -> bool:
+        """Return whether rules let a tool change a file."""
+        ...
+
+
+class _Anywhere:
+    """A blanket rule is for every command, so that it says nothing about where; the dialect's rules for files do."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.editable = reach.editable
+
+    def outside(self, path: str) -> bool:
+        return False
+
+
+def obstacle(command: Command, spelled: Spelled, reach: Reach) -> str | None:
+    """Return why an allow rule that spells these words does not cover a command; None where it does."""
+    return next(_obstacles(command, spelled, reach), None)
+
+
+def _obstacles(command: Command, spelled: Spelled, reach: Reach) -> Iterator[str]:
+    form = form_of_words(command.words)
+    if form is None and spelled.is_blanket:
+        return
+    if form is None:
+        yield from _unknown_program(command.words, spelled, reach, range(1, len(command.words)))
+        return
+    title = " ".join((form.program, *form.path))
+    yield from (one.reason for one in form.unclear if one.at not in spelled)
+    for node in form.nodes:
+        if node.always:
+            yield f"`{title}` runs, sends or overwrites what it is given"
+        elif node.spell and not (form.path_at and form.path_at[-1] in spelled):
+            yield f"`{title}` is for a rule that names it"
+    for given in form.options:
+        if not _spells(spelled, given):
+            yield from _option(given, form, title, reach)
+    beyond = _Anywhere(reach) if spelled.is_blanket else reach
+    for operand in form.operands:
+        yield from _operand(operand, form, title, spelled, beyond)
+    if form.edits and not any(operand.kind is Kind.READ for operand in form.operands):
+        yield from _edited(_HERE, title, reach)
+    others = [one.at for one in form.operands if one.kind is Kind.WORDS]
+    if not spelled.is_blanket:
+        yield from _unknown_program(command.words, spelled, reach, others)
+    if form.inner is not None:
+        yield from _inner(form.inner, spelled.inner(len(command.words) - len(form.inner.words)), reach)
+
+
+def _spells(spelled: Spelled, given: Given) -> bool:
+    return given.at in spelled and (given.value_at is None or given.value_at in spelled)
+
+
+def _inner(command: Command, spelled: Spelled, reach: Reach) -> Iterator[str]:
+    """What a runner runs: a rule must name it, and then covers it as if it stood alone."""
+    if not spelled.names(0):
+        yield f"`{command.words[0].raw}` is a program that the rule does not name"
+        return
+    reason = never_allowed(command)
+    if reason is not None:
+        yield reason
+    yield from _obstacles(command, spelled, reach)
+
+
+def _option(given: Given, form: NormalForm, title: str, reach: Reach) -> Iterator[str]:
+    shown = given.name if given.value is None else f"{given.name} {given.value}"
+    match given.effect:
+        case Effect.ASKS:
+            yield f"`{given.name}` makes `{title}` run, read or send something else"
+        case Effect.CODE | Effect.PROGRAM:
+            yield f"`{shown}` is code that the rule does not spell"
+        case Effect.READ | Effect.FOLDER:
+            yield from _inside(given.value or "", title, reach)
+        case Effect.OUTPUT:
+            yield from _product(given.value or "", title, reach)
+        case Effect.WRITE:
+            yield from _edited(given.value or "", title, reach)
+        case Effect.PLAIN | Effect.EDITS | Effect.URL:
+            pass
+
+
+def _operand(operand: Operand, form: NormalForm, title: str, spelled: Spelled, reach: Reach) -> Iterator[str]:
+    match operand.kind:
+        case Kind.READ if form.edits:
+            yield from _edited(operand.text, title, reach, is_known=operand.is_known)
+        case Kind.READ | Kind.FOLDER:
+            if operand.at not in spelled:
+                yield from _inside(operand.text, title, reach, is_known=operand.is_known)
+        case Kind.WRITE | Kind.OUTPUT:
+            if operand.at not in spelled:
+                yield from _product(operand.text, title, reach, is_known=operand.is_known)
+        case Kind.EDIT:
+            yield from _edited(operand.text, title, reach, is_known=operand.is_known)
+        case Kind.CODE:
+            if operand.at not in spelled:
+                yield f"`{operand.text}` is code that the rule does not spell"
+        case Kind.SCRIPT:
+            if not spelled.names(operand.at):
+                yield f"`{operand.text}` is a program that the rule does not name"
+        case Kind.TEXT | Kind.NAME | Kind.TASK | Kind.URL | Kind.PROGRAM | Kind.WORDS:
+            pass
+
+
+def _inside(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
+    if path not in _STREAMS and (not is_known or reach.outside(path)):
+        yield f"`{path}`, which `{title}` reads, may be outside of the project"
+
+
+def _product(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
+    if path in _STREAMS:
+        return
+    if not is_known or reach.outside(path):
+        yield f"`{path}`, which `{title}` writes, may be outside of the project"
+    elif is_protected(path):
+        yield f"`{path}`, which `{title}` writes, decides about what later commands do"
+
+
+def _edited(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
+    yield from _product(path, title, reach, is_known=is_known)
+    if path not in _STREAMS and not reach.editable(path):
+        yield f"no rule allows `{title}` to change `{path}`"
+
+
+# --- programs that have no table
+
+
+def _unknown_program(words: Sequence[Word], spelled: Spelled, reach: Reach, places: Sequence[int]) -> Iterator[str]:
+    for at in places:
+        if at in spelled:
+            continue
+        word = words[at]
+        if word.resolved is None:
+            yield f"`{word.raw}` is known only when the line runs"
+        elif _ADDRESS.search(word.resolved):
+            yield f"`{word.raw}` names an address, and nothing is known of the program"
+        elif _is_command_value(words, at):
+            yield f"`{word.raw}` looks like a command, and nothing is known of the program"
+        elif any(reach.outside(path) for path in paths_in(word.resolved)):
+            yield f"`{word.raw}` may lead out of the project, and nothing is known of the program"
+
+
+def _is_command_value(words: Sequence[Word], at: int) -> bool:
+    """An option's value with blanks or operators in it: `--exec='touch x'`, `-c 'touch x'`."""
+    text = words[at].resolved or ""
+    before = (words[at - 1].resolved or "") if at else ""
+    value = text.partition("=")[2]
+    if text.startswith("-"):
+        return _LOOKS_LIKE_A_COMMAND.search(value) is not None
+    follows = before.startswith("-") and "=" not in before and before not in ("-", "--")
+    return follows and _LOOKS_LIKE_A_COMMAND.search(text) is not None

@@ -1,0 +1,105 @@
+"""Deny and ask rules against the form of a command: it is spelled again the way that a rule writes it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from ledger.policy.shell.forms.model import NormalForm
+from ledger.policy.shell.forms.programs import program_table
+from ledger.policy.shell.forms.reading import form_by
+from ledger.policy.shell.glob import matches
+from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.words import loosen
+
+_POLICIES_KEPT: Final = 64
+_RULES_KEPT: Final = 8_192
+
+
+class RuleForm(msgspec.Struct, frozen=True):
+    """A rule for commands as a form. `patterns` are its words as written, wildcards that stand alone left out."""
+
+    patterns: tuple[str, ...]
+    form: NormalForm
+
+
+@lru_cache(maxsize=_POLICIES_KEPT)
+def by_program(rules: tuple[str, ...]) -> dict[str, tuple[RuleForm, ...]]:
+    """Return the rules that are for a program with a table, by that program's canonical name."""
+    found: dict[str, list[RuleForm]] = {}
+    for text in dict.fromkeys(rules):
+        rule = _rule_form(text)
+        if rule is not None:
+            found.setdefault(rule.form.program, []).append(rule)
+    return {program: tuple(forms) for program, forms in found.items()}
+
+
+@lru_cache(maxsize=_RULES_KEPT)
+def _rule_form(text: str) -> RuleForm | None:
+    patterns = tuple(word for word in text.split() if word.strip("*?"))
+    node = program_table(patterns[0]) if patterns else None
+    if node is None or len(patterns) < 2:
+        return None
+    cores = [one.strip("*") for one in patterns]
+    return RuleForm(patterns, form_by(node, [Word(core, core) for core in cores]))
+
+
+def spelled_again(
+    command: Command, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the words of a command as each rule that is about it would write them, the rest of them behind."""
+    for rule in rules.get(form.program, ()):
+        words = _spelling(rule, command, form)
+        if words is not None:
+            yield words
+
+
+def _spelling(rule: RuleForm, command: Command, form: NormalForm) -> tuple[str, ...] | None:
+    wanted = rule.form
+    if form.path[: len(wanted.path)] != wanted.path:
+        return None
+    used = _used_options(wanted, form)
+    if used is None:
+        return None
+    written = {at: pattern.strip("*") for at, pattern in enumerate(rule.patterns)}
+    for operand in wanted.operands:
+        found = _operand(rule.patterns[operand.at], form)
+        if found is None:
+            return None
+        at, written[operand.at] = found
+        used.add(at)
+    raw = {word.raw for word in command.words}
+    if any(one.at < len(rule.patterns) and not _has_unclear(rule.patterns[one.at], raw) for one in wanted.unclear):
+        return None
+    used |= {0, *form.path_at[: len(wanted.path)]}
+    rest = [loosen(word) for at, word in enumerate(command.words) if at not in used]
+    return (*written.values(), *rest)
+
+
+def _used_options(wanted: NormalForm, form: NormalForm) -> set[int] | None:
+    """Return the indexes of the words that hold the wanted options; None where one is missing."""
+    used: set[int] = set()
+    for option in wanted.options:
+        if option.value is None:
+            if option.name not in form.names:
+                return None
+        elif not any(one.name == option.name and matches(option.value, one.value or "") for one in form.options):
+            return None
+        for one in form.options:
+            if one.name == option.name:
+                used |= {one.at} if one.value_at is None else {one.at, one.value_at}
+    return used
+
+
+def _operand(pattern: str, form: NormalForm) -> tuple[int, str] | None:
+    texts = [(one.at, one.text) for one in form.operands]
+    texts += [(one.at, one.text) for one in form.unclear]
+    return next(((at, text) for at, text in texts if matches(pattern, text)), None)
+
+
+def _has_unclear(pattern: str, raw: set[str]) -> bool:
+    """A word of a rule that no table holds is in the command."""
+    return any(matches(pattern, one) for one in raw)
