@@ -6,7 +6,9 @@ import posixpath
 from collections.abc import Sequence
 from typing import Any
 
+from ledger.policy.facts import NoFacts
 from ledger.policy.model import Evaluation, RuleRef, Verdict
+from ledger.policy.reach import leads_out
 from ledger.policy.shell.glob import matches, spells
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.model import Access, Analysis, Command, CommandRules, Ruling, Spelling
@@ -32,7 +34,7 @@ class SimpleRules(CommandRules):
                 or (kind == "prefix" and words[: len(wanted)] == wanted)
                 or (kind == "glob" and matches(text, command.text))
             ):
-                return _ruling(Verdict.ALLOW, kind, text)
+                return _ruling(Verdict.ALLOW, kind, text, spelled=True)
         return None
 
     def allow_exactly(self, command: Command) -> Ruling | None:
@@ -63,13 +65,19 @@ class SimpleRules(CommandRules):
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
         return [tuple(text.split()) for kind, text in self.denies if kind == "prefix"]
 
+    def restricting(self) -> tuple[str, ...]:
+        return tuple(text for kind, text in self.denies if kind in ("prefix", "glob"))
+
+    def outside(self, path: str, directory: str) -> bool:
+        return leads_out(path, directory, (ROOT,), NoFacts())
+
     def enter(self, directory: str, target: str) -> str | None:
         whole = posixpath.normpath(posixpath.join(directory, target))
         return whole if whole == ROOT or whole.startswith(ROOT + "/") else None
 
 
-def _ruling(verdict: Verdict, kind: str, text: str) -> Ruling:
-    return Ruling(verdict, (RuleRef(f"{kind} {text}"),))
+def _ruling(verdict: Verdict, kind: str, text: str, *, spelled: bool = False) -> Ruling:
+    return Ruling(verdict, (RuleRef(f"{kind} {text}"),), spelled=(tuple(text.split()),) if spelled else ())
 
 
 def judge(command: str, allow: Sequence[str], deny: Sequence[str] = (), paths: Sequence[str] = ()) -> Evaluation:

@@ -137,9 +137,15 @@ def test_a_glob_over_the_full_text_must_spell_operators_and_redirections() -> No
 
 
 def test_a_near_miss_of_a_deny_rule_asks_and_says_which() -> None:
-    evaluation = judge("git push origin -f", ["prefix git"], ["prefix git push --force"])
+    evaluation = judge("tool push origin -f", ["prefix tool"], ["prefix tool push --force"])
     assert evaluation.verdict is Verdict.ASK
-    assert evaluation.reason == "it is close to `git push --force`, which a rule restricts"
+    assert evaluation.reason == "it is close to `tool push --force`, which a rule restricts"
+
+
+@pytest.mark.parametrize("line", ["git push origin -f", "git -P push -qf o", "git push o +main", "sudo git push -f"])
+def test_a_deny_rule_reaches_every_spelling_of_what_it_says(line: str) -> None:
+    evaluation = judge(line, ["tool"], ["prefix git push --force"])
+    assert (evaluation.verdict, evaluation.rules) == (Verdict.DENY, (RuleRef("prefix git push --force"),))
 
 
 def test_a_reason_stays_readable_however_long_the_line_is() -> None:

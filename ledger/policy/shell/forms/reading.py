@@ -325,7 +325,7 @@ class _Reader:
 
     def _asking_words(self, operands: Sequence[Operand]) -> None:
         """Operands and values that a table's own pattern knows for dangerous."""
-        patterns = [re.compile(node.words_ask) for node in self._visible() if node.words_ask]
+        patterns = [re.compile(node.words_ask) for node in self.nodes if node.words_ask]
         found = [(one.at, one.text) for one in operands]
         found += [(one.at, one.value) for one in self.given if one.value is not None]
         for at, text in found:

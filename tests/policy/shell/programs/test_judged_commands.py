@@ -41,7 +41,6 @@ def test_what_runs_writes_sends_or_destroys_is_not_harmless(line: str) -> None:
         ("git push origin +main:main", {"--force"}),
         ("git push origin :main", {"--delete"}),
         ("git push --mirror origin", {"--force", "--delete"}),
-        ("git push --force-with-lease", {"--force"}),
         ("git branch -D x", {"--delete", "--force"}),
         ("git checkout -B x", {"--force"}),
     ],

@@ -8,7 +8,7 @@ from ledger.policy.shell.forms import Effect, Kind, form_of
 from ledger.policy.shell.lexer import lex
 
 _HARMLESS: Final = frozenset({Effect.PLAIN, Effect.READ, Effect.URL})
-_GUARDED: Final = frozenset({Kind.CODE, Kind.SCRIPT, Kind.PROGRAM, Kind.WRITE})
+_GUARDED: Final = frozenset({Kind.CODE, Kind.SCRIPT, Kind.PROGRAM, Kind.WRITE, Kind.EDIT})
 
 
 def worries(line: str) -> list[str]:
@@ -25,5 +25,9 @@ def worries(line: str) -> list[str]:
 
 def unspelled(line: str) -> list[str]:
     """Return the worries that no rule for files lifts."""
-    files = (*(f"{one}:" for one in (Effect.WRITE, Effect.OUTPUT, Effect.EDITS, Effect.FOLDER)), f"{Kind.WRITE}:")
+    files = (
+        *(f"{one}:" for one in (Effect.WRITE, Effect.OUTPUT, Effect.EDITS, Effect.FOLDER)),
+        f"{Kind.WRITE}:",
+        f"{Kind.EDIT}:",
+    )
     return [one for one in worries(line) if not one.startswith(files)]
