@@ -15,7 +15,7 @@ from ledger.policy.model import Evaluation, Part, RuleRef, Verdict, strictest
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed
 from ledger.policy.shell.directories import Directories
-from ledger.policy.shell.forms import form_of, program_table
+from ledger.policy.shell.forms import NormalForm, form_of
 from ledger.policy.shell.forms.judging import obstacle
 from ledger.policy.shell.forms.matching import by_program as by_meaning
 from ledger.policy.shell.forms.matching import spelled_again
@@ -82,6 +82,7 @@ class _Judge:
         self.plain = analysis.plain or analysis.redirects_only
         self.top = analysis.top
         self.restricted: Restricted = by_program(rules.restricted_words()) if self.plain else {}
+        self.forms: dict[str, NormalForm | None] = {}
         self.meant = by_meaning(rules.restricting())
         self.line: Ruling | None = rules.allow_line(analysis) if self.plain else None
         self.allowed: dict[str, bool] = {}
@@ -119,7 +120,7 @@ class _Judge:
 
     def _as_rules_write(self, command: Command) -> Iterator[Spelling]:
         """The command in the spelling of each rule that is about it: `rm -R -f x` as `rm -rf x`."""
-        form = form_of(command) if self.meant else None
+        form = self._form(command) if self.meant else None
         if form is None:
             return
         known = {spelling.words for spelling in spellings(command)}
@@ -181,14 +182,20 @@ class _Judge:
 
     def _unmeant(self, command: Command, places: frozenset[str]) -> str | None:
         """What no rule that allows the command can be taken to mean."""
-        if program_table(command.name or "") is None and in_table(command.name or ""):
+        form = self._form(command)
+        if form is None and in_table(command.name or ""):
             return dangerous_argument(command)
         ruling = self.rules.allow(command)
         rules = (ruling.spelled if ruling is not None else ()) or ((),)
         spelled = [Spelled(words, command.words) for words in rules]
         reach = _Reach(self.rules, places)
-        found = [obstacle(command, one, reach) for one in spelled]
+        found = [obstacle(command, form, one, reach) for one in spelled]
         return None if None in found else found[0]
+
+    def _form(self, command: Command) -> NormalForm | None:
+        if command.text not in self.forms:
+            self.forms[command.text] = form_of(command)
+        return self.forms[command.text]
 
     def redirections_allowed(self) -> bool:
         """Whether a rule spells the line or the command with its redirections, or allows every file that they name."""

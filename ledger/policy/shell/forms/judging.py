@@ -43,13 +43,15 @@ class _Anywhere:
         return False
 
 
-def obstacle(command: Command, spelled: Spelled, reach: Reach) -> str | None:
-    """Return why an allow rule that spells these words does not cover a command; None where it does."""
-    return next(_obstacles(command, spelled, reach), None)
+def obstacle(command: Command, form: NormalForm | None, spelled: Spelled, reach: Reach) -> str | None:
+    """Return why an allow rule that spells these words does not cover a command; None where it does.
+
+    `form` is that of the command, None where its program has no table.
+    """
+    return next(_obstacles(command, form, spelled, reach), None)
 
 
-def _obstacles(command: Command, spelled: Spelled, reach: Reach) -> Iterator[str]:
-    form = form_of_words(command.words)
+def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reach: Reach) -> Iterator[str]:
     if form is None and spelled.is_blanket:
         return
     if form is None:
@@ -89,7 +91,7 @@ def _inner(command: Command, spelled: Spelled, reach: Reach) -> Iterator[str]:
     reason = never_allowed(command)
     if reason is not None:
         yield reason
-    yield from _obstacles(command, spelled, reach)
+    yield from _obstacles(command, form_of_words(command.words), spelled, reach)
 
 
 def _option(given: Given, form: NormalForm, title: str, reach: Reach) -> Iterator[str]:

@@ -125,6 +125,11 @@ class Node(msgspec.Struct, frozen=True, dict=True):
         return not self.commands and not self.always and all(one.effect in MILD for one in self.options.values())
 
     @cached_property
+    def one_dash_names(self) -> frozenset[str]:
+        """Return the names of several letters behind one dash."""
+        return frozenset(name for name in self.options if len(name) > 2 and name[1] != "-")
+
+    @cached_property
     def long_names(self) -> tuple[str, ...]:
         """Return the names that begin with two dashes, sorted."""
         return tuple(sorted(name for name in self.options if name.startswith("--")))

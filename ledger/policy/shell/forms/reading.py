@@ -18,6 +18,9 @@ _DIGITS = re.compile(r"-[0-9]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
 _STARTS_GLOB: Final = "*?["
 
+WORDS_COUNT: Final = 1_000
+"""Words of one command that are read."""
+
 
 def form_of(command: Command) -> NormalForm | None:
     """Return the normal form of a command; None for a program that has no table, or without a known name."""
@@ -59,6 +62,9 @@ class _Reader:
         at = 1
         while at < len(self.words):
             if self.inner is not None or at >= self.passed:
+                break
+            if at > WORDS_COUNT:
+                self._miss(at, f"a command of more than {WORDS_COUNT} words is not looked into")
                 break
             at += self._word(at)
         if self.node.commands and not self.node.same and self.node.operands is None and self.raw:
@@ -186,12 +192,11 @@ class _Reader:
             return self._one_dash(at, text)
         if text.startswith("--"):
             return self._split(at, text, text)
-        if text in self._names_of_one_dash() or (self.node.digits and _DIGITS.fullmatch(text)):
+        if any(text in node.one_dash_names for node in self._visible()) or (
+            self.node.digits and _DIGITS.fullmatch(text)
+        ):
             return self._take(at, self._lookup(text) or _NUMBER, text, None)
         return self._cluster(at, text)
-
-    def _names_of_one_dash(self) -> frozenset[str]:
-        return frozenset(name for node in self._visible() for name in node.options if len(name) > 2 and name[1] != "-")
 
     def _split(self, at: int, text: str, spelt: str) -> int:
         """`--name`, `--name=value`, and the beginning of a name where the program takes that."""
