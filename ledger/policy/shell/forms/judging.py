@@ -59,10 +59,10 @@ def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reac
         return
     title = " ".join((form.program, *form.path))
     yield from (one.reason for one in form.unclear if one.at not in spelled)
-    for node in form.nodes:
+    for at, node in zip((0, *form.path_at), form.nodes, strict=True):
         if node.always:
             yield f"`{title}` runs, sends or overwrites what it is given"
-        elif node.spell and not (form.path_at and form.path_at[-1] in spelled):
+        elif node.spell and at not in spelled:
             yield f"`{title}` is for a rule that names it"
     for given in form.options:
         if not _spells(spelled, given):

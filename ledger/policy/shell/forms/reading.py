@@ -119,7 +119,14 @@ class _Reader:
         return len(text) > 1 and text[0] == "-"
 
     def _is_cluster(self, letters: str) -> bool:
-        return letters != "" and all(f"-{letter}" in self.node.options for letter in letters)
+        """Return whether all letters are options, up to one that takes the rest as its value."""
+        for letter in letters:
+            option = self.node.options.get(f"-{letter}")
+            if option is None:
+                return False
+            if option.arity is not Arity.NONE:
+                return True
+        return letters != ""
 
     def _dashes(self, at: int) -> None:
         self.ended = True

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ledger.policy.shell.forms import Effect, Kind, form_of
+from ledger.policy.shell.forms.judging import obstacle
+from ledger.policy.shell.forms.spelled import Spelled
 from ledger.policy.shell.lexer import lex
 
 _HARMLESS: Final = frozenset({Effect.PLAIN, Effect.READ, Effect.URL})
@@ -23,11 +25,21 @@ def worries(line: str) -> list[str]:
     return found
 
 
-def unspelled(line: str) -> list[str]:
-    """Return the worries that no rule for files lifts."""
-    files = (
-        *(f"{one}:" for one in (Effect.WRITE, Effect.OUTPUT, Effect.EDITS, Effect.FOLDER)),
-        f"{Kind.WRITE}:",
-        f"{Kind.EDIT}:",
-    )
-    return [one for one in worries(line) if not one.startswith(files)]
+class Project:
+    """Relative paths are inside of the project; where `editable`, rules let all of them be changed."""
+
+    def __init__(self, *, editable: bool) -> None:
+        self.are_editable = editable
+
+    def outside(self, path: str) -> bool:
+        return path.startswith(("/", "~", "..")) and path != "/dev/null"
+
+    def editable(self, path: str) -> bool:
+        return self.are_editable and not self.outside(path)
+
+
+def obstacle_of(line: str, rule: str = "", *, editable: bool = False) -> str | None:
+    """Return why a rule (one for the program, unless given) does not cover a command; None where it does."""
+    command = lex(line).commands[0]
+    words = (rule or f"{command.words[0].raw} *").split()
+    return obstacle(command, Spelled(words, command.words), Project(editable=editable))
