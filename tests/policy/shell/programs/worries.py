@@ -42,4 +42,4 @@ def obstacle_of(line: str, rule: str = "", *, editable: bool = False) -> str | N
     """Return why a rule (one for the program, unless given) does not cover a command; None where it does."""
     command = lex(line).commands[0]
     words = (rule or f"{command.words[0].raw} *").split()
-    return obstacle(command, Spelled(words, command.words), Project(editable=editable))
+    return obstacle(command, form_of(command), Spelled(words, command.words), Project(editable=editable))
