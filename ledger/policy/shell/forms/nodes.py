@@ -110,6 +110,7 @@ class Node(msgspec.Struct, frozen=True, dict=True):
     operand_means: dict[str, str] = {}
     assignment_asks: frozenset[str] | None = None
     words_ask: str = ""
+    harmless: dict[str, str] = {}
     spell: bool = False
     always: bool = False
     commands_abbreviated: bool = False

@@ -48,6 +48,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     operand_means: dict[str, str] = {}
     assignment_asks: str | None = None
     words_ask: str = ""
+    harmless: dict[str, str] = {}
     spell: bool = False
     always: bool = False
     commands_abbreviated: bool | None = None
@@ -99,7 +100,7 @@ def _node(
             commands[spelt] = node
     options = _with_groups(_options(read, place), read, place, groups)
     means = {key: frozenset([value] if isinstance(value, str) else value) for key, value in read.means.items()}
-    for spelt in (*means, *read.first_from.split()):
+    for spelt in (*means, *read.harmless, *read.first_from.split()):
         if spelt not in options:
             raise TableError(f"program table `{place}`: `{spelt}` is no option of it")
     node = Node(
@@ -116,6 +117,7 @@ def _node(
         operand_means=read.operand_means,
         assignment_asks=None if read.assignment_asks is None else frozenset(read.assignment_asks.split()),
         words_ask=_pattern(read.words_ask, place),
+        harmless={options[key].name: _pattern(one, place) for key, one in read.harmless.items()},
         spell=read.spell,
         always=read.always,
         commands=commands,
@@ -159,7 +161,7 @@ def _pattern(text: str, place: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise TableError(f"program table `{place}`: `words_ask` is no regular expression: {error}") from None
+        raise TableError(f"program table `{place}`: `{text}` is no regular expression: {error}") from None
     return text
 
 

@@ -102,7 +102,7 @@ class _Reader:
 
     def _unknown(self, at: int, word: Word) -> None:
         """A word that is known only when the line runs may be an option; where none does harm, it is an operand."""
-        if not self.ended and not self.node.is_mild:
+        if not self.ended and not all(node.is_mild for node in self._visible()):
             self._miss(at, f"`{word.raw}` may become an option of `{self._title()}`")
         else:
             self.raw.append((at, word))
@@ -292,11 +292,18 @@ class _Reader:
         self.inner = Command(" ".join(word.raw for word in self.words[at:]), tuple(self.words[at:]))
 
     def _add(self, given: Given) -> None:
-        if given.effect is Effect.CODE and is_harmless_script(self.node.language, given.value or ""):
+        script = given.effect is Effect.CODE and is_harmless_script(self.node.language, given.value or "")
+        if script or self._is_harmless_value(given):
             given = replace(given, effect=Effect.PLAIN)
         self.given.append(given)
         for node in self._visible():
             self.means |= node.means.get(given.name, frozenset())
+
+    def _is_harmless_value(self, given: Given) -> bool:
+        """Return whether a table names this value of an option for one that does no harm: `-p no:cacheprovider`."""
+        patterns = (node.harmless.get(given.name) for node in self._visible())
+        pattern = next((one for one in patterns if one is not None), None)
+        return pattern is not None and re.fullmatch(pattern, given.value or "") is not None
 
     def _miss(self, at: int, reason: str) -> None:
         self.unclear.append(Unclear(self.words[at].raw, reason, at))

@@ -112,6 +112,13 @@ without = "-q"
 plain = """
 -a=N
 """
+[loader]
+globals = "anywhere"
+code = "--with=NAME"
+asks = "-p --profile[=NAME]"
+harmless = { "--with" = "plain|none", "--profile" = "" }
+[loader.commands.run]
+operands = "task words*"
 [dd]
 style = "dd"
 read = "if=FILE"
@@ -233,6 +240,26 @@ def test_a_command_has_the_options_of_the_groups_that_it_uses_but_for_its_own_na
 
 
 @pytest.mark.parametrize(
+    ("line", "effect"),
+    [
+        ("loader --with plain", "plain"),
+        ("loader --with=plain", "plain"),
+        ("loader --with plain,../evil", "code"),
+        ("loader --with ./plain", "code"),
+        ("loader -p", "plain"),
+        ("loader -pplain", "asks"),
+    ],
+)
+def test_a_value_that_a_table_names_for_an_option_does_no_harm(line: str, effect: str) -> None:
+    assert [one.effect.value for one in form(line).options] == [effect]
+
+
+@pytest.mark.parametrize("line", ["loader run x ''*", "loader run ''*", "loader run x *.ts"])
+def test_a_word_that_may_become_an_option_of_a_level_above_is_not_understood(line: str) -> None:
+    assert form(line).unclear
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("[a", "no TOML"),
@@ -243,6 +270,8 @@ def test_a_command_has_the_options_of_the_groups_that_it_uses_but_for_its_own_na
         ('[a]\noperands = "read* name*"', "no kind of operand"),
         ('[a]\nfirst_from = "-e"', "no option of it"),
         ('[a]\nuse = "b"', "no group `b`"),
+        ('[a]\nharmless = { "-x" = "y" }', "no option of it"),
+        ('[a]\ncode = "-x=Y"\nharmless = { "-x" = "(" }', "no regular expression"),
         ('[a.commands.b]\naliases = ["c"]\n[a.commands.c]', "stands twice"),
     ],
 )

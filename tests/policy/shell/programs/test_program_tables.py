@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledger.policy.shell.forms import known_programs, program_table
+from ledger.policy.shell.forms import Kind, known_programs, program_table
 from ledger.policy.shell.forms.nodes import Node
 from ledger.policy.shell.tables import ARGUMENTS
 from ledger.policy.shell.tables.arguments import Danger
@@ -38,7 +38,10 @@ def commands(start: str, danger: Danger, table: Node) -> Iterator[str]:
     yield from (f"{start} -{letter}" for letter in danger.short)
     for sub, node in table.commands.items():
         yield from (f"{start} {sub} --{name}=x" for name in danger.long if f"--{name}" in node.options)
+    tasks = table.operands is not None and table.operands.kind_at(0) is Kind.TASK
     for name, inner in danger.subcommands.items():
+        if tasks and name not in table.commands:
+            continue  # `yarn deploy` is a task of the project
         yield from commands(f"{start} {name}", inner, table.commands.get(name, table))
 
 
@@ -53,6 +56,8 @@ MEANT = frozenset(
         "go get x",
         "go run x",
         "rustc x",
+        "pnpm help x",
+        "yarn help x",
         "npm -workspace-root",  # `-w orkspace-root`: there is no such option
         "npm -workspace-root=x",
     ]

@@ -22,6 +22,7 @@ def worries(line: str) -> list[str]:
     found += [f"{node.name}: only where it is spelled" for node in form.nodes if node.spell or node.always]
     found += [f"{one.effect}: {one.name}" for one in form.options if one.effect not in _HARMLESS]
     found += [f"{one.kind}: {one.text}" for one in form.operands if one.kind in _GUARDED]
+    found += [] if form.inner is None else [f"it runs `{form.inner.text}`"]
     return found
 
 
