@@ -17,7 +17,7 @@ import msgspec
 
 from ledger.limits import DURATION_MS_MAX
 from ledger.policy import model
-from ledger.policy.model import Demand, Evaluation, PolicySource, Verdict
+from ledger.policy.model import Demand, Evaluation, Offer, PolicySource, Verdict
 from ledger.proofs import Proof
 
 ReplyKind = model.ReplyKind
@@ -151,7 +151,8 @@ class AskedDetail(Value, kw_only=True, frozen=True):
     """`cwd` is the folder that the call would run in: its own, else the session's; None in older logs.
 
     `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift nothing of this call.
-    `still_asked` says why the next such call is asked about although all of `always` was granted.
+    `still_asked` says why the next such call is asked about although all of `always` was granted. `offers` are choices of
+    what to remember, the narrowest first.
     """
 
     patterns: tuple[str, ...] = ()
@@ -163,6 +164,7 @@ class AskedDetail(Value, kw_only=True, frozen=True):
     opinions: tuple[Opinion, ...] = ()
     not_honoured: tuple[str, ...] = ()
     still_asked: tuple[str, ...] = ()
+    offers: tuple[Offer, ...] = ()
 
 
 class Asked(Value, tag="asked", kw_only=True, frozen=True):

@@ -18,7 +18,7 @@ from ledger.errors import (
 )
 from ledger.events import TOLD, Actor, AgentAction, Outcome, Presence, ReplyKind
 from ledger.grants import StandingGrant
-from ledger.policy.model import Evaluation, PolicySource
+from ledger.policy.model import Evaluation, Offer, PolicySource
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.times import format_time
@@ -242,6 +242,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             **({"demands": msgspec.to_builtins(request.demands)} if request.demands else {}),
             **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
             **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
+            **({"offers": [_offer_json(one) for one in request.offers]} if request.offers else {}),
         }
 
     def described(self, description: Any = None) -> dict[str, Any]:
@@ -295,3 +296,8 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True):
 
 def clients_json(clients: list[Presence]) -> list[dict[str, Any]]:
     return [{"client_id": client.client_id, "name": client.name} for client in clients]
+
+
+def _offer_json(offer: Offer) -> dict[str, Any]:
+    built = {"reach": offer.reach, **msgspec.to_builtins(offer)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in built.items()}

@@ -36,6 +36,8 @@ _TOOL_RULES: Final = ("betcode", "claude")
 _LOWER_CASE_TOOLS: Final = EDIT_TOOLS | {
     "bash", "shell", "read", "glob", "grep", "list", "task", "webfetch", "websearch", "todowrite", "todoread", "skill",
 }  # fmt: skip
+OFFERED: Final = ("reach", "wide", "always", "name", "still_asked")
+"""What `policy remember` says of a grant besides the grant; nothing is judged by it."""
 INLINE: Final = "config"
 """The name of the layer that a question's `config` is."""
 
@@ -151,7 +153,8 @@ def _grant(dialect: object, value: Mapping[str, Any], grant_id: str) -> Grant | 
         return read_grant(value, grant_id)
     if dialect == "codelia":
         tool = _name(value.get("tool"), "tool")
-        return Grant(grant_id, permission_of(dialect, tool), json.dumps(value, ensure_ascii=False))
+        members = {name: member for name, member in value.items() if name not in OFFERED}
+        return Grant(grant_id, permission_of(dialect, tool), json.dumps(members, ensure_ascii=False))
     rule = _rule_of(value)
     return Grant(grant_id, rule.permission, rule.pattern) if rule.action is Verdict.ALLOW else None
 

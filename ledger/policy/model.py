@@ -165,6 +165,21 @@ class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ask_first: tuple[Call, ...] = ()
 
 
+class Offer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One choice of what to remember for a call.
+
+    `entries` are patterns of grants. `reach` is `exact` for the call alone, `kind` for calls like it, `all` for more.
+    `wide` warns that much more than this call is let through. `name` says in words what entries about a whole tool are;
+    `still_asked` what the next such call is asked about all the same.
+    """
+
+    entries: tuple[str, ...]
+    reach: Literal["exact", "kind", "all"] = "all"
+    wide: bool = False
+    name: str | None = None
+    still_asked: tuple[str, ...] = ()
+
+
 class Policy(Protocol):
     """A compiled configuration of one dialect. Immutable; safe to share between sessions and threads."""
 

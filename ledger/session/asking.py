@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from ledger.content import request_digest
 from ledger.errors import (
     DifferentRequestError,
@@ -22,6 +24,7 @@ from ledger.grants import StandingGrant
 from ledger.policy.demands import demands_on
 from ledger.policy.honouring import not_honoured, still_asked
 from ledger.policy.model import Demand, Evaluation, Verdict
+from ledger.policy.offering import offers
 from ledger.project import ProjectState
 from ledger.session.commands import (
     Ask,
@@ -119,7 +122,7 @@ def _pending(
         agent=command.agent or state.agent,
         parent=command.parent or state.parent,
         token_id=command.token_id,
-        detail=_detail(command, evaluation, standing),
+        detail=_detail_of_pending(command, evaluation, standing),
         owner=_owner(command, demands),
         demands=demands,
     )
@@ -146,6 +149,15 @@ def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGra
             command.policy, call, evaluation, command.always, [one.as_policy_grant() for one in standing]
         ),
     )
+
+
+def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGrant]) -> AskedDetail:
+    """What is kept of a call that a person is asked about: with choices of what to remember, where anything may be."""
+    detail = _detail(command, evaluation, standing)
+    if command.call.tool_name is None and not command.always:
+        return detail
+    grants = [one.as_policy_grant() for one in standing]
+    return replace(detail, offers=offers(command.policy, command.call, evaluation, command.always, grants))
 
 
 def _same_content(state: SessionState, known: Request, command: Ask) -> None:

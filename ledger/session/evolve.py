@@ -109,6 +109,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         opinions=detail.opinions,
         not_honoured=detail.not_honoured,
         still_asked=detail.still_asked,
+        offers=detail.offers,
         grants=event.grants,
         project_version=event.project_version,
         rests_on_project=event.rests_on_project,
@@ -201,10 +202,12 @@ def _cancelled(state: SessionState, recorded: Recorded, event: Cancelled) -> Ses
 
 
 def _settle(state: SessionState, recorded: Recorded, request: Request, **how: Any) -> SessionState:
-    # A settled request keeps what proves and explains it; its bulk (metadata, input) stays in the log alone.
+    # A settled request keeps what proves and explains it; its bulk (metadata, input, offers) stays in the log alone.
     asked_input = digest_behind(request) if request.input is None else input_digest(request.input)
     if request.metadata or request.input is not None:
         request = replace(request, metadata={}, input=None, told=told_of(request))
+    if request.offers:
+        request = replace(request, offers=())
     settled = Settled(
         request=request, input_digest=asked_input, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, **how
     )

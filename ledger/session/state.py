@@ -24,7 +24,7 @@ from ledger.events import (
     Value,
 )
 from ledger.grants import Grants, no_grants
-from ledger.policy.model import Call, Demand, Evaluation, PolicySource
+from ledger.policy.model import Call, Demand, Evaluation, Offer, PolicySource
 from ledger.proofs import Proof
 
 
@@ -60,6 +60,7 @@ class Request(Value, kw_only=True, frozen=True):
     opinions: tuple[Opinion, ...] = ()
     not_honoured: tuple[str, ...] = ()
     still_asked: tuple[str, ...] = ()
+    offers: tuple[Offer, ...] = ()
     grants: tuple[str, ...] = ()
     project_version: int | None = None
     rests_on_project: bool = False

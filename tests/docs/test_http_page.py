@@ -59,7 +59,7 @@ async def test_every_member_of_a_pending_row_stands_there() -> None:
         await session.submit_tool("bash", {"command": "sudo ls > out"}, always=["sudo *"])
         [row] = (await find_pending(Gateway(ledger, GatewaySettings()), root, PendingFilter(), 10))["pending"]
     # These are left out where they say nothing, as here.
-    assert {*row, "still_asked", "demands", "demanded"} == written
+    assert {*row, "still_asked", "offers", "demands", "demanded"} == written
 
 
 def test_every_code_stands_there_with_its_status() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from ledger.errors import SessionClosedError, UnknownSessionError
 from ledger.events import Asked, AskedDetail, Presence, Settings, ToolRef
 from ledger.policy import Evaluation, Part, RuleRef, Verdict, digest
+from ledger.policy.model import Offer
 from tests.support.commands import ANN, asks, closes, connects, grants, opens, source
 from tests.support.scenario import T0, Happened, Scenario, given, later, ms
 
@@ -97,6 +98,11 @@ def test_what_no_rule_decides_waits_for_a_person_with_all_it_was_asked_with() ->
                     metadata={"cwd": "/src"},
                     input={"command": "npm test"},
                     evaluation=evaluation,
+                    offers=(
+                        Offer(("npm test",), "exact"),
+                        Offer(("npm test *",), "kind"),
+                        Offer(("npm test", "npm *"), "all", wide=True),
+                    ),
                 ),
             )
         )

@@ -77,10 +77,10 @@ function connectionOr(ms) {
   });
 }
 
-/** Make the exact patterns a grant. Raises Problem, NoConnection. */
-export function grantExactly(row, patterns) {
+/** Make the chosen patterns a grant. Raises Problem, NoConnection. */
+export function grantChosen(row, patterns) {
   const reach = row.always_scope === "project" ? { project: row.project } : { session: row.session };
-  const body = { ...reach, permission: row.permission, patterns, reason: `exactly as answered in request ${row.request_id}` };
+  const body = { ...reach, permission: row.permission, patterns, reason: `as chosen in request ${row.request_id}` };
   return call("POST", "/v1/grants", { body, key: encodeURIComponent(`exact-${row.request_id}-${row.session}`).slice(0, 250) });
 }
 

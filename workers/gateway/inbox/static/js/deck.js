@@ -5,7 +5,7 @@ import { byDeadline, keyOf } from "./store.js";
 import { card } from "./card.js";
 import { askForLock, lockComes, lockHolder } from "./lock.js";
 import { everySecond } from "./clock.js";
-import { grantExactly, send } from "./answering.js";
+import { grantChosen, send } from "./answering.js";
 import { inOneLine } from "./what.js";
 import { outcomeText } from "./outcomes.js";
 import { Screen } from "./screen.js";
@@ -54,7 +54,7 @@ export class Deck {
   }
 
   draftOf(key) {
-    if (!this.drafts.has(key)) this.drafts.set(key, { mode: null, text: "", exact: false });
+    if (!this.drafts.has(key)) this.drafts.set(key, { mode: null, text: "", choice: null });
     return this.drafts.get(key);
   }
 
@@ -65,7 +65,8 @@ export class Deck {
   answer(key, answer) {
     const [row, element] = [this.rowOf(key), this.list.element(key)];
     if (!row || ["sending", "unsure", "settled"].includes(this.localOf(key)?.phase)) return;
-    const sent = answer.exact ? { reply: "once" } : answer;
+    const { remember, ...given } = answer;
+    const sent = remember ? { reply: "once" } : given;
     element.focus({ preventScroll: true });
     // What is answered is what was drawn, whatever came under this id since.
     send({ ...row, digest: element.digest }, sent, (phase, detail) => this.#went(key, row, answer, phase, detail));
@@ -122,7 +123,7 @@ export class Deck {
     if (phase === "settled") {
       this.requests.settle(row, { ...detail, isOwn: true });
       announce(`${inOneLine(row)}: ${outcomeText(detail, this.me.name)}`);
-      if (answer.exact && detail.outcome === "allowed" && !detail.wasFirst) this.#grantExactly(key, row, answer);
+      if (answer.remember && detail.outcome === "allowed" && !detail.wasFirst) this.#remember(key, row, answer);
       this.requests.setLocal(key, {});
     }
   }
@@ -134,11 +135,11 @@ export class Deck {
     this.requests.setLocal(key, { holder });
   }
 
-  async #grantExactly(key, row, answer) {
+  async #remember(key, row, answer) {
     const reach = answer.reply === "session" ? { ...row, always_scope: "session" } : row;
     try {
-      await grantExactly(reach, [...new Set(row.patterns)]);
-      this.requests.setLocal(key, { granted: { ok: true, text: "Remembered exactly as asked." } });
+      await grantChosen(reach, answer.remember);
+      this.requests.setLocal(key, { granted: { ok: true, text: "Remembered as chosen." } });
     } catch (problem) {
       this.requests.setLocal(key, { granted: { ok: false, text: `Allowed this once, but not remembered: ${problem.message}.` } });
     }

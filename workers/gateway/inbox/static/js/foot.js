@@ -6,7 +6,7 @@ import { revealIn } from "./what.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
 import { answered, choices, planOf, questionsOf } from "./question.js";
 import { reveal } from "./reveal.js";
-import { rejectionTakesAlong, whatIsGranted } from "./why.js";
+import { firstChoice, rejectionTakesAlong, whatIsGranted } from "./why.js";
 
 export const VERBS = { once: "Allow once", session: "Allow for the session", always: "Always allow", reject: "Reject" };
 
@@ -40,10 +40,11 @@ function answering(row, local, page, element) {
   if (draft.mode === "reject") return [problem, rejecting(row, draft, page, element)].filter(Boolean);
   if (draft.mode === "edit") return [problem, editing(row, draft, page, element)].filter(Boolean);
   if (questionsOf(row).length) return [problem, note, ...answeringQuestions(row, draft, page, element)].filter(Boolean);
-  const { patterns, reach } = whatIsGranted(row);
+  const { choices: granted, reach } = whatIsGranted(row);
   const isPlan = planOf(row) !== null;
-  const isOffered = patterns.length > 0 && !isPlan;
-  const say = (reply) => () => page.answer(key, { reply, exact: reply !== "once" && draft.exact });
+  const isOffered = granted.length > 0 && !isPlan;
+  const chosen = granted[draft.choice ?? firstChoice(granted)] ?? granted[0];
+  const say = (reply) => () => page.answer(key, { reply, remember: reply === "once" || chosen.isSuggested ? null : chosen.patterns });
   const mode = (name) => () => {
     draft.mode = name;
     element.refoot();
@@ -51,7 +52,7 @@ function answering(row, local, page, element) {
   };
   return [
     problem, note,
-    isOffered ? granting(row, patterns, reach, draft, element) : isPlan ? null : h("p", { class: "granting" }, "Only once: this request offers nothing to remember."),
+    isOffered ? granting(row, granted, chosen, { reach, draft, element }) : isPlan ? null : h("p", { class: "granting" }, "Only once: this request offers nothing to remember."),
     row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session one device answers: the one that holds its input lock.") : null,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
       button(isPlan ? "Go ahead" : "Once", say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
@@ -93,20 +94,17 @@ function answeringQuestions(row, draft, page, element) {
   ];
 }
 
-/** Exactly which patterns *session* and *always* let through, as suggested or as asked. */
-function granting(row, patterns, reach, draft, element) {
-  const exact = [...new Set(row.patterns)];
-  const isSame = exact.length === 0 || JSON.stringify(exact) === JSON.stringify(patterns);
-  const shown = draft.exact ? exact : patterns;
+/** Exactly what *session* and *always* let through: the choices, and the one that is made. */
+function granting(row, granted, chosen, { reach, draft, element }) {
   const name = `reach-${element.key}`;
-  const choice = (value, label) => h("label", {},
-    h("input", { type: "radio", name, checked: draft.exact === value, onchange: () => { draft.exact = value; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${label}`);
-  return h("div", { class: "granting" },
-    isSame ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "How much to remember"), h("span", { "aria-hidden": "true" }, "Remember"), choice(false, "as suggested"), choice(true, "exactly this")),
-    h("p", {}, h("b", {}, "Session"), " and ", h("b", {}, "Always"), " remember ", ...listed(row, shown), " for ", ...revealIn(row, row.permission),
+  const choice = (one, index) => h("label", { class: one.wide ? "wide" : null },
+    h("input", { type: "radio", name, checked: one === chosen, onchange: () => { draft.choice = index; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${one.label}`);
+  return h("div", { class: `granting${chosen.wide ? " wide" : ""}` },
+    granted.length < 2 ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "How much to remember"), h("span", { "aria-hidden": "true" }, "Remember"), ...granted.map(choice)),
+    h("p", {}, h("b", {}, "Session"), " and ", h("b", {}, "Always"), " remember ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
       reach === "this session" ? ", in this session." : [": in this session, or in all of ", ...reveal(reach), "."]),
-    row.still_asked?.length ? h("p", { class: "warning still-asked" }, "The next such call is asked about all the same: ", ...reveal(row.still_asked.join("; ")), ".") : null,
-    draft.exact && shown.some((one) => /[*?]/.test(one)) ? h("p", { class: "warning" }, "It holds * or ?, which a remembered pattern reads as “anything”: it will let through more than this.") : null);
+    chosen.still.length ? h("p", { class: "warning still-asked" }, "The next such call is asked about all the same: ", ...reveal(chosen.still.join("; ")), ".") : null,
+    chosen.wide ? h("p", { class: "warning wide" }, "This is wide: it will let through much more than this call.") : null);
 }
 
 function listed(row, patterns) {

@@ -47,11 +47,37 @@ export function where(row) {
         ...tree.flatMap((session, index) => [index ? h("span", { class: "below", "aria-label": "whose sub-agent is" }, " › ") : null, sessionLink(session)]))));
 }
 
-/** What `session` and `always` would let through from now on. */
+const LABELS = { exact: "exactly this", kind: "this kind", all: "more" };
+
+/**
+ * The choices of what `session` and `always` remember, the narrowest first, and where. `isSuggested` is the one that these
+ * replies grant by themselves; any other is granted beside an answer for this once.
+ */
 export function whatIsGranted(row) {
-  const patterns = [...new Set(row.always)];
   const reach = row.always_scope === "project" ? `project ${row.project}` : "this session";
-  return { patterns, reach };
+  const suggested = [...new Set(row.always)];
+  const choices = (row.offers ?? []).map(({ entries, wide, name, reach: how, still_asked: still }) => (
+    { patterns: entries, wide: Boolean(wide), name, label: LABELS[how] ?? LABELS.all, still: still ?? [], isSuggested: isSame(entries, suggested) }));
+  return { reach, choices: choices.length ? choices : withoutOffers(row, suggested) };
+}
+
+/** A request of an older log: what was suggested, and its patterns. */
+function withoutOffers(row, suggested) {
+  const exact = [...new Set(row.patterns)];
+  const still = row.still_asked ?? [];
+  if (!suggested.length) return [];
+  const first = { patterns: suggested, wide: false, label: "as suggested", still, isSuggested: true };
+  if (!exact.length || isSame(exact, suggested)) return [first];
+  return [first, { patterns: exact, wide: exact.some((one) => /[*?]/.test(one)), label: LABELS.exact, still, isSuggested: false }];
+}
+
+function isSame(some, others) {
+  return some.length === others.length && some.every((one) => others.includes(one));
+}
+
+/** The index of the choice that stands until another is made: what the agent suggests unless it is wide, else the narrowest. */
+export function firstChoice(choices) {
+  return Math.max(choices.findIndex((one) => one.isSuggested && !one.wide), 0);
 }
 
 /** What else ends with a rejection without words. */

@@ -1,0 +1,73 @@
+"""The families that a command belongs to: its words up to the sub-command, or up to the task that it runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ledger.policy.opencode.arity import prefix
+from ledger.policy.shell import Command, analyse
+from ledger.policy.shell.facts import command_dangers
+from ledger.policy.shell.forms import Kind, NormalForm, form_of
+from ledger.policy.shell.names import lookups
+from ledger.policy.shell.tables import OPAQUE, RUNNERS, SHELLS
+from ledger.policy.shell.tables.dangers import INTERPRETERS
+
+_NEVER: Final = frozenset({"deletes", "privileges", "unread"})
+"""Dangers of a command of which no family is offered."""
+
+_WIDE: Final = frozenset({"runs-downloaded", "secrets"})
+_RUNNING: Final = (INTERPRETERS, OPAQUE, RUNNERS, SHELLS)
+
+
+class Family(NamedTuple):
+    """The words that a family of commands begins with. `is_wide` says that they may do much more than this one did."""
+
+    words: str
+    is_wide: bool
+
+
+def families(text: str) -> tuple[Family, ...]:
+    """Return the families of one command, the narrowest first; none for a command that no family is offered for."""
+    analysis = analyse(text)
+    if len(analysis.top) != 1:
+        return ()
+    command = analysis.top[0]
+    kinds = {one.kind for one in command_dangers(text, None)}
+    if kinds & _NEVER or command.assignments or not command.words:
+        return ()
+    form = form_of(command)
+    risky = bool(kinds & _WIDE) or (form is None and _runs_code(command))
+    plain = next((at for at, word in enumerate(command.words) if word.raw != word.resolved), len(command.words))
+    ends = [end for end in _ends(command, form) if end <= plain]
+    return tuple(
+        Family(
+            " ".join(word.raw for word in command.words[:end]),
+            is_wide=risky or _is_wide(form, end, is_last=end == ends[-1]),
+        )
+        for end in ends
+    )
+
+
+def _runs_code(command: Command) -> bool:
+    """Return whether the program, for which there is no table, runs whatever it is given."""
+    return any(name in table for name in lookups(command.name or "") for table in _RUNNING)
+
+
+def _ends(command: Command, form: NormalForm | None) -> Iterator[int]:
+    """How many words each family has: with the task that is run, then without."""
+    if form is None:
+        yield len(prefix([word.raw for word in command.words]))
+        return
+    end = max(form.path_at, default=0) + 1
+    if any(one.kind is Kind.TASK and one.at == end for one in form.operands):
+        yield end + 1
+    yield end
+
+
+def _is_wide(form: NormalForm | None, end: int, *, is_last: bool) -> bool:
+    """A whole program is wide, but for one of which the table knows that it only reads; so is any task of a runner."""
+    if form is None:
+        return end == 1
+    runs_tasks = any(one.kind in (Kind.TASK, Kind.SCRIPT, Kind.PROGRAM, Kind.CODE) for one in form.operands)
+    return (is_last and runs_tasks) or (end == 1 and not form.nodes[-1].is_mild)
