@@ -85,7 +85,7 @@ BLANKET = tools(allow=["Bash", "Bash(git log)", "Bash(git push *)", "Read", "Rea
         ("claude", tools(allow=["Bash(git:*)", "Bash(git log *)"]), [("redundant", "Bash(git log *)")]),
         ("claude", tools(allow=["Bash(git:*)", "Bash(git:*)"]), [("redundant", "Bash(git:*)")]),
         # A deny with an option also keeps other spellings of it from being allowed.
-        ("claude", tools(deny=["Bash(*--force*)", "Bash(git push --force*)"]), []),
+        ("claude", tools(deny=["Bash(*--amend*)", "Bash(git commit --amend*)"]), []),
         ("betcode", {"permissions": {"deny": ["Bash(rm *)"], "final": ["Bash(rm *)"]}}, []),
     ],
 )

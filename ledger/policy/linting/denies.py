@@ -12,6 +12,9 @@ from ledger.policy.linting.writing import written
 from ledger.policy.listing import WHOLE, Listed
 from ledger.policy.model import Verdict
 
+NARROW_COUNT: Final = 4
+"""Rules that one piece of advice names; where more are needed, the whole family is named."""
+
 _DONE: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "asked about", Verdict.DENY: "denied"}
 
 
@@ -46,15 +49,22 @@ def leaky_deny(trial: Trial, rule: Listed) -> Iterator[Finding]:
 
 
 def _reaching(trial: Trial, rule: Listed, found: Siblings) -> str:
-    """Return the narrowest rule that reaches all spellings even where nothing is read but the text."""
-    narrow = [f"{found.command} *{one}*" for one in found.options if one.startswith("--")]
-    narrow += [f"{found.command} * {one}*" for one in found.options]
-    for pattern in narrow if len(found.options) == 1 else []:
-        one = written(trial.dialect, pattern, rule.action)
-        policy = trial.besides(one.config, "faithful")
+    """Return the narrowest rules that reach all spellings even where nothing is read but the text."""
+    narrow = [
+        f"{found.command} *{one}*" if one.startswith("--") else f"{found.command} *{one} *" for one in found.names
+    ]
+    narrow = [pattern for pattern in narrow if not any(_holds(pattern, other) for other in narrow)]
+    rules = [written(trial.dialect, pattern, rule.action) for pattern in narrow]
+    if rules and len(rules) <= NARROW_COUNT:
+        policy = trial.besides([one.config for one in rules], "faithful")
         if not any(is_weaker(trial.judge(policy, line).verdict, rule.action) for line in found.spellings):
-            return one.text
+            return " and ".join(one.text for one in rules)
     return written(trial.dialect, f"{found.command} *", rule.action).text
+
+
+def _holds(pattern: str, other: str) -> bool:
+    """Return whether another of these patterns reaches whatever this one does: `--force*` does `--force-with-lease*`."""
+    return pattern != other and other.endswith("*") and pattern.startswith(other.removesuffix("*"))
 
 
 def _restricts_commands(trial: Trial, rule: Listed) -> bool:

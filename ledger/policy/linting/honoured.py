@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ledger.policy.errors import PolicyError
 from ledger.policy.linting.finding import Finding, about
-from ledger.policy.linting.trying import Trial, samples
+from ledger.policy.linting.meant import meant_commands
+from ledger.policy.linting.trying import Trial
 from ledger.policy.listing import WHOLE, Listed, always_config, command_entry
 from ledger.policy.model import Layer, Verdict
 
@@ -22,7 +23,7 @@ def not_honoured(trial: Trial, rule: Listed) -> Iterator[Finding]:
     except PolicyError as problem:
         yield about(rule, "not-honoured", "warning", f"hardened refuses `{rule.ref.text}`: {problem}", "correct it")
         return
-    found = [trial.judge(policy, sample) for sample in samples(trial.dialect, rule.pattern)]
+    found = [trial.judge(policy, sample) for sample in meant_commands(trial.dialect, rule.pattern)]
     if found and all(one.verdict is not Verdict.ALLOW for one in found):
         reason = next((one.reason for one in found if one.reason), "no command satisfies it")
         text = f"the hardened profile asks in spite of `{rule.ref.text}`: {reason}"
@@ -31,7 +32,7 @@ def not_honoured(trial: Trial, rule: Listed) -> Iterator[Finding]:
 
 def _instead(trial: Trial, rule: Listed) -> str:
     """Whole commands can be allowed where the arguments are the danger, not where the program is."""
-    found = samples(trial.dialect, rule.pattern)
+    found = meant_commands(trial.dialect, rule.pattern)
     entries = tuple(command_entry(trial.dialect, trial.shell, sample) for sample in found)
     layer = Layer(rule.ref.layer or "rule", config=always_config(trial.dialect, trial.shell, entries))
     exactly = trial.with_rules(layer, _HARDENED)

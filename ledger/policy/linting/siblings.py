@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from ledger.policy.linting.meant import table_of
 from ledger.policy.linting.trying import wildcards_of
 from ledger.policy.listing import TOOL_RULES
 from ledger.policy.toolrules.commands import normal_specifier
@@ -16,10 +17,13 @@ _WORDS_MAX: Final = 16
 
 
 class Siblings(NamedTuple):
-    """`command` is what stands before the first of the `options`; `spellings` are whole command lines."""
+    """`command` is what stands before the first option; `spellings` are whole command lines.
+
+    `names` are all names of the one option, and of those that mean the same; none where there are several options.
+    """
 
     command: str
-    options: tuple[str, ...]
+    names: tuple[str, ...]
     spellings: list[str]
 
 
@@ -31,8 +35,21 @@ def siblings(dialect: str, pattern: str) -> Siblings | None:
     if not options or not first or len(words) > _WORDS_MAX or not words[0].strip(_OPERAND):
         return None
     own = " ".join(words)
-    found = (" ".join(spelling) for spelling in _spellings(words, first))
-    return Siblings(" ".join(words[:first]), tuple(options), [line for line in dict.fromkeys(found) if line != own])
+    names = _names(words[:first], options[0]) if len(options) == 1 and not _is_cluster(options[0]) else ()
+    renamed = ([name if word == options[0] else word for word in words] for name in names)
+    found = (" ".join(spelling) for spelling in (*_spellings(words, first), *renamed))
+    return Siblings(" ".join(words[:first]), names, [line for line in dict.fromkeys(found) if line != own])
+
+
+def _names(command: Sequence[str], option: str) -> tuple[str, ...]:
+    """Every name of an option of a program that is known, its own first; without values, which are not known."""
+    node = table_of(command)
+    known = node.options.get(option) if node is not None else None
+    if node is None or known is None:
+        return (option,)
+    implied = [name for name, means in node.means.items() if known.name in means and name in node.options]
+    others = [name for one in (known, *(node.options[name] for name in implied)) for name in one.names]
+    return tuple(dict.fromkeys((option, *others)))
 
 
 def _sample(dialect: str, pattern: str) -> list[str]:

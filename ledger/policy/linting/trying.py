@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -41,10 +41,10 @@ class Trial:
             self._whole[profile] = self._compile(msgspec.structs.replace(self.source, options=options))
         return self._whole[profile]
 
-    def besides(self, config: Mapping[str, Any], profile: str) -> Policy:
-        """Return the whole policy with one more layer above all others."""
+    def besides(self, configs: Sequence[Mapping[str, Any]], profile: str) -> Policy:
+        """Return the whole policy with more layers above all others."""
         options = {**self.source.options, "profile": profile}
-        layers = (*self.source.layers, Layer("suggested", config=config))
+        layers = (*self.source.layers, *(Layer(f"suggested {at}", config=one) for at, one in enumerate(configs)))
         return self._compile(msgspec.structs.replace(self.source, layers=layers, options=options))
 
     def with_rules(self, layer: Layer, profile: str) -> Policy:
