@@ -5,8 +5,12 @@ from __future__ import annotations
 import posixpath
 from pathlib import Path
 from stat import S_ISDIR
+from typing import Final
 
 from ledger.policy.facts import Kind
+from ledger.policy.spelled import is_of_a_process
+
+_LINKS_MAX: Final = 40
 
 
 class DiskFacts:
@@ -19,9 +23,10 @@ class DiskFacts:
         self.own_folders = own_folders
 
     def resolve(self, path: str) -> str:
+        """Follow every link but those of `/proc/PID`, which lead elsewhere for this process than for the agent."""
         try:
-            return str(Path(path).resolve())
-        except (OSError, RuntimeError, ValueError):  # no right to look, a loop of links, a NUL
+            return _followed(path)
+        except ValueError:  # a NUL
             return posixpath.normpath(path)
 
     def kind(self, path: str) -> Kind | None:
@@ -29,3 +34,27 @@ class DiskFacts:
             return Kind.DIRECTORY if S_ISDIR(Path(path).stat().st_mode) else Kind.FILE
         except (OSError, ValueError):
             return None
+
+
+def _followed(path: str) -> str:
+    done, todo, links = "/", path.split("/")[::-1], 0
+    while todo:
+        name = todo.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            done = posixpath.dirname(done)
+            continue
+        done = posixpath.join(done, name)
+        if done.startswith("/proc/") and is_of_a_process(done):
+            return posixpath.normpath(posixpath.join(done, *todo[::-1]))
+        try:
+            target = Path(done).readlink().as_posix()
+        except OSError:  # no link, nothing there, or no right to look
+            continue
+        links += 1
+        if links > _LINKS_MAX:
+            return posixpath.normpath(path)
+        done = "/" if target.startswith("/") else posixpath.dirname(done)
+        todo += target.split("/")[::-1]
+    return done

@@ -13,6 +13,7 @@ from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Ruling, Spelling
 from ledger.policy.toolrules.calls import BASH
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier, specifier_words, spelled_by
+from ledger.policy.toolrules.pathrules import is_access_rule
 from ledger.policy.toolrules.rule import ToolRule
 
 
@@ -53,6 +54,19 @@ class BetCodeCommands(CommandRules):
         matching = self.judge.matching
         return self._restricting(
             lambda rule: rule.specifier is not None and matching.restricts_redirect(rule, (access,), path, directory)
+        )
+
+    def guards_files(self) -> bool:
+        return any(
+            rule.action is not Verdict.ALLOW and is_access_rule(rule, access)
+            for rule in self.judge.rules
+            for access in Access
+        )
+
+    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
+        matching = self.judge.matching
+        return self._restricting(
+            lambda rule: is_access_rule(rule, access) and matching.denies_named(rule, path, directory)
         )
 
     def _restricting(self, matches: Matches) -> Ruling | None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ledger.policy.betcode.tiers import names
 from ledger.policy.model import Verdict
 from ledger.policy.shell import Access, Command
+from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH
 from ledger.policy.toolrules.commands import covers, reaches
 from ledger.policy.toolrules.domains import host_of, matches_domain
 from ledger.policy.toolrules.filecommands import touched
-from ledger.policy.toolrules.globs import exact_glob, ignore_glob, name_matches
+from ledger.policy.toolrules.globs import PathMatcher, exact_glob, ignore_glob, name_matches
+from ledger.policy.toolrules.ignoring import ANY_FILE, ignore_reaches
 from ledger.policy.toolrules.options import Options
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, split_root
-from ledger.policy.toolrules.paths import EDITORS, absolute, both_forms, relative
+from ledger.policy.toolrules.paths import EDITORS, absolute, both_forms, relative, within
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.unknown import UNKNOWN_HOME, possible_roots
 
@@ -33,10 +35,20 @@ class Matching:
 
     def denies_path(self, rule: ToolRule, path: str) -> bool:
         """Wide: either form of the path, at any depth for a relative pattern, without case, in every reading of `/`."""
+        return self._denies(rule, both_forms(path, self.facts), ignore_glob)
+
+    def denies_named(self, rule: ToolRule, path: str, directory: str) -> bool:
+        """As `denies_path`, for a word of a command that may be a glob, under a rule about particular files."""
+        forms = spelled_paths(path, directory, self.home, self.facts)
+        everything = self._denies(rule, (f"{self.cwd}/{ANY_FILE}",), ignore_glob)
+        return self._denies(
+            rule, [form for form in forms if not (everything and within(form, self.cwd))], ignore_reaches
+        )
+
+    def _denies(self, rule: ToolRule, forms: Sequence[str], glob: Callable[[str], PathMatcher]) -> bool:
         assert rule.specifier is not None
-        forms = both_forms(path, self.facts)
         return any(
-            inner is not None and ignore_glob(pattern)(inner)
+            inner is not None and glob(pattern)(inner)
             for reading, pattern in self._readings(rule.specifier)
             for form in forms
             for root in possible_roots(reading, form)

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from ledger.policy.brutus.bash import Place
 from ledger.policy.brutus.judge import Judge
 from ledger.policy.brutus.rules import Compiled
-from ledger.policy.model import Verdict
+from ledger.policy.model import Verdict, strictest
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
+from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.commands import visible_text
 from ledger.policy.toolrules.paths import within
 
@@ -71,6 +72,23 @@ class BrutusCommands(CommandRules):
             if deciding is not None:
                 return Ruling(action, deciding.refs)
         return None
+
+    def guards_files(self) -> bool:
+        return any(
+            rule.action is not Verdict.ALLOW and not rule.catch_all for one in self.files.values() for rule in one.rules
+        )
+
+    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
+        judge = self.files[access]
+        forms = spelled_paths(path, directory, self.place.home, self.place.facts)
+        texts = dict.fromkeys((path, *forms, *map(self._from_project, forms)))
+        found = [rule for text in texts if (rule := judge.restricting(text))]
+        strict = strictest(rule.action for rule in found) if found else None
+        rule = next((rule for rule in found if rule.action is strict), None)
+        return None if rule is None else Ruling(rule.action, rule.refs)
+
+    def _from_project(self, path: str) -> str:
+        return posixpath.relpath(path, self.place.project) if self.place.holds(path) else path
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
         found = (_words(rule) for rule in self.judge.rules if rule.action is not Verdict.ALLOW)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ledger.policy.brutus.rules import Compiled, Key, granted, sort_key
+from ledger.policy.brutus.rules import Compiled, Key, caseless, granted, sort_key
+from ledger.policy.meeting import is_glob, wildcard_meets
 from ledger.policy.model import Grant, Part, Verdict
 
 _FIRST: Key = (-1, b"")
@@ -44,6 +45,31 @@ class Judge:
             return Match(rule)
         # Of equal keys the later rule counts, and approvals stand after what is configured.
         return Match(rule, tuple(grant_id for grant_id, one in self.grants if one.key >= key and one.pattern(text)))
+
+    def restricting(self, text: str) -> Compiled | None:
+        """The configured rule, not one about everything, that asks about a text or denies it; in any case of letters.
+
+        `text` may be a glob of the shell: then every rule counts that it may meet, unless a later one allows everything.
+        """
+        rule = self.find(text).rule
+        if rule is not None and rule.action is not Verdict.ALLOW and not rule.catch_all:
+            return rule
+        folded = text.casefold()
+        rule = next((rule for rule in self.rules if caseless(rule.rule.pattern)(folded)), None)
+        if rule is not None and rule.action is not Verdict.ALLOW and not rule.catch_all:
+            return rule
+        return next(self._meeting(folded), None) if is_glob(text) else None
+
+    def _meeting(self, text: str) -> Iterator[Compiled]:
+        for rule in self.rules:
+            if rule.catch_all and rule.action is Verdict.ALLOW:
+                return
+            if (
+                rule.action is not Verdict.ALLOW
+                and not rule.catch_all
+                and wildcard_meets(rule.rule.pattern.casefold(), text)
+            ):
+                yield rule
 
     def part(self, text: str) -> Part:
         rule, grants = self.find(text)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -13,6 +14,8 @@ from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 from ledger.policy.model import Grant, Layer, Rule, RuleRef, Verdict
 from ledger.policy.wildcard import Matcher, compile_wildcard
+
+_PATTERNS_MAX: Final = 4_096
 
 Key = tuple[int, bytes]
 Keys = tuple[str | int, ...]
@@ -45,6 +48,12 @@ def sort_key(permission: str) -> Key:
 def matcher(pattern: str) -> Matcher:
     r"""No step from `\` to `/`, and neither wildcard matches a line end: Go's `.` does not."""
     return compile_wildcard(pattern, slashes=False, dot_all=False)
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def caseless(pattern: str) -> Matcher:
+    """Return the matcher of a pattern for texts in lower case."""
+    return matcher(pattern.casefold())
 
 
 def compile_rule(rule: Rule) -> Compiled:

@@ -13,6 +13,7 @@ from ledger.policy.facts import Kind
 from ledger.policy.model import RuleRef, Verdict
 from ledger.policy.reach import leads_out
 from ledger.policy.shell.model import Access, Command, CommandRules, Ruling, Spelling
+from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.commands import (
     covers,
     has_wildcard,
@@ -22,6 +23,7 @@ from ledger.policy.toolrules.commands import (
     spelled_by,
 )
 from ledger.policy.toolrules.filecommands import touched
+from ledger.policy.toolrules.pathrules import is_access_rule
 from ledger.policy.toolrules.paths import absolute
 from ledger.policy.toolrules.rule import ToolRule
 
@@ -88,6 +90,20 @@ class ClaudeCommands(CommandRules):
             if found:
                 refs: tuple[RuleRef, ...] = tuple(rule.ref for rule, _ in found)
                 return Ruling(action, refs)
+        return None
+
+    def guards_files(self) -> bool:
+        restricting = [rule for rule in self.places.rules if rule.action is not Verdict.ALLOW]
+        return any(is_access_rule(rule, access) for rule in restricting for access in Access)
+
+    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
+        """As `_restricting`: what a command reads is denied, and never merely asked about."""
+        actions = (Verdict.DENY,) if access is Access.READ else (Verdict.DENY, Verdict.ASK)
+        forms = spelled_paths(path, directory, self.places.home, self.places.facts)
+        for action in actions:
+            found = self.places.naming(action, access, forms)
+            if found:
+                return Ruling(action, tuple(rule.ref for rule in found))
         return None
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ledger.policy.model import Verdict
 from ledger.policy.shell.model import Access
-from ledger.policy.toolrules.globs import ignore_glob
+from ledger.policy.toolrules.globs import PathMatcher, ignore_glob
+from ledger.policy.toolrules.ignoring import ANY_FILE, ignore_reaches
 from ledger.policy.toolrules.options import Options
 from ledger.policy.toolrules.pathrules import is_access_rule, split_root
 from ledger.policy.toolrules.paths import absolute, relative, within
@@ -109,7 +110,21 @@ class Places:
         """Whether one rule covers every form of a path."""
         return all(self._reaches(rule, form) for form in self.forms(path))
 
-    def _reaches(self, rule: ToolRule, form: str) -> bool:
+    def naming(self, action: Verdict, access: Access, forms: Sequence[str]) -> tuple[ToolRule, ...]:
+        """Return the rules of one action about particular files that reach a file in any form; a form may be a glob."""
+        return tuple(
+            rule
+            for rule in self.rules
+            if rule.action is action
+            and is_access_rule(rule, access)
+            and any(self._reaches(rule, form, ignore_reaches) and self._is_particular(rule, form) for form in forms)
+        )
+
+    def _is_particular(self, rule: ToolRule, form: str) -> bool:
+        """Whether a rule says more of a file than of every other in the project."""
+        return not within(form, self.cwd) or not self._reaches(rule, f"{self.cwd}/{ANY_FILE}")
+
+    def _reaches(self, rule: ToolRule, form: str, glob: Callable[[str], PathMatcher] = ignore_glob) -> bool:
         root, pattern = self._root(rule)
         if root is None:
             return False
@@ -118,7 +133,7 @@ class Places:
             bases = self._of_unknown(rule, root, form)
         for base in bases:
             inner = relative(form, base)
-            if inner is not None and ignore_glob(pattern)(inner):
+            if inner is not None and glob(pattern)(inner):
                 return True
         return False
 

@@ -82,9 +82,7 @@ def hidden_directories(analysis: Analysis, base: str, places: Places) -> tuple[s
 
 def _named_outside(commands: Iterable[Command], base: str, places: Places) -> Iterator[str]:
     for command in commands:
-        if not command.words or basename(loosen(command.words[0])) in FILE_COMMANDS:
-            continue
-        for path in named_paths(command):
+        for path in named_paths(command) if command.words else ():
             if path not in _STREAMS and leads_out(path, base, places.roots, places.facts, places.home):
                 full = places.absolute(places.expand(path), base)
                 yield full if places.is_directory(full) else posixpath.dirname(full)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from ledger.policy.meeting import is_glob, wildcard_meets
 from ledger.policy.model import Grant, Rule, RuleRef, Verdict
 from ledger.policy.rule_index import RuleIndex
 from ledger.policy.wildcard import Matcher, compile_normalised, normalise
@@ -56,6 +57,11 @@ class PermissionRules:
     def restricting(self) -> tuple[str, ...]:
         """The patterns of the rules that deny or ask, and are not for everything."""
         return tuple(rule.text for rule in self.all if rule.action is not Verdict.ALLOW and not rule.catches_all)
+
+    @cached_property
+    def caseless(self) -> PermissionRules:
+        """The same rules for texts in lower case."""
+        return PermissionRules(tuple(map(_folded, self.all)))
 
     def about(self, value: str) -> Iterator[CompiledRule]:
         """Those that may match a normalised text, which is most often few of them."""
@@ -116,6 +122,31 @@ def last_narrow_match(text: str, shown: str, rules: PermissionRules) -> Compiled
         if rule.narrow(shown) if rule.action is Verdict.ALLOW else rule.pattern(value):
             return rule
     return None
+
+
+def restricting(text: str, rules: PermissionRules) -> CompiledRule | None:
+    """The rule, not one about everything, that asks about a text or denies it, in its own case or another.
+
+    `text` may be a glob of the shell: then every rule counts that it may meet, unless a later one allows everything.
+    """
+    for value, known in ((text, rules), (text.casefold(), rules.caseless)):
+        rule = last_match(value, known)
+        if rule is not None and rule.action is not Verdict.ALLOW and not rule.catches_all:
+            return rule
+    return next(_meeting(normalise(text.casefold()), rules.caseless), None) if is_glob(text) else None
+
+
+def _meeting(value: str, rules: PermissionRules) -> Iterator[CompiledRule]:
+    for rule in rules.all:
+        if rule.catches_all and rule.action is Verdict.ALLOW:
+            return
+        if rule.action is not Verdict.ALLOW and not rule.catches_all and wildcard_meets(normalise(rule.text), value):
+            yield rule
+
+
+def _folded(rule: CompiledRule) -> CompiledRule:
+    pattern = rule.text.casefold()
+    return rule._replace(pattern=compile_normalised(normalise(pattern)), spelt={**rule.spelt, "pattern": pattern})
 
 
 def _compile(rule: Rule) -> CompiledRule:

@@ -6,12 +6,20 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ledger.policy.model import Verdict
+from ledger.policy.model import Verdict, strictest
 from ledger.policy.opencode.commands import ENTERING
-from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, last_match, last_narrow_match
+from ledger.policy.opencode.compiled import (
+    CompiledGrant,
+    CompiledRule,
+    CompiledRules,
+    last_match,
+    last_narrow_match,
+    restricting,
+)
 from ledger.policy.opencode.places import Places, below
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
+from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.commands import visible_text
 
 _HIDDEN_BLANK: Final = "\0"
@@ -104,6 +112,21 @@ class OpenCodeCommands(CommandRules):
                 if rule is not None and rule.action is action:
                     return Ruling(action, rule.refs)
         return None
+
+    def guards_files(self) -> bool:
+        return any(self.rules.of(permission).restricting for permission in ("read", "edit")) or any(
+            rule.action is not Verdict.ALLOW for rule in self.rules.of("external_directory").all
+        )
+
+    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
+        rules = self.rules.of(access.value)
+        if not rules.restricting:
+            return None
+        forms = spelled_paths(path, directory, self.places.home, self.places.facts)
+        found = [rule for form in forms if (rule := restricting(self.places.from_worktree(form), rules))]
+        strict = strictest(rule.action for rule in found) if found else None
+        rule = next((rule for rule in found if rule.action is strict), None)
+        return None if rule is None else Ruling(rule.action, rule.refs)
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
         restricted = [rule for rule in self.bash.all if rule.action is not Verdict.ALLOW and "-" in rule.text]

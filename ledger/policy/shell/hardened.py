@@ -30,6 +30,7 @@ from ledger.policy.shell.model import (
     Spelling,
 )
 from ledger.policy.shell.names import basename
+from ledger.policy.shell.naming import NamedFiles
 from ledger.policy.shell.near import Restricted, by_program, near_miss
 from ledger.policy.shell.text import shorten
 from ledger.policy.shell.understood import accesses, redirects_allowed, understood
@@ -88,6 +89,7 @@ class _Judge:
         self.allowed: dict[str, bool] = {}
         self.paths: dict[tuple[Access, str, frozenset[str]], list[Ruling]] = {}
         self.guards_cd = rules.guards_cd()
+        self.named = NamedFiles(rules, self.commands, directory)
         # Also a line in which nothing runs by itself stands somewhere: its redirections are looked up from there.
         start = frozenset({directory})
         self.places: Sequence[frozenset[str]] = [start] * max(len(self.top), 1)
@@ -104,7 +106,7 @@ class _Judge:
             index += command.inside is None
             key = f"{command.inside}\0{command.text}"
             if key not in seen:
-                seen[key] = tuple(self._spelled(command))
+                seen[key] = (*self._spelled(command), *self._named(command))
             yield from seen[key]
             if command.redirects:
                 yield from self._redirected(command, self.places[max(index, 0)])
@@ -128,6 +130,12 @@ class _Judge:
             if words not in known:
                 known.add(words)
                 yield Spelling(Form.NORMAL, " ".join(words), words)
+
+    def _named(self, command: Command) -> Iterator[_Finding]:
+        """What rules about files say of the words of a command; one that an allow rule spells whole names them rightly."""
+        for ruling, reason in self.named.restrictions(command, self._form(command)):
+            if ruling.verdict is Verdict.DENY or not self._exactly(command, peeled(command)):
+                yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside)
 
     def _redirected(self, command: Command, places: frozenset[str]) -> Iterator[_Finding]:
         for redirect in command.redirects:

@@ -191,6 +191,18 @@ class CommandRules(Protocol):
         """
         return None
 
+    def guards_files(self) -> bool:
+        """Return whether a rule restricts particular files, so that every word of a command is looked at."""
+        return False
+
+    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
+        """Return the deny or ask rule about particular files that reaches one which a word of a command may name.
+
+        `path` is as a word has it, and a glob of the shell where it holds `*`, `?`, `[` or `meeting.UNKNOWN`; `directory`
+        is where the command may run. A rule about every file there does not count.
+        """
+        return None
+
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
         """The words of each deny (and ask) rule for commands, wildcards at the end left out, for near misses.
 

@@ -1,111 +1,11 @@
-"""Programs that are about the files they name, so that `Read(…)` and `Edit(…)` rules reach them in a Bash line."""
+"""Files among the words of programs that are about files, so that `Read(…)` and `Edit(…)` rules reach them in a line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from ledger.policy.shell import Access
-
-_READ: Final = (Access.READ,)
-_EDIT: Final = (Access.EDIT,)
-_BOTH: Final = (Access.READ, Access.EDIT)
-
-PROGRAMS: Final[dict[str, tuple[Access, ...]]] = {
-    **dict.fromkeys(
-        [
-            "cat",
-            "head",
-            "tail",
-            "less",
-            "more",
-            "tac",
-            "nl",
-            "od",
-            "xxd",
-            "hexdump",
-            "strings",
-            "base64",
-            "base32",
-            "cut",
-            "paste",
-            "join",
-            "comm",
-            "cmp",
-            "column",
-            "fold",
-            "fmt",
-            "rev",
-            "wc",
-            "grep",
-            "egrep",
-            "fgrep",
-            "rg",
-            "ag",
-            "ack",
-            "awk",
-            "gawk",
-            "mawk",
-            "sort",
-            "uniq",
-            "diff",
-            "stat",
-            "file",
-            "ls",
-            "find",
-            "fd",
-            "tree",
-            "du",
-            "md5sum",
-            "sha1sum",
-            "sha256sum",
-            "cksum",
-            "sum",
-            "jq",
-            "yq",
-            "bat",
-            "zcat",
-            "view",
-            "source",
-            ".",
-            "readlink",
-            "realpath",
-            "cd",
-            "pushd",
-            "tr",
-            "expand",
-            "unexpand",
-            "pr",
-            "tsort",
-        ],
-        _READ,
-    ),
-    **dict.fromkeys(
-        [
-            "mkdir",
-            "touch",
-            "rm",
-            "rmdir",
-            "truncate",
-            "chmod",
-            "chown",
-            "chgrp",
-            "unlink",
-            "shred",
-            "tee",
-            "ed",
-            "ex",
-            "vi",
-            "vim",
-            "nano",
-            "emacs",
-            "setfacl",
-        ],
-        _EDIT,
-    ),
-    **dict.fromkeys(["cp", "mv", "sed", "ln", "install", "rsync", "scp", "dd", "patch"], _BOTH),
-}
-"""What each program may do with the files among its words; more rather than less, for deny and ask rules only."""
+from ledger.policy.shell.tables.files import PROGRAMS
 
 
 def touched(words: Sequence[str]) -> list[tuple[Access, str]]:

@@ -12,6 +12,9 @@ from typing import Final
 PathMatcher = Callable[[str], bool]
 """Whether a path relative to the pattern's root matches."""
 
+Token = str | tuple[bool, tuple[tuple[str, str], ...]]
+"""`*`, `?`, a set of characters, or a backslash and a literal one."""
+
 _ANY: Final = "**"
 _PATTERNS_MAX: Final = 4_096
 
@@ -29,26 +32,31 @@ def ignore_glob(pattern: str) -> PathMatcher:
 
     A pattern without `/` but at its end matches at any depth; so does one that had nothing but a `/**` behind it.
     """
-    text = pattern.removeprefix("./").casefold()
-    if text.startswith(("!", "#")):
-        return _nothing
-    if text in (_ANY, "*"):
-        return _everything
-    text = text.removesuffix("/**")
-    folder = text.endswith("/")
-    body = text.rstrip("/")
-    anchored = "/" in body
-    names = tuple(name for name in body.split("/") if name not in ("", "."))
+    names = ignored_names(pattern)
     if not names:
-        return _everything
-    if not anchored:
-        names = (_ANY, *names)
+        return _nothing if names is None else _everything
+    folder = pattern.endswith("/")
 
     def matches(path: str) -> bool:
         parts = path.casefold().split("/")
         return _names_match(names, parts[:-1] if folder else parts, inside=True)
 
     return matches
+
+
+def ignored_names(pattern: str) -> tuple[str, ...] | None:
+    """Return the names of a pattern of .gitignore from its root, `**` among them, without case.
+
+    Nothing stands for a pattern that matches everything, None for one that matches nothing.
+    """
+    text = pattern.removeprefix("./").casefold()
+    if text.startswith(("!", "#")):
+        return None
+    if text in (_ANY, "*"):
+        return ()
+    body = text.removesuffix("/**").rstrip("/")
+    names = tuple(name for name in body.split("/") if name not in ("", "."))
+    return names if not names or "/" in body else (_ANY, *names)
 
 
 def _everything(_path: str) -> bool:
@@ -63,7 +71,7 @@ def _names_match(pattern: Sequence[str], names: Sequence[str], *, inside: bool) 
     """Whether the names match; with `inside`, whether any of the path's own folders or itself does."""
     reached = {0}
     for index, name in enumerate(names):
-        reached = _skip_any(pattern, reached)
+        reached = skip_any(pattern, reached)
         if inside and index and len(pattern) in reached:
             return True
         reached = {
@@ -72,11 +80,11 @@ def _names_match(pattern: Sequence[str], names: Sequence[str], *, inside: bool) 
             if place < len(pattern) and (pattern[place] == _ANY or name_matches(pattern[place], name))
         }
     # `**` at the end of a pattern of .gitignore means what is inside, not the folder itself.
-    return len(pattern) in (reached if inside else _skip_any(pattern, reached))
+    return len(pattern) in (reached if inside else skip_any(pattern, reached))
 
 
-def _skip_any(pattern: Sequence[str], reached: set[int]) -> set[int]:
-    """Every place that `**` may be left at without taking a name."""
+def skip_any(pattern: Sequence[str], reached: set[int]) -> set[int]:
+    """Return every place that `**` may be left at without taking a name."""
     places = set(reached)
     for place in sorted(reached):
         at = place
@@ -88,7 +96,7 @@ def _skip_any(pattern: Sequence[str], reached: set[int]) -> set[int]:
 
 def name_matches(pattern: str, name: str) -> bool:
     r"""One name against `*`, `?`, `[a-z]`, `[!a]` and `\` in front of any of them, in pattern times name."""
-    tokens = _tokens(pattern)
+    tokens = name_tokens(pattern)
     at = place = 0
     star = resume = -1
     while at < len(name):
@@ -96,7 +104,7 @@ def name_matches(pattern: str, name: str) -> bool:
         if piece == "*":
             star, resume = place, at
             place += 1
-        elif piece is not None and _takes(piece, name[at]):
+        elif piece is not None and takes(piece, name[at]):
             place += 1
             at += 1
         elif star >= 0:
@@ -107,10 +115,8 @@ def name_matches(pattern: str, name: str) -> bool:
     return all(piece == "*" for piece in tokens[place:])
 
 
-_Token = str | tuple[bool, tuple[tuple[str, str], ...]]
-
-
-def _takes(piece: _Token, character: str) -> bool:
+def takes(piece: Token, character: str) -> bool:
+    """Return whether a token that is no star stands for a character."""
     if isinstance(piece, tuple):
         negated, ranges = piece
         return negated != any(low <= character <= high for low, high in ranges)
@@ -118,9 +124,9 @@ def _takes(piece: _Token, character: str) -> bool:
 
 
 @lru_cache(maxsize=_PATTERNS_MAX)
-def _tokens(pattern: str) -> tuple[_Token, ...]:
-    r"""`*`, `?`, a set, or `\` and a literal character."""
-    tokens: list[_Token] = []
+def name_tokens(pattern: str) -> tuple[Token, ...]:
+    """Return the tokens of one name of a pattern."""
+    tokens: list[Token] = []
     at = 0
     while at < len(pattern):
         character = pattern[at]

@@ -1,0 +1,163 @@
+"""The files that the words of a command may name, as globs of the shell. Pure; for deny and ask rules only.
+
+Wide on purpose: whatever may be a file counts, wherever it stands in a word (`--from-file=x`, `-sfx`, `a=x`, `@x`,
+`HEAD:x`, `load("x")`). The program's table, where there is one, says which words are no files: sub-commands, targets,
+patterns, texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from ledger.policy.meeting import UNKNOWN
+from ledger.policy.shell.braces import expanded
+from ledger.policy.shell.forms import Effect, Kind, NormalForm
+from ledger.policy.shell.model import Access, Command, Word
+from ledger.policy.shell.names import lookups
+from ledger.policy.shell.tables.files import PROGRAMS
+from ledger.policy.shell.words import loosen
+
+PIECES_MAX: Final = 32
+"""A word of more pieces is looked at piece by piece only, not also from each piece to its end."""
+
+BOTH: Final = (Access.READ, Access.EDIT)
+
+_SPLIT = re.compile(r"""[\s=:@,;|&<>()"'`!+#\\^%]+""")
+_SPLIT_GLOBS = re.compile(r"""[\s=:@,;|&<>()\[\]{}"'`!+#\\^%]+""")
+_CLUSTER = re.compile(r"-[A-Za-z0-9]")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_EXPANSION = re.compile(r"\$\{[^}]*\}|\$\([^)]*\)|`[^`]*`|\$[A-Za-z0-9_@*#?$!-]+|[<>]\([^)]*\)")
+_FOLDERS_BY_NAME: Final = tuple(
+    (re.compile(rf"\A\$(?:{name}|\{{{name}\}})(?=/|\Z)"), name, meaning)
+    for name, meaning in (("HOME", "~"), ("PWD", "."))
+)
+_STREAM = re.compile(r"/dev/(?:std(?:in|out|err)|fd/[0-9]+|null|tty|zero|u?random)|-|\.{1,2}|/+")
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_SPEAKING: Final = frozenset({"echo", "printf", "true", "false", ":", "sleep", "seq", "kill"})
+_EXPRESSIONS: Final = frozenset({"awk", "sed", "jq", "yq", "sqlite", "psql", "perl"})
+_ACCESSES: Final = {
+    Kind.READ: (Access.READ,), Kind.WRITE: (Access.EDIT,), Kind.OUTPUT: (Access.EDIT,),
+    Kind.EDIT: BOTH,
+    Effect.READ: (Access.READ,), Effect.WRITE: (Access.EDIT,), Effect.OUTPUT: (Access.EDIT,),
+}  # fmt: skip
+_FOLDERS: Final = frozenset({"-C", "--directory", "--cwd", "--chdir", "--prefix", "--work-tree", "--git-dir", "--dir"})
+
+
+class Named(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that a word may name, as a glob of the shell, with what may happen to it.
+
+    `is_sure` says that the program is about files and the word, or the value of an option in it, is this path.
+    """
+
+    path: str
+    accesses: tuple[Access, ...]
+    is_sure: bool = False
+
+
+def named_files(command: Command, form: NormalForm | None, assigned: frozenset[str] = frozenset()) -> tuple[Named, ...]:
+    """Return every file that the words and assignments of a command may name, without repeats.
+
+    `form` is the command's normal form, if its program has a table. `assigned` are the variables that the line sets; a `HOME` or `PWD` among them may be any folder.
+    """
+    found = dict.fromkeys(
+        Named(path, BOTH) for one in command.assignments for path in expanded(_known(one.value, assigned))
+    )
+    names = lookups(command.name or loosen(command.words[0])) if command.words else ()
+    if names and _SPEAKING.isdisjoint(names):
+        known = next((PROGRAMS[name] for name in names if name in PROGRAMS), None)
+        excused = _excused(form, names)
+        for at, word in enumerate(command.words[1:], 1):
+            if at not in excused:
+                text = _known(word, assigned)
+                found.update(dict.fromkeys(_of_text(text, _accesses(form, at, known), is_sure=known is not None)))
+    return tuple(found)
+
+
+def folders(command: Command) -> tuple[str, ...]:
+    """Return the folders that options make a command work in (`git -C x`, `--prefix=x`)."""
+    words = [loosen(word) for word in command.words]
+    found = [value for word in words if (value := word.partition("=")[2]) and word.partition("=")[0] in _FOLDERS]
+    found += [value for word, value in pairwise(words) if word in _FOLDERS]
+    return (*found, *(word[2:] for word in words if word.startswith("-C") and word[2:]))
+
+
+def _excused(form: NormalForm | None, names: Sequence[str]) -> frozenset[int]:
+    """Return the indexes of the words that the program's table says are no files."""
+    if form is None:
+        return frozenset()
+    bare = (Kind.NAME, Kind.TASK, Kind.PROGRAM)
+    found = [one.at for one in form.operands if one.kind in bare and _NAME.fullmatch(one.text)]
+    found += [one.at for one in form.operands if one.kind is Kind.URL and _WEB.match(one.text)]
+    if _EXPRESSIONS.isdisjoint(names):
+        found += [one.at for one in form.operands if one.kind is Kind.TEXT]
+        found += [
+            one.at if one.value_at is None else one.value_at
+            for one in form.options
+            if one.effect is Effect.PLAIN and one.value and " " in one.value and "@" not in one.value
+        ]
+    return frozenset((*form.path_at, *found))
+
+
+def _accesses(form: NormalForm | None, at: int, known: tuple[Access, ...] | None) -> tuple[Access, ...]:
+    """Return what the command may do with the file in its word at an index."""
+    if form is not None and not form.edits:
+        kinds = [_ACCESSES.get(one.kind) for one in form.operands if one.at == at]
+        kinds += [_ACCESSES.get(one.effect) for one in form.options if at in (one.at, one.value_at) and one.value]
+        if kinds and kinds[0] is not None:
+            return kinds[0]
+    return BOTH if known is None else known
+
+
+def _of_text(text: str, accesses: tuple[Access, ...], *, is_sure: bool) -> Iterator[Named]:
+    """Yield the word itself, the values glued to an option, and every piece that may be a path."""
+    if _STREAM.fullmatch(text):
+        return
+    option = text.startswith("-")
+    either = BOTH if option else accesses
+    for word in expanded(text):
+        if not option:
+            yield Named(word, accesses, is_sure)
+        if value := word.partition("=")[2]:
+            yield Named(value, either, is_sure)
+        if _CLUSTER.match(word):
+            yield from (Named(rest, BOTH) for rest in _glued(word))
+        yield from (Named(piece, either) for piece in _pieces(word))
+
+
+def _glued(text: str) -> Iterator[str]:
+    """Yield what may be a value behind the letters of `-abcVALUE`."""
+    for at in range(2, min(len(text), PIECES_MAX)):
+        yield text[at:]
+        if not text[at].isalnum():
+            return
+
+
+def _pieces(text: str) -> tuple[str, ...]:
+    """Return the parts between characters that a path hardly holds, and all behind each such character."""
+    found: list[str] = []
+    for split in (_SPLIT, _SPLIT_GLOBS):
+        places = list(split.finditer(text))
+        if not places:
+            continue
+        found += split.split(text)
+        if len(places) <= PIECES_MAX:
+            found += [text[place.end() :] for place in places]
+            found += [text[: place.start()] for place in places]
+    return tuple(one for one in dict.fromkeys(found) if one and not _STREAM.fullmatch(one))
+
+
+def _known(word: Word, assigned: frozenset[str]) -> str:
+    """The word with each expansion that is worked out later as any text; one that is all of the word is left alone."""
+    text = loosen(word)
+    if word.resolved is not None:
+        return text
+    for start, name, meaning in _FOLDERS_BY_NAME:
+        if name not in assigned:
+            text = start.sub(meaning, text)
+    replaced = _EXPANSION.sub(UNKNOWN, text)
+    return text if replaced == UNKNOWN else replaced

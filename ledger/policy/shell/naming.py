@@ -1,0 +1,70 @@
+"""Rules about files against the words of every command of a line, the same for every dialect."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ledger.policy.meeting import UNKNOWN, is_glob
+from ledger.policy.model import Verdict
+from ledger.policy.shell.files import Named, folders, named_files
+from ledger.policy.shell.forms import NormalForm
+from ledger.policy.shell.model import Access, Command, CommandRules, Ruling
+from ledger.policy.shell.standing import joined, standing
+from ledger.policy.spelled import is_of_a_process
+
+LOOKED_UP_MAX: Final = 2_048
+"""Files of one line that are looked up; a line that may name more is asked."""
+
+_ASK: Final = Ruling(Verdict.ASK)
+
+
+class NamedFiles:
+    """One line's words, and the folders that its commands may stand in."""
+
+    def __init__(self, rules: CommandRules, commands: Sequence[Command], directory: str) -> None:
+        self._rules = rules
+        self._guards = rules.guards_files()
+        self._places = standing(commands, directory) if self._guards else ()
+        self._assigned = frozenset(one.name for command in commands for one in command.assignments)
+        self._known: dict[tuple[Access, str, str], Ruling | None] = {}
+
+    def restrictions(self, command: Command, form: NormalForm | None) -> Iterator[tuple[Ruling, str]]:
+        """Yield the strictest ruling about the files that a command may name, with its reason; at most one."""
+        if not self._guards:
+            return
+        if self._places is None:
+            yield _ASK, "the line changes its folder too often to know which files it names"
+            return
+        places = joined(self._places, folders(command))
+        asked = None
+        for named in named_files(command, form, self._assigned):
+            ruling = self._of(named, places)
+            if ruling is None:
+                continue
+            shown = named.path.replace(UNKNOWN, "…")
+            if ruling.verdict is Verdict.DENY:
+                yield ruling, f"a rule denies the file `{shown}`"
+                return
+            asked = asked or (ruling, f"`{shown}` may be a file that a rule restricts")
+        if asked is not None:
+            yield asked
+
+    def _of(self, named: Named, places: Sequence[str]) -> Ruling | None:
+        for place in places:
+            if is_of_a_process(posixpath.join(place, named.path)):
+                return _ASK
+            for access in named.accesses:
+                ruling = self._ruling(access, named.path, place)
+                if ruling is not None:
+                    is_sure = named.is_sure and not is_glob(named.path)
+                    return ruling if is_sure else Ruling(Verdict.ASK, ruling.rules)
+        return None
+
+    def _ruling(self, access: Access, path: str, place: str) -> Ruling | None:
+        key = (access, path, place)
+        if key not in self._known:
+            full = len(self._known) >= LOOKED_UP_MAX
+            self._known[key] = _ASK if full else self._rules.restrict_file(access, path, place)
+        return self._known[key]

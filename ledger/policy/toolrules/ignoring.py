@@ -1,0 +1,74 @@
+"""Globs of the shell against patterns as in .gitignore: whether one file may match both. For deny and ask rules only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from ledger.policy.meeting import UNKNOWN, is_glob, meets, word_tokens
+from ledger.policy.toolrules.globs import PathMatcher, ignore_glob, ignored_names, name_tokens, skip_any
+
+_ANY: Final = "**"
+_PATTERNS_MAX: Final = 4_096
+
+
+ANY_FILE: Final = "\1"
+"""A name that only a pattern for every file matches."""
+
+
+def ignore_reaches(pattern: str) -> PathMatcher:
+    """As `ignore_glob`, for a path that may be a glob of the shell."""
+    matches = ignore_glob(pattern)
+    return lambda path: matches(path) or (is_glob(path) and ignore_meets(pattern)(path))
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def ignore_meets(pattern: str) -> PathMatcher:
+    """As `ignore_glob`, for a path that is a glob of the shell.
+
+    A folder that only a wildcard of the path reaches counts where the pattern is one for folders (`secret/**`, `secret`),
+    not where it is one for files (`*.pem`): `src/*/a.ts` may be in `src/secret`, and hardly in a folder `x.pem`.
+    """
+    names = ignored_names(pattern)
+    if not names:
+        return lambda _path: names is not None
+    folder = pattern.endswith(("/", "/**")) or "." not in names[-1][1:]
+    return lambda path: _meet(names, path.casefold().split("/"), folder=folder)
+
+
+def _meet(pattern: Sequence[str], names: Sequence[str], *, folder: bool) -> bool:
+    reached = {0}
+    for index, name in enumerate(names):
+        reached = skip_any(pattern, reached)
+        if index and len(pattern) in reached and (folder or not is_glob(names[index - 1])):
+            return True
+        reached = _after(pattern, reached, name)
+    return len(pattern) in reached
+
+
+def _after(pattern: Sequence[str], reached: set[int], name: str) -> set[int]:
+    """Return the places in the pattern that one more name leads to."""
+    if name == _ANY:
+        return _after_folders(pattern, reached)
+    if UNKNOWN in name:
+        reached = {*range(min(reached, default=len(pattern)), len(pattern))}
+        name = UNKNOWN + name.rpartition(UNKNOWN)[2]
+    return {
+        place if pattern[place] == _ANY else place + 1
+        for place in reached
+        if place < len(pattern) and _takes(pattern[place], name)
+    }
+
+
+def _after_folders(pattern: Sequence[str], reached: set[int]) -> set[int]:
+    """Return the places that any number of names lead to, none of which begins with a dot."""
+    found, more = set(reached), reached
+    while more:
+        more = skip_any(pattern, _after(pattern, more, "*")) - found
+        found |= more
+    return found
+
+
+def _takes(pattern: str, name: str) -> bool:
+    return pattern == _ANY or meets(name_tokens(pattern), word_tokens(name))
