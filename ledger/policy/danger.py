@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ledger.policy.model import Call
-from ledger.policy.shell import analyse, dangerous_argument, never_allowed
+from ledger.policy.shell import dangerous_argument, never_allowed
+from ledger.policy.shell.analyse import analyse_simple
 
 SHELL_PERMISSIONS: Final = frozenset({"bash", "shell", "run_command", "execute", "terminal"})
 """Permissions, in lower case, whose patterns are shell lines."""
@@ -33,7 +34,7 @@ def _command_of(value: object) -> tuple[str, ...]:
 
 
 def _line_is_dangerous(line: str) -> bool:
-    found = analyse(line)
+    found = analyse_simple(line)
     if found.cut or not found.plain:
         return True
     return any(

@@ -15,7 +15,7 @@ from ledger.policy.betcode.units import CommandUnit, units_of
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined_calls
 from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
-from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis
@@ -78,7 +78,7 @@ class BetCodePolicy:
         return _evaluation([(part, decision)], always)
 
     def _line(self, judge: Judge, command: str) -> Evaluation:
-        analysis = analyse(command)
+        analysis = analyse_simple(command)
         units = units_of(analysis)
         known = {unit: judge.unit(unit) for unit in dict.fromkeys(units)}  # the same unit is judged once
         found = [known[unit] for unit in units]

@@ -38,7 +38,7 @@ def line_rules(line: Line, judge: Judge) -> tuple[RuleObject, ...]:
 
 def plain_line_rules(analysis: Analysis, judge: Judge) -> tuple[RuleObject, ...]:
     """As `line_rules`, for the hardened profile: only rules that this profile would honour for this very line."""
-    if not analysis.plain:
+    if not analysis.plain or analysis.flow is not None:
         return ()
     heads = []
     for command in {command.text: command for command in analysis.top}.values():

@@ -58,7 +58,7 @@ def offered(analysis: Analysis, request: Request, tail: str) -> tuple[str, ...]:
 
     A pattern for its words alone would not cover it: the file would be asked about the next time.
     """
-    if not analysis.redirects_only:
+    if not analysis.redirects_only or analysis.flow is not None:
         return request.always
     named = [one for one in analysis.top if one.words and one.words[0].raw not in ENTERING]
     return tuple(dict.fromkeys(entry for one in named for entry in _entries(one, request.patterns, tail)))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.policy.own.paths import DATA, HOOKS, PROGRAM, OwnPaths, joined
-from ledger.policy.shell import analyse
+from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.model import Analysis, Command, Word
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.words import loosen
@@ -49,7 +49,7 @@ class OwnCommands:
 
     def touched(self, line: str, folder: str) -> str | None:
         """Return in words what a line touches; None for nothing."""
-        analysis = analyse(line)
+        analysis = analyse_simple(line)
         here = folder
         for command in analysis.commands:
             found = self._answers(command) or self._reaches(command, here)

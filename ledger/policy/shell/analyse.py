@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ledger.policy.shell.budget import COMMANDS_MAX, Budget
+from ledger.policy.shell.grammar import read
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis
 from ledger.policy.shell.parse import Found, parse
-from ledger.policy.shell.text import join_lines, too_long
+from ledger.policy.shell.text import join_lines, strange_character, too_long
 from ledger.policy.shell.unwrap import unwrap
 
 
@@ -17,6 +20,26 @@ def analyse(source: str) -> Analysis:
     not plain and `reason` says so.
     """
     line = lex(source)
+    if line.plain or line.redirects_only or too_long(source) or strange_character(source) is not None:
+        return analyse_simple(source)
+    reading = read(source)
+    if reading.reason is not None:
+        return _analysed(replace(line, reason=reading.reason), source)
+    budget = Budget()
+    found = list(map(Found, reading.commands, reading.stdin))
+    commands = tuple(unwrap(found, budget))
+    if budget.spent is not None:
+        return Analysis(plain=False, reason=budget.spent, commands=commands, cut=True)
+    plain = reading.redirects is None
+    return Analysis(plain, reading.redirects, commands, redirects_only=not plain, flow=reading.flow)
+
+
+def analyse_simple(source: str) -> Analysis:
+    """Analyse a line as one of simple commands: every compound, variable and substitution makes it not plain."""
+    return _analysed(lex(source), source)
+
+
+def _analysed(line: Analysis, source: str) -> Analysis:
     budget = Budget()
     if line.plain or line.redirects_only:
         kept = line.commands

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from ledger.policy.shell.builtins import is_harmless_builtin
 from ledger.policy.shell.model import Command
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.scripts import harmless
 from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT, Danger
+from ledger.policy.shell.unknown import unknown_word
 
 _PATTERNS_MAX: Final = 512
 _GLOB_WORD: Final = "\0"
@@ -35,6 +37,8 @@ def never_allowed(command: Command) -> str | None:
     program = command.name
     if program is None:
         return "the command's name is known only when the line runs"
+    if is_harmless_builtin(command):
+        return None
     for name in lookups(program):
         if name in SHELLS:
             return f"`{program}` is a shell: a rule for it does not cover what it runs"
@@ -52,10 +56,10 @@ def dangerous_argument(command: Command) -> str | None:
     if command.name is None:
         return None
     entry = next((ARGUMENTS[name] for name in lookups(command.name) if name in ARGUMENTS), None)
-    if entry is None:
+    if entry is None or is_harmless_builtin(command):
         return None
     for word in command.words[1:]:
-        if word.resolved is None or (word.glob and word.raw[:1] in "*?[-"):
+        if (word.resolved is None and unknown_word(command)) or (word.glob and word.raw[:1] in "*?[-"):
             return f"`{word.raw}` may become an option of `{command.name}`"
     words = [word.resolved or "" for word in command.words[1:]]
     return _check(command.name, entry, words, [word.glob for word in command.words[1:]])

@@ -2,67 +2,113 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ledger.policy.shell.flow import Flow, Step
 from ledger.policy.shell.model import Command
 
 DIRECTORIES_MAX: Final = 16
 CHANGES_MAX: Final = 32
+STEPS_MAX: Final = 20_000
+
+_BELOW = re.compile(r"(?!\.\.?/)[A-Za-z0-9_.@][A-Za-z0-9_.@-]*/(?!.*\.\.).*", re.DOTALL)
 
 Enter = Callable[[str, str], str | None]
+Places = frozenset[str]
 
 
 def cd_target(command: Command) -> str | None:
-    """The literal directory of `cd DIR`; None for every other form (`cd`, `cd -`, `cd -P x`, `cd ~`, `cd *`)."""
+    """The directory of `cd DIR`, with `*` for what is not known of it below a known folder.
+
+    None for every other form (`cd`, `cd -`, `cd -P x`, `cd ~`, `cd *`).
+    """
     if len(command.words) != 2 or command.words[0].resolved != "cd":
         return None
     target = command.words[1]
-    if not target.resolved or target.glob or target.tilde or target.resolved.startswith(("-", "+")):
+    if target.resolved is None:
+        return f"{target.prefix}*" if target.prefix and target.inside else None
+    if not target.resolved or target.tilde or target.resolved.startswith(("-", "+")):
         return None
-    return target.resolved
+    return None if target.glob and not _BELOW.fullmatch(target.resolved) else target.resolved
 
 
 class Directories:
     """`places[i]` are the directories in which command `i` may run; `leaves` holds the `cd`s that may lead outside.
 
     A command after `&&` runs where the one before it succeeded, after `||` where it failed, otherwise in either; a
-    stage of a pipeline changes the directory for nobody, but nothing relies on that.
+    stage of a pipeline changes the directory for nobody, but nothing relies on that. A subshell changes it for nobody.
     """
 
-    def __init__(self, commands: Sequence[Command], operators: Sequence[str], directory: str, enter: Enter) -> None:
-        self.places: list[frozenset[str]] = []
+    def __init__(self, commands: Sequence[Command], flow: Step, directory: str, enter: Enter) -> None:
+        self.places: list[frozenset[str]] = [frozenset()] * len(commands)
         self.leaves: set[int] = set()
-        self._enter = enter
-        self._changes = 0
-        succeeded = failed = frozenset({directory})
-        index = 0
-        while index < len(commands):
-            end = index + 1
-            while end < len(commands) and operators[end - 1] in ("|", "|&"):
-                end += 1
-            operator = operators[index - 1] if index else ";"
-            start = {"&&": succeeded, "||": failed}.get(operator, succeeded | failed)
-            on_success, on_failure = self._pipeline(commands[index:end], index, start)
+        self._commands, self._enter = commands, enter
+        self._changes = self._steps = 0
+        self._seen: Places = frozenset()
+        self._step(flow, frozenset({directory}))
+
+    def _step(self, step: int | Step, start: Places) -> tuple[Places, Places]:
+        """Return where the line may be after the step succeeded, and after it failed."""
+        self._steps += 1
+        if self._steps > STEPS_MAX:
+            self.leaves.update(index for index, command in enumerate(self._commands) if command.name == "cd")
+            return start, start
+        if isinstance(step, int):
+            return self._command(step, start)
+        if step.flow is Flow.LIST:
+            return self._list(step, start)
+        if step.flow is Flow.LOOP:
+            return self._loop(step, start)
+        if step.flow is Flow.CHOICE:
+            return self._choice(step, start)
+        ends = [self._step(part, start) for part in step.parts]
+        if step.flow is Flow.ALONE:
+            return start, start
+        if step.flow is Flow.NOT:
+            return ends[0][1], ends[0][0]
+        after = start.union(*(end for both in ends for end in both))
+        return after, after
+
+    def _command(self, index: int, start: Places) -> tuple[Places, Places]:
+        self.places[index] |= start
+        command = self._commands[index]
+        entered = self._entered(command, index, start) if command.name == "cd" else start
+        self._seen |= start | entered
+        return entered, start
+
+    def _list(self, step: Step, start: Places) -> tuple[Places, Places]:
+        succeeded = failed = start
+        for part, operator in zip(step.parts, (";", *step.operators), strict=False):
+            begin = {"&&": succeeded, "||": failed}.get(operator, succeeded | failed)
+            on_success, on_failure = self._step(part, begin)
             if operator == "&&":
                 succeeded, failed = on_success, failed | on_failure
             elif operator == "||":
                 succeeded, failed = succeeded | on_success, on_failure
             else:
                 succeeded, failed = on_success, on_failure
-            index = end
+        return succeeded, failed
 
-    def _pipeline(
-        self, commands: Sequence[Command], index: int, start: frozenset[str]
-    ) -> tuple[frozenset[str], frozenset[str]]:
-        after = start
-        for offset, command in enumerate(commands):
-            self.places.append(start)
-            if command.name == "cd":
-                entered = self._entered(command, index + offset, start)
-                if len(commands) == 1:
-                    return entered, start
-                after = after | entered
+    def _loop(self, step: Step, start: Places) -> tuple[Places, Places]:
+        """A round may begin wherever another one, or a part of it, ended: a `break` may stand anywhere."""
+        around, self._seen = self._seen, start
+        before: Places = frozenset()
+        while self._seen != before and self._steps <= STEPS_MAX:
+            before = self._seen
+            for part in step.parts:
+                self._seen = self._seen.union(*self._step(part, self._seen))
+        after, self._seen = self._seen, self._seen | around
+        return after, after
+
+    def _choice(self, step: Step, start: Places) -> tuple[Places, Places]:
+        after, at = frozenset[str](), start
+        for index in range(0, len(step.parts) - 1, 2):
+            yes, no = self._step(step.parts[index], at)
+            after = after.union(*self._step(step.parts[index + 1], yes))
+            at = no
+        after = after.union(*self._step(step.parts[-1], at)) if len(step.parts) % 2 else after | at
         return after, after
 
     def _entered(self, command: Command, index: int, start: frozenset[str]) -> frozenset[str]:

@@ -35,7 +35,7 @@ from ledger.policy.shell.tables.dangers import (
     SECRET,
 )
 from ledger.policy.shell.text import join_lines, shorten, too_long
-from ledger.policy.shell.understood import accesses
+from ledger.policy.shell.touching import accesses
 
 DANGERS_COUNT: Final = 32
 """Dangers of one text; what is more is counted by the last one."""

@@ -13,7 +13,7 @@ def spells(pattern: str, analysis: Analysis) -> bool:
     each command's text and each redirection's target must match the pattern's. False for a line or pattern that is
     not plain but for its redirections.
     """
-    if not (analysis.plain or analysis.redirects_only):
+    if not (analysis.plain or analysis.redirects_only) or analysis.flow is not None:
         return False
     template = lex(pattern.replace("*", "\\*").replace("?", "\\?"))
     if not (template.plain or template.redirects_only) or template.operators != analysis.operators:

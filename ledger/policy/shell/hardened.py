@@ -15,6 +15,7 @@ from ledger.policy.model import Evaluation, Part, RuleRef, Verdict, strictest
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed
 from ledger.policy.shell.directories import Directories
+from ledger.policy.shell.flow import straight
 from ledger.policy.shell.forms import NormalForm, form_of
 from ledger.policy.shell.forms.judging import obstacle
 from ledger.policy.shell.forms.matching import by_program as by_meaning
@@ -33,8 +34,10 @@ from ledger.policy.shell.names import basename
 from ledger.policy.shell.naming import NamedFiles
 from ledger.policy.shell.near import Restricted, by_program, near_miss
 from ledger.policy.shell.text import shorten
-from ledger.policy.shell.understood import accesses, redirects_allowed, understood
-from ledger.policy.shell.unwrap import peeled
+from ledger.policy.shell.touching import accesses
+from ledger.policy.shell.understood import redirects_allowed, understood
+from ledger.policy.shell.unknown import unknown_word
+from ledger.policy.shell.unwrap import parts_of, peeled
 from ledger.policy.shell.words import loosen
 
 
@@ -86,6 +89,7 @@ class _Judge:
         self.forms: dict[str, NormalForm | None] = {}
         self.meant = by_meaning(rules.restricting())
         self.line: Ruling | None = rules.allow_line(analysis) if self.plain else None
+        self.everything = rules.allows_everything()
         self.allowed: dict[str, bool] = {}
         self.paths: dict[tuple[Access, str, frozenset[str]], list[Ruling]] = {}
         self.guards_cd = rules.guards_cd()
@@ -95,7 +99,8 @@ class _Judge:
         self.places: Sequence[frozenset[str]] = [start] * max(len(self.top), 1)
         self.leaves: set[int] = set()
         if self.plain and self.guards_cd and any(command.name == "cd" for command in self.top):
-            directories = Directories(self.top, analysis.operators, directory, rules.enter)
+            flow = analysis.flow or straight(analysis.operators)
+            directories = Directories(self.top, flow, directory, rules.enter)
             self.places, self.leaves = directories.places, directories.leaves
 
     def restrictions(self) -> Iterator[_Finding]:
@@ -158,7 +163,7 @@ class _Judge:
         if not self.plain:
             return
         seen: dict[tuple[str, frozenset[str]], str | None] = {}
-        for index, command in enumerate(self.top):
+        for index, command in self._judged():
             if self.guards_cd and command.name == "cd":
                 reason = f"`{command.text}` may leave what the agent may enter" if index in self.leaves else None
             else:
@@ -172,10 +177,17 @@ class _Judge:
                 reason = f"no rule allows `{peeled(command).text}` by its own words"
                 yield _Finding(command.text, Verdict.ASK, reason, liftable=True)
 
+    def _judged(self) -> Iterator[tuple[int, Command]]:
+        """The commands that rules must allow, with their places; redirections of a compound are judged elsewhere."""
+        for index, command in enumerate(self.top):
+            parts = parts_of(command) if command.words else ()
+            whole = len(parts) > 1 and self._exactly(command, command)
+            yield from ((index, part) for part in ((command,) if whole else parts))
+
     def _obstacle(self, command: Command, places: frozenset[str]) -> str | None:
         """What stands in the way of every rule but one that spells the whole command, and sometimes of that too."""
         inner = peeled(command)
-        reason = never_allowed(inner) or _bad_name(inner)
+        reason = never_allowed(inner) or _bad_name(inner) or (None if self.everything else unknown_word(inner))
         if reason is not None:
             return reason
         if self._exactly(command, inner):
@@ -190,6 +202,8 @@ class _Judge:
 
     def _unmeant(self, command: Command, places: frozenset[str]) -> str | None:
         """What no rule that allows the command can be taken to mean."""
+        if self.everything and any(word.resolved is None for word in command.words):
+            return dangerous_argument(command)  # as in a line that is not plain: see `understood`
         form = self._form(command)
         if form is None and in_table(command.name or ""):
             return dangerous_argument(command)

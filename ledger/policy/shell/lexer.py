@@ -47,7 +47,7 @@ _UNREADABLE: Final = {
 }
 
 
-class NotPlain(Exception):  # noqa: N818 - it never leaves this module: a way out of nested functions, not an error
+class NotPlain(Exception):  # noqa: N818 - it never leaves the readers: a way out of nested functions, not an error
     """Carries the reason."""
 
 
@@ -114,7 +114,7 @@ class _Reader:
             if kind == "simple":
                 self._add(start, at, Word(text, text))
             elif kind == "word":
-                self._add(start, at, _word(text))
+                self._add(start, at, plain_word(text))
             elif kind == "operator":
                 self._operate(text)
             elif kind == "redirect":
@@ -125,9 +125,9 @@ class _Reader:
 
     def _add(self, start: int, end: int, word: Word) -> None:
         if not self.words:
-            _check_name(word)
+            check_name(word)
         elif self.words[0].raw == "time":  # the reserved word: what follows it stands in a command's place too
-            _check_reserved(word.raw)
+            check_reserved(word.raw)
         if not self.words and not self.redirects:
             self.begin = start
         self.words.append(word)
@@ -166,33 +166,34 @@ class _Reader:
         token = _TOKEN.match(self.source, at)
         if token is None or token.lastgroup not in ("simple", "word"):
             raise NotPlain(f"`{operator}` has no literal target")
-        target = _word(token.group())
+        target = plain_word(token.group())
         redirect = Redirect(operator, target, self.source[start : token.end()])
-        self._judge_redirect(redirect)
+        reason = file_reason(redirect)
+        self.redirect_reason = self.redirect_reason or reason
         if not self.words and not self.redirects:
             self.begin = start
         self.redirects.append(redirect)
         self.end = token.end()
         return self.end
 
-    def _judge_redirect(self, redirect: Redirect) -> None:
-        kind, target = redirect.operator.lstrip("0123456789"), redirect.target
-        if kind.startswith("<<"):
-            raise NotPlain(f"`{kind}` feeds a text to the command")
-        if target.glob or target.tilde:
-            raise NotPlain(f"the target of `{redirect.operator}` is known only when the line runs")
-        if kind == ">&" and target.raw.isdigit() and target.raw.isascii():
-            return
-        if target.resolved == "/dev/null" and kind not in ("<&", "<>"):
-            return
-        if kind == "<&" or (kind == ">&" and target.raw[:1] in "-0123456789"):
-            raise NotPlain(f"`{redirect.text}` changes a descriptor")
-        if self.redirect_reason is None:
-            verb = "reads from" if kind == "<" else "writes to"
-            self.redirect_reason = f"`{redirect.text}` {verb} a file"
+
+def file_reason(redirect: Redirect) -> str | None:
+    """Return what a redirection does with a file; None when it touches none. Raises NotPlain for odd ones."""
+    kind, target = redirect.operator.lstrip("0123456789"), redirect.target
+    if kind.startswith("<<"):
+        raise NotPlain(f"`{kind}` feeds a text to the command")
+    if target.resolved is None or target.glob or target.tilde:
+        raise NotPlain(f"the target of `{redirect.operator}` is known only when the line runs")
+    if kind == ">&" and target.raw.isdigit() and target.raw.isascii():
+        return None
+    if target.resolved == "/dev/null" and kind not in ("<&", "<>"):
+        return None
+    if kind == "<&" or (kind == ">&" and target.raw[:1] in "-0123456789"):
+        raise NotPlain(f"`{redirect.text}` changes a descriptor")
+    return f"`{redirect.text}` {'reads from' if kind == '<' else 'writes to'} a file"
 
 
-def _word(raw: str) -> Word:
+def plain_word(raw: str) -> Word:
     """Decode a word of the plain subset. Raises NotPlain for a brace expansion and for a tilde other than `~/`."""
     word, bare = decode(raw)
     if word.resolved is None:
@@ -204,18 +205,18 @@ def _word(raw: str) -> Word:
     return word
 
 
-def _check_name(word: Word) -> None:
+def check_name(word: Word) -> None:
     """A command's name must be there to be read, and must not be grammar."""
     raw = word.raw
     if raw != "time":
-        _check_reserved(raw)
+        check_reserved(raw)
     if word.glob or word.tilde or "{" in raw or "}" in raw:
         raise NotPlain(f"the name `{raw}` is known only when the line runs")
     if word.resolved is None or not _NAME.fullmatch(word.resolved):
         raise NotPlain(f"the name `{raw}` is empty or holds blanks or letters beyond ASCII")
 
 
-def _check_reserved(raw: str) -> None:
+def check_reserved(raw: str) -> None:
     if raw in RESERVED:
         raise NotPlain(f"`{raw}` is part of a compound command")
     if "=" in raw and _ASSIGNMENT.match(raw):

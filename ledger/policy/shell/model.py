@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from ledger.policy.model import RuleRef, Verdict
+from ledger.policy.shell.flow import Step
 
 
 class Word(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -22,6 +23,9 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
     it runs (a variable, a substitution, brace expansion, `$'…'` with an escape that is not understood). `quoted` says
     that at least one quote or backslash was taken away, `glob` that an unquoted `*`, `?` or `[` stands in it (it stands
     in `resolved` as written), `tilde` that it begins with an unquoted `~` (also as written).
+    Of a word that is not resolved, `prefix` is the beginning that every text it may stand for has ("" when nothing is
+    known), and None when the reader that made it does not tell; of a number it is 0. `several` says that it may be
+    several words, or none, and `inside` that each of them is a path below the folder in which the line starts.
     """
 
     raw: str
@@ -29,6 +33,9 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
     quoted: bool = False
     glob: bool = False
     tilde: bool = False
+    prefix: str | None = None
+    several: bool = False
+    inside: bool = False
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -88,7 +95,10 @@ class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
     `commands` are all that would run, in source order, each followed by those inside it. `operators` are those between
     the commands of a plain line, in order (`&&`, `||`, `;`, `|`, `|&` or a newline). `redirects_only` is true when
     nothing but redirections to or from files keeps the line from being plain; `operators` then holds as well. `cut` says
-    that commands are missing, because a bound of counted steps was reached.
+    that commands are missing, because a bound of counted steps was reached. `flow` is the order in which the commands of
+    a plain line with loops, groups, variables or substitutions may run; None for one that `operators` tell all about.
+    In such a line all its commands have `inside` None, those in substitutions too, variables are replaced by what they
+    stand for, and a command without words holds the redirections of a compound.
     """
 
     plain: bool
@@ -97,6 +107,7 @@ class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
     operators: tuple[str, ...] = ()
     redirects_only: bool = False
     cut: bool = False
+    flow: Step | None = None
 
     @property
     def top(self) -> tuple[Command, ...]:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.policy.shell.danger import dangerous_argument, never_allowed
-from ledger.policy.shell.model import Access, Analysis, Command, CommandRules, Redirect
+from ledger.policy.shell.model import Analysis, Command, CommandRules, Redirect
 from ledger.policy.shell.parse import is_grammatical
 from ledger.policy.shell.text import join_lines, strange_character, too_long
+from ledger.policy.shell.touching import accesses
 from ledger.policy.shell.unwrap import peeled
 
 _MOVING: Final = frozenset({"cd", "chdir", "pushd", "popd"})
@@ -50,14 +51,3 @@ def redirects_allowed(command: Command, rules: CommandRules, directories: Sequen
 def _is_literal(redirect: Redirect) -> bool:
     target = redirect.target
     return bool(target.resolved) and not target.glob and not target.tilde
-
-
-def accesses(redirect: Redirect) -> tuple[Access, ...]:
-    """What a redirection does with the file that its target names; nothing for here-documents and descriptors."""
-    kind = redirect.operator.lstrip("0123456789")
-    target = redirect.target.resolved
-    if kind.startswith("<<") or target == "/dev/null":
-        return ()
-    if kind in (">&", "<&") and target is not None and target.rstrip("-").isdigit():
-        return ()
-    return {"<": (Access.READ,), "<&": (Access.READ,), "<>": (Access.READ, Access.EDIT)}.get(kind, (Access.EDIT,))

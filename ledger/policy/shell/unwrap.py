@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.policy.shell.budget import Budget
+from ledger.policy.shell.inner import find_parts, strict_inner
 from ledger.policy.shell.model import Assignment, Command, Word, Wrapper
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import Found, parse
@@ -49,6 +50,9 @@ _ONLY_LOOKS = re.compile(r"-[pvV]*[vV]")  # `command -v rm` runs nothing
 
 def peel(command: Command) -> Command | None:
     """The command behind one transparent wrapper; None when there is none or its options are not understood."""
+    inner = strict_inner(command)
+    if inner is not None:
+        return _inner(command, inner, Wrapper.TRANSPARENT)
     spec = TRANSPARENT.get(command.name or "")
     if spec is None or command.assignments:
         return None
@@ -323,6 +327,12 @@ def _runner(command: Command, name: str, budget: Budget) -> Iterator[Found]:
             _, bang, script = loosen(word).partition("=!")
             if bang:
                 yield from _script(command, script, budget)
+
+
+def parts_of(command: Command) -> tuple[Command, ...]:
+    """The commands that rules must allow for this one: itself, or `find` without its `-exec`s and what these run."""
+    found = find_parts(command)
+    return (command,) if found is None else tuple(_inner(command, words, Wrapper.TRANSPARENT) for words in found)
 
 
 def peeled(command: Command) -> Command:

@@ -283,12 +283,12 @@ def test_patterns_of_a_permission_are_command_lines_each(profile: str) -> None:
 
 
 HARDER = [
-    ("ls & rm -rf x", commands("ls"), "`&` runs a command in the background"),
+    ("ls & rm -rf x", commands("ls"), "no rule allows `rm -rf x` by its own words"),
     ("ls\nmake", commands("ls"), "no rule allows `make` by its own words"),
     ("rg x > f", globs("rg*"), "`> f` writes to a file"),
     ("git status && make", globs("git status*"), "no rule allows `make` by its own words"),
-    ("ls $(make)", commands("ls"), "`$` stands for something that is known only when the line runs"),
-    ("X=1 ls", globs("*"), "`X=1` sets a variable"),
+    ("ls $(make)", commands("ls"), "`$(make)` stands for something that is known only when the line runs"),
+    ("X=1 ls", globs("*"), "`X=` in front of a command may change what it does"),
     ("find . -delete", commands("find"), None),
     ("sudo ls", commands("sudo"), None),
     ("'l's x\u00a0y", globs("'l's*"), None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -49,16 +50,11 @@ def test_a_link_that_leads_outside_is_no_file_of_the_project(form: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "echo $HOME",
-        "ls $HOME/src",
-        "for f in a b; do rm $f; done",
-        "while true; do ls; done",
-        "if test -f x; then make; fi",
-        "(cd build && make)",
-        "echo $(date)",
+        "rm src/$X",
+        "case $X in a) make;; esac",
         "> emptied",
-        "make &",
-        "cat <<'E'\nx\nE",
+        "echo `date`",
+        "[[ -f x ]] && make",
         "for f in a b; do echo $f; done > list",
     ],
 )
@@ -66,7 +62,32 @@ def test_where_everything_is_allowed_a_line_of_known_commands_runs(line: str) ->
     assert verdict("allow", line) == "allow"
     assert verdict({"*": "allow"}, line, defaults=True) == "allow"
     assert verdict({"bash": "allow"}, line) == "ask", "other permissions were not said to be allowed"
-    assert verdict({"*": "allow", "webfetch": "deny"}, line) == "ask", "something is forbidden, so all is looked at"
+
+
+@pytest.mark.parametrize("line", ["git show $X", "case $X in a) make;; esac", "echo `date`"])
+def test_where_something_is_forbidden_what_a_line_hides_is_asked(line: str) -> None:
+    assert verdict({"*": "allow", "webfetch": "deny"}, line) == "ask"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo $HOME",
+        "for f in a b; do rm $f; done",
+        "while true; do ls; done",
+        "if test -f x; then make; fi",
+        "(cd build && make)",
+        "echo $(date)",
+        "make &",
+        "cat <<'E'\nx\nE",
+        "CI=1 make",
+    ],
+)
+def test_a_line_of_known_parts_runs_where_commands_are_allowed(line: str) -> None:
+    assert verdict({"bash": "allow"}, line) == "allow"
+    assert verdict({"bash": {"*": "allow", "make": "deny", "ls": "deny", "date": "deny"}}, line) == (
+        "deny" if re.search("make|ls;|date", line) else "allow"
+    )
 
 
 @pytest.mark.parametrize(

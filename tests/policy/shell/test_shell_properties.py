@@ -51,7 +51,6 @@ wrappers: st.SearchStrategy[Callable[[str], str]] = st.sampled_from(
         lambda line: "nice -n 3 " + line,
         lambda line: "env A=1 " + line,
         lambda line: "A=1 " + line,
-        lambda line: "xargs " + line,
         lambda line: "command " + line,
         lambda line: "! " + line,
         lambda line: "time " + line,
@@ -150,5 +149,5 @@ def test_nested_substitutions_ask_at_once(depth: int) -> None:
 
 def test_no_code_point_upsets_the_parser() -> None:
     for start in range(0x80, 0x110000, 0x400):
-        line = "ls $x " + "".join(map(chr, range(start, min(start + 0x400, 0x110000), 7)))
+        line = "ls `x` " + "".join(map(chr, range(start, min(start + 0x400, 0x110000), 7)))
         assert not analyse(line).plain

@@ -25,7 +25,8 @@ class Given(msgspec.Struct, frozen=True, omit_defaults=True):
 class Operand(msgspec.Struct, frozen=True, omit_defaults=True):
     """A word that is no option: its text, what it is, and its index among the command's words.
 
-    `is_known` is false for a word that is known only when the line runs; `text` is then as written.
+    `is_known` is false for a word that is known only when the line runs; `text` is then as written. A word of which only
+    that it lies below the folder is known has a glob as its text.
     """
 
     text: str

@@ -13,6 +13,7 @@ from ledger.policy.shell.forms.nodes import Arity, Effect, Kind, Node, Option
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.model import Command, Word
 from ledger.policy.shell.scripts import is_harmless_script
+from ledger.policy.shell.unknown import may_be_option
 
 _DIGITS = re.compile(r"-[0-9]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
@@ -102,7 +103,8 @@ class _Reader:
 
     def _unknown(self, at: int, word: Word) -> None:
         """A word that is known only when the line runs may be an option; where none does harm, it is an operand."""
-        if not self.ended and not all(node.is_mild for node in self._visible()):
+        is_operand = word.resolved is None and not may_be_option(word) and not self.node.commands
+        if not self.ended and not is_operand and not all(node.is_mild for node in self._visible()):
             self._miss(at, f"`{word.raw}` may become an option of `{self._title()}`")
         else:
             self.raw.append((at, word))
@@ -325,12 +327,14 @@ class _Reader:
         given = self.raw[1:] if self._is_blank_first() else self.raw
         for (at, word), kind in zip(given, kinds.kinds(len(given)), strict=True):
             text = word.raw if word.resolved is None else word.resolved
+            if word.inside:
+                text = f"{word.prefix}*"
             if kind is None:
                 self._miss(at, f"`{word.raw}` is one word more than `{self._title()}` takes")
             elif self.node.assignment_asks is not None and "=" in text and not self._assigns(text):
                 self._miss(at, f"`{word.raw}` sets what `{self._title()}` runs")
             self._operand_means(at, text)
-            found.append(Operand(text, self._kind(kind, word), at, word.resolved is not None))
+            found.append(Operand(text, self._kind(kind, word), at, word.resolved is not None or word.inside))
         return found
 
     def _is_blank_first(self) -> bool:

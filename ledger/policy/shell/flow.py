@@ -1,0 +1,40 @@
+"""The order in which the commands of a line may run. Values only; `directories` follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+
+class Flow(StrEnum):
+    """The kinds of a step."""
+
+    LIST = "list"  # `operators[i]` stands between part i and part i + 1
+    PIPE = "pipe"
+    ALONE = "alone"  # a subshell: it changes the folder for nobody else
+    NOT = "not"
+    LOOP = "loop"  # the parts in order, any number of times
+    CHOICE = "choice"  # condition and body in turn, and the body of `else`
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Part of a line. A part that is a number is the command at that place among the commands of the line itself."""
+
+    flow: Flow
+    parts: tuple[int | Step, ...]
+    operators: tuple[str, ...] = ()
+
+
+def straight(operators: Sequence[str]) -> Step:
+    """Return the flow of simple commands joined by operators; there is one command more than operators."""
+    parts, joints, pipe = list[int | Step](), list[str](), [0]
+    for index, operator in enumerate((*operators, "\n"), 1):
+        if operator in ("|", "|&"):
+            pipe.append(index)
+            continue
+        parts.append(pipe[0] if len(pipe) == 1 else Step(Flow.PIPE, tuple(pipe)))
+        joints.append(operator)
+        pipe = [index]
+    return Step(Flow.LIST, tuple(parts), tuple(joints[:-1]))

@@ -1,0 +1,46 @@
+"""The strict reader of the larger plain grammar: loops, conditions, groups, variables, substitutions, here-documents.
+
+`read` tells whether a line is in it, and every command that the line would run, with the values of its variables.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from ledger.policy.shell.flow import Flow, Step
+from ledger.policy.shell.grammar.evening import evened
+from ledger.policy.shell.grammar.reader import read_line
+from ledger.policy.shell.grammar.walk import Walk
+from ledger.policy.shell.lexer import NotPlain
+from ledger.policy.shell.model import Command
+from ledger.policy.shell.text import shorten
+
+__all__ = ["Reading", "read"]
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A line of the grammar: its commands, what their here-documents hold, and the order in which they may run.
+
+    `reason` is set when the line is not in the grammar, `redirects` when redirections to or from files alone keep it
+    from being plain.
+    """
+
+    commands: tuple[Command, ...] = ()
+    stdin: tuple[str | None, ...] = ()
+    flow: Step | None = None
+    reason: str | None = None
+    redirects: str | None = None
+
+
+@lru_cache(maxsize=2)
+def read(source: str) -> Reading:
+    """Read a line that is neither too long nor holds strange characters. Never raises; bounded in depth and steps."""
+    walk = Walk()
+    try:
+        step, _ = walk.step(read_line(source), {})
+    except NotPlain as found:
+        return Reading(reason=shorten(str(found)))
+    flow = step if isinstance(step, Step) else Step(Flow.LIST, (step,))
+    return Reading(evened(walk.commands), tuple(walk.stdin), flow, None, walk.reason)

@@ -1,0 +1,89 @@
+"""A place in a source text that only moves forward, with the here-documents that begin at the next line."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ledger.policy.shell.grammar.nodes import Here
+from ledger.policy.shell.lexer import NotPlain
+
+DEPTH_MAX: Final = 24
+"""Groups, loops and substitutions inside each other."""
+
+_BLANK = re.compile(r"(?:[ \t]|\\\n)++")
+_COMMENT = re.compile(r"\#[^\n]*+")
+_LINE = re.compile(r"[^\n]*+")
+
+
+class Cursor:
+    """`at` is the index of the next character; `depth` counts what is open."""
+
+    __slots__ = ("at", "depth", "pending", "source")
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.at = 0
+        self.depth = 0
+        self.pending: list[Here] = []
+
+    def peek(self, text: str) -> bool:
+        return self.source.startswith(text, self.at)
+
+    def char(self, offset: int = 0) -> str:
+        at = self.at + offset
+        return self.source[at] if at < len(self.source) else ""
+
+    def match(self, pattern: re.Pattern[str]) -> str | None:
+        found = pattern.match(self.source, self.at)
+        if found is None:
+            return None
+        self.at = found.end()
+        return found.group()
+
+    def blanks(self) -> None:
+        """Skip blanks, continued lines and a comment."""
+        self.match(_BLANK)
+        if self.char() == "#" and (self.at == 0 or self.source[self.at - 1] in " \t\n;&|()"):
+            self.match(_COMMENT)
+
+    def newline(self) -> None:
+        """Take a newline, and the here-documents behind it."""
+        self.at += 1
+        for here in self.pending:
+            here.body = self._body(here)
+        self.pending.clear()
+
+    def newlines(self) -> None:
+        """Skip blanks and empty lines."""
+        self.blanks()
+        while self.char() == "\n":
+            self.newline()
+            self.blanks()
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > DEPTH_MAX:
+            raise NotPlain(f"the line nests more than {DEPTH_MAX} deep")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
+    def _body(self, here: Here) -> str:
+        """Read up to the delimiter. A line that only looks like it is refused: shells differ there."""
+        lines = list[str]()
+        while self.at < len(self.source):
+            line = self.match(_LINE) or ""
+            self.at = min(self.at + 1, len(self.source))
+            if (line.lstrip("\t") if here.tabs else line) == here.delimiter:
+                return _checked(here, "".join(lines))
+            if line.strip().startswith(here.delimiter):
+                raise NotPlain(f"a line of a here-document only begins like its end `{here.delimiter}`")
+            lines.append((line.lstrip("\t") if here.tabs else line) + "\n")
+        raise NotPlain(f"the here-document up to `{here.delimiter}` has no end")
+
+
+def _checked(here: Here, body: str) -> str:
+    if not here.literal and ("$" in body or "`" in body or "\\" in body):
+        raise NotPlain("a here-document holds something that is known only when the line runs")
+    return body

@@ -1,0 +1,142 @@
+"""From a word as written to the words that the command gets, with the values of variables known so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ledger.policy.shell.grammar.braces import Pieces, expand
+from ledger.policy.shell.grammar.nodes import Kind, Piece, Simple, Written
+from ledger.policy.shell.grammar.values import (
+    NUMBER,
+    SIGNED,
+    UNKNOWN,
+    Known,
+    Value,
+    exact,
+    joined,
+    unquoted,
+    word_of,
+)
+from ledger.policy.shell.lexer import NotPlain, plain_word
+from ledger.policy.shell.model import Word
+from ledger.policy.shell.variables import may_hold_a_secret
+
+Environment = Mapping[str, Value]
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+def words_of(written: Written, environment: Environment) -> list[Word]:
+    """Return the words that one becomes: more than one for braces."""
+    if all(piece.kind is Kind.TEXT for piece in written.pieces):
+        expanded = expand(written.raw, written.pieces)
+        if len(expanded) == 1:
+            return [plain_word(written.raw)]
+        return [word for pieces in expanded if (word := _literal(pieces)) is not None]
+    return [_word(written.raw, pieces, environment) for pieces in expand(written.raw, written.pieces)]
+
+
+def value_of(written: Written, environment: Environment) -> Value:
+    """Return the value that an assignment gives: no globs, no braces, no splitting."""
+    if any(piece.kind is Kind.TEXT and not piece.quoted and "~" in piece.text for piece in written.pieces):
+        raise NotPlain(f"`{written.raw}` names a home directory in an assignment")
+    value = exact("")
+    for piece in written.pieces:
+        value = joined(value, _value(piece, environment))
+    return value
+
+
+def as_value(word: Word) -> Value:
+    """Return the value that a loop's variable gets from one of its words."""
+    if word.resolved is not None:
+        if word.tilde:
+            return UNKNOWN
+        return Value(Known.GLOB if word.glob else Known.EXACT, word.resolved)
+    return Value(Known.PREFIX, "" if word.several else word.prefix or "", word.inside)
+
+
+def _literal(pieces: Pieces) -> Word | None:
+    """Return a word of a brace list; an empty unquoted one vanishes."""
+    text = "".join(piece.text for piece in pieces)
+    if not text and not any(piece.quoted for piece in pieces):
+        return None
+    if text.startswith("~") and not pieces[0].quoted:
+        raise NotPlain("a brace list makes the name of a home directory")
+    is_glob = any(not piece.quoted and _GLOB.search(piece.text) for piece in pieces)
+    return word_of(Value(Known.GLOB if is_glob else Known.EXACT, text), text, several=False, tilde=False)
+
+
+def _word(raw: str, pieces: Pieces, environment: Environment) -> Word:
+    stands, pieces = _folder(pieces) or ("", pieces)
+    value, several = exact(""), False
+    for piece in pieces:
+        found = _value(piece, environment)
+        if piece.kind is Kind.TEXT and not piece.quoted:
+            if value == exact("") and piece.text.startswith("~"):
+                raise NotPlain(f"`{raw}` names a home directory that depends on a variable")
+            if _GLOB.search(piece.text):
+                found = Value(Known.GLOB, piece.text)
+        elif not piece.quoted:
+            found, splits = unquoted(found)
+            several = several or splits
+        several = several or (value.known is Known.PREFIX and found.known is Known.GLOB and not piece.quoted)
+        value = joined(value, found)
+    if value.known is Known.EXACT and all(piece.kind is not Kind.VARIABLE for piece in pieces) and not stands:
+        return Word(raw, value.text, quoted=True)  # a here-document's text, spelled as it is written
+    return word_of(value, raw, several=several, tilde=stands == "~")
+
+
+def _folder(pieces: Pieces) -> tuple[str, Pieces] | None:
+    """`$HOME/x` is `~/x`, and `"$PWD/x"` is `./x`."""
+    at = 1 if pieces[0] == Piece(Kind.TEXT, "", quoted=True) else 0
+    if len(pieces) <= at or pieces[at].kind is not Kind.VARIABLE:
+        return None
+    rest = pieces[at + 1 :]
+    stands = {"HOME": "~", "PWD": "." if pieces[at].quoted else ""}.get(pieces[at].text)
+    if not stands or (rest and not (rest[0].kind is Kind.TEXT and rest[0].text.startswith("/"))):
+        return None
+    return stands, (Piece(Kind.TEXT, stands, quoted=True), *rest)
+
+
+def _value(piece: Piece, environment: Environment) -> Value:
+    if piece.kind is Kind.TEXT:
+        return exact(piece.text)
+    if piece.kind is Kind.NUMBER:
+        return NUMBER
+    if piece.kind is Kind.ARITHMETIC:
+        return _calculated(piece, environment)
+    if piece.kind is Kind.SCRIPT:
+        text = document(piece)
+        return UNKNOWN if text is None else exact(text)
+    value = environment.get(piece.text)
+    if value is None:
+        if may_hold_a_secret(piece.text):
+            raise NotPlain(f"`${piece.text}` may hold a secret")
+        return UNKNOWN
+    return value
+
+
+def _calculated(piece: Piece, environment: Environment) -> Value:
+    """A name in a calculation may hold another calculation, with a substitution in it, unless it holds a number."""
+    for name in piece.text.split():
+        value = environment.get(name)
+        if value is None or not (
+            value.known is Known.NUMBER or (value.known is Known.EXACT and value.text.isdecimal())
+        ):
+            raise NotPlain(f"`$((` calculates with `{name}`, which may be no number")
+    return SIGNED
+
+
+def document(piece: Piece) -> str | None:
+    """Return the text of `$(cat <<'EOF' …)`, which is how agents write long texts; None for any other substitution."""
+    parts = () if piece.script is None else piece.script.parts
+    if len(parts) != 1 or not isinstance(parts[0], Simple):
+        return None
+    command = parts[0]
+    if command.assignments or [word.raw for word in command.words] != ["cat"] or len(command.redirections) != 1:
+        return None
+    only = command.redirections[0]
+    if only.here is None or only.here.body is None or only.operator not in ("<<", "<<-"):
+        return None
+    return only.here.body.rstrip("\n")

@@ -1,0 +1,53 @@
+"""Variables with what is known of them, and what a part of a tree does with them."""
+
+from __future__ import annotations
+
+from ledger.policy.shell.grammar.nodes import Node, Simple, Written
+from ledger.policy.shell.grammar.values import UNKNOWN, Value, either
+
+Scope = dict[str, Value]
+
+
+def merged(one: Scope, other: Scope) -> Scope:
+    """Return what holds whichever of two ways was gone; a variable that only one of them sets is not known."""
+    if one is other:
+        return one
+    return {
+        name: either(one[name], other[name]) if name in one and name in other else UNKNOWN for name in {*one, *other}
+    }
+
+
+def assigned(node: Node) -> frozenset[str]:
+    """Return the names that a part of the tree may set."""
+    found, stack = set[str](), [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Simple):
+            found.update(name for name, _ in one.assignments)
+            found.update(_builtin(one.words))
+        else:
+            found.update({one.name} - {""})
+            stack += one.parts
+    return frozenset(found)
+
+
+def _builtin(words: tuple[Written, ...]) -> list[str]:
+    texts = [_text(word) for word in words]
+    return [text.partition("=")[0] for text in texts] if {"read", "export"}.intersection(texts) else []
+
+
+def _text(word: Written) -> str:
+    return "".join(piece.text for piece in word.pieces)
+
+
+def breaks(node: Node) -> bool:
+    """Return whether something in it leaves a loop early."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Simple):
+            if any(_text(word) in ("break", "continue") for word in one.words):
+                return True
+        else:
+            stack += one.parts
+    return False

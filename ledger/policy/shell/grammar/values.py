@@ -1,0 +1,114 @@
+"""Values of words and variables, as far as they are known before the line runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from ledger.policy.shell.model import Word
+
+
+class Known(StrEnum):
+    """Degrees of knowledge of a value."""
+
+    EXACT = "exact"
+    GLOB = "glob"  # one name that the glob matches, or the glob itself
+    NUMBER = "number"
+    PREFIX = "prefix"  # any text that begins with `text`
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A value. `text` is all of it, a glob, or its known beginning. `inside`: all its words are paths below the folder."""
+
+    known: Known
+    text: str = ""
+    inside: bool = False
+
+
+UNKNOWN: Final = Value(Known.PREFIX)
+NUMBER: Final = Value(Known.NUMBER, "0")
+"""A number without a sign; the first digit, which is not known, is written 0."""
+SIGNED: Final = Value(Known.NUMBER)
+
+_SPLITS = re.compile(r"[\s*?\[\\]")
+_GLOB = re.compile(r"[*?\[]")
+_INSIDE = re.compile(r"[A-Za-z0-9_.@*?\[]")
+_SIMPLE = re.compile(r"[A-Za-z0-9_@%+:,./^=*?\[\]~-]++")
+
+
+def exact(text: str) -> Value:
+    return Value(Known.EXACT, text)
+
+
+def begins(value: Value) -> str:
+    """Return the text with which every possible value begins."""
+    if value.known is Known.GLOB:
+        return _GLOB.split(value.text, maxsplit=1)[0]
+    return value.text
+
+
+def joined(left: Value, right: Value) -> Value:
+    """Return the value of two pieces of a word beside each other."""
+    if left.known in (Known.PREFIX, Known.NUMBER):
+        return Value(Known.PREFIX, begins(left))
+    if left.known is Known.EXACT and not left.text:
+        return right
+    if right.known is Known.EXACT and not right.text:
+        return left
+    if left.known is Known.GLOB and right.known in (Known.PREFIX, Known.NUMBER):
+        return Value(Known.PREFIX, begins(left))
+    if right.known is Known.NUMBER:
+        return Value(Known.PREFIX, left.text)
+    if right.known is Known.PREFIX:
+        return Value(Known.PREFIX, left.text + right.text)
+    known = Known.GLOB if Known.GLOB in (left.known, right.known) else Known.EXACT
+    return Value(known, left.text + right.text)
+
+
+def either(one: Value, other: Value) -> Value:
+    """Return the value that holds for both."""
+    if one == other:
+        return one
+    return Value(Known.PREFIX, common_beginning((begins(one), begins(other))), is_inside(one) and is_inside(other))
+
+
+def common_beginning(texts: Sequence[str]) -> str:
+    """Return the longest text with which all of some begin."""
+    first, last = min(texts), max(texts)
+    at = next((index for index, char in enumerate(first) if char != last[index]), len(first))
+    return first[:at]
+
+
+def is_inside(value: Value) -> bool:
+    """Return whether the value is a path below the folder, as far as its letters tell."""
+    if value.known in (Known.EXACT, Known.GLOB):
+        return bool(_INSIDE.match(value.text)) and ".." not in value.text.split("/")
+    return value.inside
+
+
+def unquoted(value: Value) -> tuple[Value, bool]:
+    """Return the value of an unquoted variable, and whether it may be several words or none."""
+    if value.known is Known.NUMBER:
+        return value, False
+    if value.known is Known.EXACT and value.text and not _SPLITS.search(value.text):
+        return value, False
+    return Value(Known.PREFIX, _SPLITS.split(begins(value), maxsplit=1)[0], is_inside(value)), True
+
+
+def word_of(value: Value, raw: str, *, several: bool, tilde: bool) -> Word:
+    """Return the word with a value; `raw` is its source, used where the value is not known."""
+    if several or value.known in (Known.PREFIX, Known.NUMBER):
+        inside = value.inside or value.known is Known.NUMBER
+        return Word(raw, None, prefix=begins(value), several=several, inside=inside)
+    is_glob = value.known is Known.GLOB
+    simple = _SIMPLE.fullmatch(value.text) and (is_glob or not _GLOB.search(value.text))
+    simple = simple and (tilde or not value.text.startswith("~"))
+    if simple:
+        return Word(value.text, value.text, glob=is_glob, tilde=tilde)
+    spelled = re.sub(r"([^A-Za-z0-9_@%+:,./^=*?\[\]-])", r"\\\1", value.text) if is_glob or tilde else None
+    return Word(spelled or shlex.quote(value.text), value.text, quoted=True, glob=is_glob, tilde=tilde)

@@ -1,0 +1,243 @@
+"""From a syntax tree to the commands that would run: loops over known words are unrolled, variables followed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ledger.policy.shell.flow import Flow, Step
+from ledger.policy.shell.grammar.expansion import as_value, document, value_of, words_of
+from ledger.policy.shell.grammar.nodes import Compound, Kind, Node, Redirection, Shape, Simple, Written
+from ledger.policy.shell.grammar.scope import Scope, assigned, breaks, merged
+from ledger.policy.shell.grammar.values import UNKNOWN, Value, either
+from ledger.policy.shell.lexer import NotPlain, check_name, check_reserved, file_reason
+from ledger.policy.shell.model import Command, Redirect, Word
+from ledger.policy.shell.text import shorten
+from ledger.policy.shell.touching import accesses
+from ledger.policy.shell.unknown import may_be_option
+from ledger.policy.shell.variables import HARMLESS, may_be_set
+
+STEPS_MAX: Final = 2_000
+"""Commands that a line with loops, variables or substitutions is unrolled to."""
+
+ROUNDS_MAX: Final = 64
+"""Words of a loop that are looked at one by one."""
+
+_HERE: Final = ("<<", "<<-", "<<<")
+
+
+class Walk:
+    """One walk over a tree. `commands` grow in the order in which they are met; `stdin` are their here-documents."""
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        self.stdin: list[str | None] = []
+        self.reason: str | None = None  # the first redirection to or from a file
+        self.steps = 0
+
+    def step(self, node: Node, scope: Scope) -> tuple[int | Step, Scope]:
+        """Emit the commands of a node. Returns their flow, and the variables behind it."""
+        self.steps += 1
+        if self.steps > STEPS_MAX:
+            raise NotPlain("the line holds too many commands to look into one by one")
+        if isinstance(node, Simple):
+            return self._simple(node, scope)
+        around = [self._redirects(node.redirections, scope)] if node.redirections else []
+        found, after = self._compound(node, scope)
+        if not around or around[0] is None:
+            return found, after
+        return Step(Flow.LIST, (around[0], found), ("\n",)), after
+
+    def _compound(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+        if node.shape is Shape.LIST:
+            return self._list(node, scope)
+        if node.shape is Shape.PIPE:
+            return self._pipe(node, scope)
+        if node.shape is Shape.FOR:
+            return self._for(node, scope)
+        if node.shape is Shape.WHILE:
+            return self._while(node, scope)
+        if node.shape is Shape.IF:
+            return self._if(node, scope)
+        inner, after = self.step(node.parts[0], scope)
+        if node.shape is Shape.SUBSHELL:
+            return Step(Flow.ALONE, (inner,)), scope
+        return Step(Flow.NOT if node.shape is Shape.NOT else Flow.LIST, (inner,)), after
+
+    def _list(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+        """`surely` holds where all parts since the last `;` ran, `maybe` where some of them did."""
+        parts = list[int | Step]()
+        surely = maybe = scope
+        before = ";"
+        for part, operator in zip(node.parts, node.operators, strict=True):
+            found, after = self.step(part, surely if before == "&&" else maybe)
+            if operator == "&":
+                found, after = Step(Flow.ALONE, (found,)), maybe
+            parts.append(found)
+            surely, maybe = after, after if before not in ("&&", "||") else merged(maybe, after)
+            if before == "||":
+                surely = maybe
+            before = operator
+        operators = tuple(";" if operator == "&" else operator for operator in node.operators[:-1])
+        return Step(Flow.LIST, tuple(parts), operators), maybe
+
+    def _pipe(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+        found = [self.step(part, scope) for part in node.parts]
+        after = scope
+        for _, one in found:
+            after = merged(after, one)
+        return Step(Flow.PIPE, tuple(step for step, _ in found)), after
+
+    def _if(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+        parts, after = list[int | Step](), None
+        for index, part in enumerate(node.parts):
+            found, ended = self.step(part, scope)
+            parts.append(found)
+            is_body = index % 2 == 1 or index == len(node.parts) - 1
+            if is_body:
+                after = ended if after is None else merged(after, ended)
+            else:
+                scope = ended
+        if len(node.parts) % 2 == 0:
+            after = scope if after is None else merged(after, scope)
+        return Step(Flow.CHOICE, tuple(parts)), after or scope
+
+    def _while(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+        scope = {**scope, **dict.fromkeys(assigned(node), UNKNOWN)}
+        condition, inside = self.step(node.parts[0], scope)
+        body, after = self.step(node.parts[1], inside)
+        return Step(Flow.LOOP, (condition, body)), merged(scope, merged(inside, after))
+
+    def _for(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+        self._may_set(node.name)
+        rounds = [self._substituted(word, scope) for word in node.words]
+        parts: list[int | Step] = [step for steps in rounds for step in steps]
+        values = [as_value(word) for written in node.words for word in words_of(written, scope)]
+        forgotten: Scope = {}
+        if len(values) > ROUNDS_MAX or breaks(node.parts[0]):
+            forgotten = dict.fromkeys(assigned(node.parts[0]), UNKNOWN)
+        if len(values) > ROUNDS_MAX:
+            values = [_either(values)]
+        scope = after = {**scope, **forgotten}
+        for value in values:
+            found, after = self.step(node.parts[0], {**after, **forgotten, node.name: value})
+            parts.append(found)
+        return Step(Flow.LOOP, tuple(parts)), merged(scope, after)
+
+    def _simple(self, node: Simple, scope: Scope) -> tuple[int | Step, Scope]:
+        if not node.words:
+            before = [step for _, value in node.assignments for step in self._substituted(value, scope)]
+            return _behind(before, None), self._set(node, scope)
+        words = [word for one in node.words for word in words_of(one, scope)]
+        _check_words(words, node.words[0])
+        self._check_environment(node, words)
+        redirects, stdin = self._targets(node.redirections, scope)
+        index = self._emit(_command(node, words, redirects), stdin)
+        before = [step for one in node.words for step in self._substituted(one, scope)]
+        return _behind(before, index), _changed(words, scope)
+
+    def _emit(self, command: Command, stdin: str | None = None) -> int:
+        self.commands.append(command)
+        self.stdin.append(stdin)
+        return len(self.commands) - 1
+
+    def _substituted(self, written: Written, scope: Scope) -> list[Step]:
+        """Emit the commands of the substitutions in a word, but for those that only spell a text."""
+        steps = list[Step]()
+        for piece in written.pieces:
+            if piece.script is not None and piece.script.parts and document(piece) is None:
+                found, _ = self.step(piece.script, scope)
+                steps.append(Step(Flow.ALONE, (found,)))
+        return steps
+
+    def _set(self, node: Simple, scope: Scope) -> Scope:
+        for name, value in node.assignments:
+            self._may_set(name)
+            scope = {**scope, name: value_of(value, scope)}
+        return scope
+
+    def _may_set(self, name: str) -> None:
+        if not may_be_set(name):
+            raise NotPlain(f"`{name}=` sets a variable that programs or the shell may read")
+
+    def _check_environment(self, node: Simple, words: list[Word]) -> None:
+        """`CI=1 npm test`: only variables of the table, and only literal values; `IFS= read`."""
+        for name, value in node.assignments:
+            literal = all(piece.kind is Kind.TEXT for piece in value.pieces) and "~" not in value.raw
+            if name == "IFS" and words[0].resolved == "read" and literal:
+                continue
+            if name not in HARMLESS or not literal:
+                raise NotPlain(f"`{name}=` in front of a command may change what it does")
+
+    def _targets(self, redirections: tuple[Redirection, ...], scope: Scope) -> tuple[list[Redirect], str | None]:
+        redirects, stdin = list[Redirect](), None
+        for one in redirections:
+            if one.here is not None:
+                stdin = one.here.body
+                redirects.append(Redirect(one.operator, Word(one.target.raw, one.here.delimiter), one.text))
+                continue
+            words = words_of(one.target, scope)
+            if len(words) != 1 or self._substituted(one.target, scope):
+                raise NotPlain(f"the target of `{one.operator}` is known only when the line runs")
+            redirect = Redirect(one.operator, words[0], one.text)
+            if one.operator in _HERE:
+                stdin = words[0].resolved
+                if stdin is None:
+                    raise NotPlain("`<<<` feeds a text that is known only when the line runs")
+            else:
+                reason = file_reason(redirect)
+                self.reason = self.reason or (shorten(reason) if reason else None)
+            redirects.append(redirect)
+        return redirects, stdin
+
+    def _redirects(self, redirections: tuple[Redirection, ...], scope: Scope) -> int | None:
+        """Emit the redirections of a compound, as a command without words."""
+        redirects, _ = self._targets(redirections, scope)
+        if not any(map(accesses, redirects)):
+            return None
+        statement = " ".join(one.text for one in redirections)
+        return self._emit(Command("", (), (), tuple(redirects), statement))
+
+
+def _command(node: Simple, words: list[Word], redirects: list[Redirect]) -> Command:
+    """The command as it is written, or with the values of its variables."""
+    if [word.raw for word in words] == [word.raw for word in node.words]:
+        return Command(node.text, tuple(words), (), tuple(redirects), node.statement)
+    text = " ".join(word.raw for word in words)
+    return Command(text, tuple(words), (), tuple(redirects), " ".join((text, *(one.text for one in redirects))))
+
+
+def _behind(before: list[Step], command: int | None) -> int | Step:
+    parts: list[int | Step] = [*before, *([] if command is None else [command])]
+    return parts[0] if len(parts) == 1 else Step(Flow.LIST, tuple(parts), ("\n",) * max(0, len(parts) - 1))
+
+
+def _either(values: list[Value]) -> Value:
+    found = values[0]
+    for value in values[1:]:
+        found = either(found, value)
+    return found
+
+
+def _check_words(words: list[Word], name: Written) -> None:
+    if not words or words[0].raw != name.raw:
+        raise NotPlain(f"the name `{name.raw}` is known only when the line runs")
+    check_name(words[0])
+    if words[0].raw == "time":
+        for word in words[1:]:
+            check_reserved(word.raw)
+        if all(word.raw in ("time", "-p") for word in words):
+            raise NotPlain("`time` has no command behind it")
+
+
+def _changed(words: list[Word], scope: Scope) -> Scope:
+    """Return the variables behind a builtin that sets some; for all others that do, no rule ever counts."""
+    while words and words[0].raw in ("time", "-p"):
+        words = words[1:]
+    name, rest = words[0].resolved, words[1:]
+    looked_at = {"printf": rest[:1], "print": rest[:1], "wait": rest}.get(name or "", [])
+    if any(map(may_be_option, looked_at)):
+        raise NotPlain(f"`{name}` may set a variable")
+    if name in ("read", "export"):
+        names = [(word.resolved or "").partition("=")[0] for word in rest]
+        return {**scope, **dict.fromkeys(names, UNKNOWN)}
+    return scope

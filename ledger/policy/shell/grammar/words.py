@@ -1,0 +1,158 @@
+"""The reader of one word: its quotes, variables and substitutions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ledger.policy.shell.grammar.cursor import Cursor
+from ledger.policy.shell.grammar.nodes import Compound, Kind, Piece, Written
+from ledger.policy.shell.lexer import NotPlain
+
+_BARE = re.compile(r"[^\s'\"\\$`&|;<>()]++")
+_SINGLE = re.compile(r"'[^']*+'")
+_DOUBLE_TEXT = re.compile(r'(?:[^"\\$`]|\\[^\n])++')
+_DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
+_BRACED = re.compile(r"\{(?P<size>\#)?(?P<name>[A-Za-z_][A-Za-z0-9_]*+)\}")
+_ARITHMETIC = re.compile(r"\(\((?P<text>[A-Za-z0-9_ \t+*/%-]*+)\)\)")
+_ENDS: Final = " \t\n&|;<>()"
+
+# `$x[1]` and `$x:h` mean something else to zsh, `$x{a,b}` to bash; a continued line may join the name with what follows.
+_AFTER_NAME: Final = ("[", ":", "{", "\\")
+_AFTER_NUMBER = re.compile(r"[A-Za-z0-9_\[:{(\\]")
+_AFTER_DOLLAR: Final = ('"', " ", "|", ")")
+
+ScriptReader = Callable[[Cursor], Compound]
+
+
+def read_word(cursor: Cursor, script: ScriptReader) -> Written | None:
+    """Read the word at the cursor; None where none begins. `script` reads the inside of a substitution."""
+    begin, pieces = cursor.at, list[Piece]()
+    while cursor.at < len(cursor.source):
+        char = cursor.char()
+        if char in _ENDS:
+            break
+        if char == "'":
+            text = cursor.match(_SINGLE)
+            if text is None:
+                raise NotPlain("a single quote is not closed")
+            pieces.append(Piece(Kind.TEXT, text[1:-1], quoted=True))
+        elif char == '"':
+            pieces += _double(cursor, script)
+        elif char == "\\":
+            pieces.append(_escape(cursor))
+        elif char == "$":
+            pieces.append(_dollar(cursor, script, quoted=False))
+        elif char == "`":
+            raise NotPlain("a backtick runs another command inside this one")
+        else:
+            text = cursor.match(_BARE)
+            if text is None:
+                raise NotPlain(f"`{char}` is not understood here")
+            pieces.append(Piece(Kind.TEXT, text, quoted=False))
+    raw = cursor.source[begin : cursor.at]
+    if cursor.pending and "\n" in raw:
+        raise NotPlain("a word goes on behind the line in which a here-document begins")
+    return Written(raw, tuple(pieces)) if pieces else None
+
+
+def _escape(cursor: Cursor) -> Piece:
+    following = cursor.char(1)
+    if following in ("", "\n"):
+        raise NotPlain("a backslash stands at the end of the line, in a word")
+    cursor.at += 2
+    return Piece(Kind.TEXT, following, quoted=True)
+
+
+def _double(cursor: Cursor, script: ScriptReader) -> list[Piece]:
+    cursor.at += 1
+    pieces = [Piece(Kind.TEXT, "", quoted=True)]
+    while True:
+        char = cursor.char()
+        if char == '"':
+            cursor.at += 1
+            return pieces
+        if char == "$":
+            pieces.append(_dollar(cursor, script, quoted=True))
+        elif char == "`":
+            raise NotPlain("a backtick runs another command inside this one")
+        elif char == "\\" and cursor.char(1) == "\n":
+            if pieces[-1].kind is not Kind.TEXT or pieces[-1].text.endswith("$"):
+                raise NotPlain("a line ends with a backslash behind a `$`")
+            cursor.at += 2
+        else:
+            text = cursor.match(_DOUBLE_TEXT)
+            if text is None:
+                raise NotPlain("a double quote is not closed")
+            pieces.append(Piece(Kind.TEXT, _DOUBLE_ESCAPE.sub(r"\1", text), quoted=True))
+
+
+def _dollar(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> Piece:
+    cursor.at += 1
+    char = cursor.char()
+    if char == "(":
+        return _parenthesis(cursor, script, quoted=quoted)
+    if char == "{":
+        return _braced(cursor, quoted=quoted)
+    name = cursor.match(_NAME)
+    if name is not None:
+        if cursor.char() in _AFTER_NAME:
+            raise NotPlain(f"shells differ about what `${name}{cursor.char()}` stands for")
+        return Piece(Kind.VARIABLE, name, quoted)
+    if char in ("?", "#", "!", "$"):
+        cursor.at += 1
+        if cursor.match(_AFTER_NUMBER):
+            raise NotPlain(f"shells differ about what stands behind `${char}`")
+        return Piece(Kind.NUMBER, char, quoted)
+    if quoted and char in _AFTER_DOLLAR:
+        return Piece(Kind.TEXT, "$", quoted=True)
+    raise NotPlain("`$` stands for something that is known only when the line runs")
+
+
+def _braced(cursor: Cursor, *, quoted: bool) -> Piece:
+    found = _BRACED.match(cursor.source, cursor.at)
+    if found is None:
+        raise NotPlain("`${` changes a variable or looks it up in a way that is not read")
+    cursor.at = found.end()
+    return Piece(Kind.NUMBER if found["size"] else Kind.VARIABLE, found["name"], quoted)
+
+
+def _parenthesis(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> Piece:
+    if cursor.char(1) == "(":
+        found = _ARITHMETIC.match(cursor.source, cursor.at)
+        if found is None:
+            raise NotPlain("`$((` calculates in a way that is not read")
+        cursor.at = found.end()
+        return Piece(Kind.ARITHMETIC, " ".join(_NAME.findall(found["text"])), quoted)
+    if cursor.pending:
+        raise NotPlain("a substitution stands behind the beginning of a here-document")
+    cursor.at += 1
+    begin = cursor.at
+    cursor.enter()
+    inner = script(cursor)
+    if cursor.pending or cursor.char() != ")":
+        raise NotPlain("a substitution has no end")
+    if ends_early(cursor.source, begin, cursor.at):
+        raise NotPlain("old shells end a substitution at a parenthesis inside its texts")
+    cursor.leave()
+    cursor.at += 1
+    return Piece(Kind.SCRIPT, "", quoted, inner)
+
+
+_COUNTED = re.compile(r"""'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|\\.|[()]|[^'"\\()]++|\\""", re.DOTALL)
+
+
+def ends_early(source: str, begin: int, end: int) -> bool:
+    """Return whether a shell that counts parentheses in here-documents ends `$(…)` before `end`, as bash 3.2 does."""
+    depth, at = 1, begin
+    while at < end:
+        found = _COUNTED.match(source, at, end)
+        if found is None:
+            return True
+        depth += {"(": 1, ")": -1}.get(found.group(), 0)
+        if depth == 0:
+            return True
+        at = found.end()
+    return False

@@ -1,0 +1,79 @@
+"""Words whose text is known only when the line runs: the questions that decide if a rule may still cover them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ledger.policy.shell.model import Command, Word
+
+# No option of these does more than format, and no operand is more than a text.
+_SAYING: Final = frozenset(
+    {"echo", "true", "false", ":", "wc", "basename", "dirname", "sleep", "seq", "exit", "wait", "kill"}
+)
+# No option of these writes or runs; their operands are files to read.
+_READING: Final = frozenset({
+    "cat", "head", "tail", "grep", "egrep", "fgrep", "ls", "stat", "md5sum", "sha1sum", "sha256sum", "cksum", "cut", "nl",
+    "tac", "diff", "cmp", "comm", "paste", "du", "realpath", "readlink",
+})  # fmt: skip
+_PRINTED = re.compile(r"(?:[^%\\]|%%|\\[ntr\\]|%-?[0-9]*s)*+")
+_TESTS: Final = frozenset(
+    {"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-p", "-S", "-z", "-n", "-b", "-c", "-g", "-u", "-k"}
+)
+_COMPARISONS: Final = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef"})
+_NUMERIC: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+
+
+def may_be_option(word: Word) -> bool:
+    """Return whether a word may be an option, or several words with an option among them, when the line runs."""
+    if word.resolved is not None:
+        return word.resolved.startswith("-") or (word.glob and word.raw[:1] in "*?[-")
+    return word.several or not word.prefix or word.prefix.startswith("-")
+
+
+def unknown_word(command: Command) -> str | None:
+    """Return why no rule covers a command with such words: a sentence, or None."""
+    unknown = [word for word in command.words[1:] if word.resolved is None]
+    if not unknown:
+        return None
+    name, word = command.name, unknown[0]
+    if name in ("test", "["):
+        allowed = _tested(command)
+    elif name == "printf":
+        allowed = _printed(command)
+    elif name in _READING:
+        allowed = all(word.inside for word in unknown)
+    else:
+        allowed = name in _SAYING
+    return None if allowed else f"`{word.raw}` stands for something that is known only when the line runs"
+
+
+def _printed(command: Command) -> bool:
+    form = command.words[1].resolved
+    return form is not None and not form.startswith("-") and _PRINTED.fullmatch(form) is not None
+
+
+def _tested(command: Command) -> bool:
+    """Known shapes only: `-v` looks a name up, with what stands in its subscript."""
+    words = list(command.words[1:])
+    if command.name == "[":
+        if words[-1].resolved != "]":
+            return False
+        words.pop()
+    if words and words[0].resolved == "!":
+        words = words[1:]
+    if any(word.several for word in words):
+        return False
+    texts = [word.resolved for word in words]
+    if len(words) == 2:
+        return texts[0] in _TESTS
+    if len(words) != 3:
+        return False
+    if texts[1] in _NUMERIC:
+        return all(_is_number(word) for word in (words[0], words[2]))
+    return texts[1] in _COMPARISONS
+
+
+def _is_number(word: Word) -> bool:
+    """Zsh calculates what it compares, and runs the substitutions in it."""
+    return (word.resolved or word.prefix or "").isdecimal() and (word.resolved is not None or word.prefix == "0")

@@ -1,0 +1,341 @@
+"""The larger plain grammar: what it lets through when each command is allowed, and what no line of it may smuggle."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.policy.model import Verdict
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.grammar.walk import STEPS_MAX
+from tests.policy.shell.simple_rules import judge, verdict
+
+ALLOW = [
+    f"prefix {name}"
+    for name in (
+        *(
+            "ls",
+            "cat",
+            "echo",
+            "printf",
+            "grep",
+            "wc",
+            "head",
+            "test",
+            "[",
+            "git",
+            "npm",
+            "rg",
+            "rm",
+            "cp",
+            "sed",
+            "read",
+        ),
+        *("export", "find", "sort", "true", "sleep", "wait", "kill", "command", "source", ".", "set", "node", "eslint"),
+    )
+]
+HERE = "\"$(cat <<'EOF'\n{}\nEOF\n)\""
+
+
+def words(line: str) -> list[list[str | None]]:
+    analysis = analyse(line)
+    assert analysis.plain, analysis.reason
+    return [[word.resolved for word in command.words] for command in analysis.commands]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'for f in src/*.ts; do wc -l "$f"; done',
+        "for f in a b\ndo\n  cat $f\ndone",
+        'while IFS= read -r line; do echo "$line"; done',
+        "until [ -f ready ]; do sleep 1; done",
+        "if [ -f package.json ]; then npm test; elif ls; then ls; else echo none; fi",
+        "{ ls; echo x; } 2>&1 | head -5",
+        "(cd sub && ls) && cat a",
+        "! grep -q x a && echo none",
+        "sleep 3 & wait",
+        'npm test; echo "exit: $?"',
+        "X=src; ls $X && cat $X/a.ts",
+        "echo $HOME/.config",
+        "CI=1 NODE_ENV=test npm test",
+        "env CI=1 npm test",
+        "export NODE_ENV=test && npm test",
+        'git commit -m "$(cat <<\'EOF\'\nFix (all) of it\n\nIt\'s done: "x" $HOME `id`\nEOF\n)"',
+        "git log -1 && cat <<'EOF'\n$(id)\nEOF",
+        "cat <<EOF\nplain\nEOF",
+        "ls {a,b} && cp src/{a,b}.ts lib",
+        "echo {1..3}",
+        "find src -name '*.ts' -exec grep -l foo {} \\;",
+        "find . -name '*.ts' -exec grep -l foo {} +",
+        "grep -rl foo src | xargs echo",
+        "grep -rl foo src | xargs -I{} echo {}",
+        "command -v node && set -e && source .venv/bin/activate",
+        'n=$(ls | wc -l); echo "$n files, $((1 + 2))"',
+        "time (ls; ls)",
+        "for d in packages/*; do (cd $d && npm test); done",
+        "for f in *.ts; do echo ${f}; done",
+        "echo a >&2; ls > /dev/null 2>&1",
+        "grep -q x <<< 'x y'",
+    ],
+)
+def test_a_line_is_allowed_when_each_of_its_commands_is(line: str) -> None:
+    assert judge(line, ALLOW).reason is None
+    assert verdict(line, ALLOW) is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("for f in a 'b c'; do cat \"$f\"; done", [["cat", "a"], ["cat", "b c"]]),
+        ("X=-rf; Y=$X; rm $Y /", [["rm", "-rf", "/"]]),
+        ('X="a b"; cat "$X"', [["cat", "a b"]]),
+        ('X="a b"; cat $X', [["cat", None]]),
+        ("ls && X=a; cat $X", [["ls"], ["cat", None]]),
+        ("ls && X=a && cat $X", [["ls"], ["cat", "a"]]),
+        ("X=a; (X=b; cat $X); cat $X", [["cat", "b"], ["cat", "a"]]),
+        ("X=a; if ls; then X=b; fi; cat $X", [["ls"], ["cat", None]]),
+        ("X=a; while ls; do cat $X; X=b; done", [["ls"], ["cat", None]]),
+        ("X=a; for f in 1 2; do cat $X; X=$f; done", [["cat", "a"], ["cat", "1"]]),
+        ("X=a; for f in 1 2; do cat $X; ls && continue; X=$f; done", [["cat", None], ["ls"], ["continue"]] * 2),
+        ("X=a; read X; cat $X", [["read", "X"], ["cat", None]]),
+        ("X=a & cat $X", [["cat", None]]),
+        ("X=a; ls | X=b; cat $X", [["ls"], ["cat", None]]),
+        ("echo $(ls a)", [["echo", None], ["ls", "a"]]),
+        ("X=$(ls a); echo done", [["ls", "a"], ["echo", "done"]]),
+        ("cat x{1..3}.{a,b}", [["cat", "x1.a", "x1.b", "x2.a", "x2.b", "x3.a", "x3.b"]]),
+        ("cat <<-EOF\n\tx\n\tEOF\nls", [["cat"], ["ls"]]),
+        ("time (ls a)", [["ls", "a"]]),
+    ],
+)
+def test_a_word_has_the_value_that_its_variable_has_there(line: str, seen: list[list[str | None]]) -> None:
+    assert words(line) == seen
+
+
+def test_the_text_of_a_quoted_here_document_is_the_word() -> None:
+    assert words("git commit -m " + HERE.format('a\n  it\'s "b"\n\n')) == [["git", "commit", "-m", 'a\n  it\'s "b"']]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # what a variable stands for is judged
+        "for f in --pre=x; do rg $f y; done",
+        "for f in -e --pre=./x; do rg a $f; done",
+        "X='--pre=x'; rg $X y",
+        "X=-; rg ${X}-pre=x y",
+        "rg $X y",
+        'rg "$X" y',
+        'rg -- "$(ls)" --pre=x',
+        "for f in *; do rg $f y; done",
+        "for f in src/*; do rg $f y; done",
+        "sed $(ls) a",
+        "grep -rl foo src | xargs sed -n 1,5p",
+        "ls | xargs rm",
+        "ls | xargs -I{} rm {}",
+        "ls | xargs -a x wc",
+        "find . -exec rm {} \\;",
+        "find . -exec {} \\;",
+        "find . -name x -exec sh -c ls \\;",
+        "find . -exec ls {}",
+        "find . -delete -exec ls {} \\;",
+        # names of commands are never variables
+        "while read f; do $f; done",
+        "X=ls; $X",
+        "$(ls)",
+        "for f in ls; do $f; done",
+        "timeout 5 $X",
+        # paths that nobody knows
+        "cat $X",
+        'cat "$(echo /etc/passwd)"',
+        'while read f; do cat "$f"; done',
+        "cat src/$X",
+        "ls > $X",
+        "ls > out$(ls)",
+        # special variables
+        "PATH=.; ls",
+        "PATH=. ls",
+        "IFS=x; ls",
+        "IFS=x ls",
+        "LD_PRELOAD=x ls",
+        "GIT_DIR=x git status",
+        "PS4='$(id)'; set -x; ls",
+        "BASH_ENV=x; ls",
+        "NODE_OPTIONS=--require=x npm test",
+        "PYTEST_ADDOPTS=x npm test",
+        "npm_config_script_shell=x npm test",
+        "npm_config_script_shell=x; npm test",
+        "path=x; ls",
+        "http_proxy=x; ls",
+        "CI=$(ls) npm test",
+        "CI=$X npm test",
+        "x=1 ls",
+        "env PATH=. ls",
+        "env -S ls",
+        "export PATH=.; ls",
+        "export X=1; ls",
+        "read PATH",
+        "read -e x",
+        "read -u 3 x",
+        "read IFS",
+        "read 'a[$(id)]'",
+        "for PATH in .; do ls; done",
+        "for IFS in x; do ls; done",
+        "echo $GITHUB_TOKEN",
+        'echo "$AWS_SECRET_ACCESS_KEY"',
+        "X=(a b); ls",
+        "X+=a; ls",
+        "a[$(id)]=1; ls",
+        # expansions that do more than look up
+        "echo ${x:=a}",
+        "echo ${x@P}",
+        "echo ${!x}",
+        "echo ${x:-$(rm a)}",
+        "echo ${x/a/b}",
+        "echo $((a[$(id)]))",
+        "echo $((x))",
+        "x='a[$(id)]'; echo $((x))",
+        "read x; echo $((x + 1))",
+        "echo $((x = 1))",
+        "echo $[1+1]",
+        "echo $'a'",
+        'echo $"a"',
+        "echo $1",
+        "echo $@",
+        "echo $x[1]",
+        'echo "$x:h"',
+        "echo $x{a,b}",
+        "echo `ls`",
+        "cat <(ls)",
+        # builtins that evaluate what they are given
+        "printf -v x %s a",
+        "X=a; printf -vX b; cat $X",
+        "printf $X a",
+        "printf '%d' \"$X\"",
+        "test -v 'a[$(id)]'",
+        "[ -v x ]",
+        '[ "$X" "$Y" ]',
+        "[ $X = a ]",
+        '[ "$X" -eq 1 ]',
+        '[ -f a -a "$X" ]',
+        "wait -p x",
+        "X=a; wait -p X; cat $X",
+        # grammar that stays out
+        "f() { ls; }; f",
+        "function f { ls; }",
+        "case a in a) ls;; esac",
+        "select f in a; do ls; done",
+        "coproc ls",
+        "[[ -f a ]]",
+        "((1))",
+        "for ((;;)); do ls; done",
+        "for f; do ls; done",
+        "eval ls",
+        "trap ls EXIT",
+        "exec ls",
+        "alias ls=rm; ls",
+        "command ls",
+        "source x/activate",
+        "source /tmp/.venv/bin/activate",
+        "source ../.venv/bin/activate",
+        ". ./x",
+        "set -- a",
+        "set -k",
+        "ls {fd}>x",
+        "{ ls; } {fd}>x",
+        "ls )",
+        "(ls",
+        "{ ls; ",
+        "if ls; then ls",
+        "for f in a; do ls",
+        "ls; done",
+        "ls ;; ls",
+        "ls & & ls",
+        "& ls",
+        "! ! ls",
+        "(cd ..; ls)",
+        "for d in a b; do cd ..; done",
+        "while ls; do cd sub/..; cd ..; done",
+        "cd $X && ls",
+        "for d in *; do cd $d; ls; done",
+        "for d in ../*; do (cd $d && ls); done",
+        "echo {1..100}",
+        "ls {a,{b,c}}",
+        "ls {a,$x}",
+        "{rm,x}",
+        "ls ~root/x",
+        "X=~/a; ls $X",
+        "ls $X~",
+        # here-documents
+        "cat <<EOF\n$(rm a)\nEOF",
+        "cat <<EOF\n`rm a`\nEOF",
+        "cat <<EOF\na\\\nEOF\nrm b\nEOF",
+        "cat <<'E F'\nx\nE F",
+        "cat <<$X\nx\n$X",
+        "cat <<'EOF'\nx",
+        "cat <<'EOF'",
+        "cat <<'EOF'\nx\n EOF\nls\nEOF",
+        "cat <<'EOF'\nx\nEOF \nls\nEOF",
+        "cat <<-'EOF'\nx\n \tEOF\nls\nEOF",
+        "echo \"$(cat <<'EOF'\nx\nEOF)\"; rm a; echo \"$(cat <<'EOF'\nEOF\n)\"",
+        'echo "$(cat <<\'EOF\'\nx)"; rm a; echo "(\nEOF\n)"',
+        "echo \"$(cat <<'EOF')\"\nx\nEOF",
+        "cat <<'EOF' \"\nx\nEOF\n\"",
+        "cat <<'EOF' $(ls\n)\nEOF",
+        "cat <<'EOF'\nx\r\nEOF\r\n",
+        "bash <<'EOF'\nls\nEOF",
+        "cat <<< $X",
+        "ls $\\\n(rm a)",
+        'ls "$\\\n(rm a)"',
+        "ls $x\\\ny",
+    ],
+)
+def test_no_construct_smuggles_anything(line: str) -> None:
+    assert verdict(line, ALLOW, ["prefix rm -r"]) is not Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "X=-rf; rm $X /",
+        "for f in a; do (if ls; then rm -rf $f; fi) & done",
+        "ls $(rm -rf a)",
+        "X=$(rm -rf a); ls",
+        "for f in $(rm -rf a); do ls; done",
+        "[ -f a ] && { rm -rf a; }",
+        "while rm -rf a; do ls; done",
+        "cat <<'EOF'\nx\nEOF\nrm -rf a",
+        "echo $(echo $(echo $(rm -rf a)))",
+        "ls | xargs rm -rf",
+        "find . -exec rm -rf {} \\;",
+        "A=-r; B=f; rm ${A}$B a",
+    ],
+)
+def test_a_denied_command_is_denied_wherever_the_line_holds_it(line: str) -> None:
+    assert verdict(line, [*ALLOW, "prefix xargs"], ["prefix rm -rf"]) is Verdict.DENY
+
+
+def test_the_same_text_is_judged_by_what_holds_wherever_it_stands() -> None:
+    known, unknown = "for f in src/*; do cat $f; done", "f=$(ls); cat $f"
+    assert verdict(known, ALLOW) is Verdict.ALLOW
+    assert verdict(f"{known}; {unknown}", ALLOW) is Verdict.ASK
+    assert verdict(f"{unknown}; {known}", ALLOW) is Verdict.ASK
+
+
+def test_a_redirection_of_a_compound_is_judged_where_the_compound_begins() -> None:
+    assert verdict("while read f; do cd sub; echo; done < .env", ALLOW, paths=["/repo/.env"]) is Verdict.DENY
+    assert verdict("cd sub && { cd x; ls; } < .env", ALLOW, paths=["/repo/sub/.env"]) is Verdict.DENY
+    assert not analyse("{ ls; } > out").plain
+    assert analyse("{ ls; } > out").redirects_only
+    assert analyse("{ ls; } > /dev/null 2>&1").plain
+
+
+def test_a_line_is_unrolled_to_a_bounded_number_of_commands() -> None:
+    lists = " ".join("abcdefghij")
+    line = f"for a in {lists}; do for b in {lists}; do for c in {lists}; do for d in {lists}; do ls; done; done; done; done"
+    assert not analyse(line).plain
+    assert analyse(f"for a in {' '.join(map(str, range(STEPS_MAX)))}; do echo $a; done").plain
+
+
+def test_a_line_that_nests_too_deep_is_not_plain() -> None:
+    assert not analyse("(" * 30 + "ls" + ")" * 30).plain
+    assert not analyse("echo " + "$(echo " * 30 + ")" * 30).plain
