@@ -106,6 +106,7 @@ class Node(msgspec.Struct, frozen=True, dict=True):
     caseless: bool = False
     separators: str = "="
     old_style: bool = False
+    glued: bool = True
     means: dict[str, frozenset[str]] = {}
     operand_means: dict[str, str] = {}
     assignment_asks: frozenset[str] | None = None

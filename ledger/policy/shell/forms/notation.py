@@ -44,6 +44,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     caseless: bool | None = None
     separators: str | None = None
     old_style: bool = False
+    glued: bool = True
     means: dict[str, str | list[str]] = {}
     operand_means: dict[str, str] = {}
     assignment_asks: str | None = None
@@ -113,6 +114,7 @@ def _node(
         digits=read.digits,
         dashes=read.dashes,
         old_style=read.old_style,
+        glued=read.glued,
         means={options[key].name: value for key, value in means.items()},
         operand_means=read.operand_means,
         assignment_asks=None if read.assignment_asks is None else frozenset(read.assignment_asks.split()),

@@ -248,6 +248,8 @@ class _Reader:
 
     def _cluster(self, at: int, text: str) -> int:
         """`-abc`: each letter an option; the rest of the word, or the next one, is the value of the one that takes it."""
+        if not self.node.glued:
+            return self._old_cluster(at, text[1:])
         for index, letter in enumerate(text[1:], 2):
             option = self._lookup(f"-{letter}")
             if option is None:
@@ -261,8 +263,10 @@ class _Reader:
         """`tar cfL ARCHIVE 10`: the values follow in the order of the letters."""
         took = 1
         for letter in text:
-            option = self.root.options[f"-{letter}"]
-            if option.arity is Arity.NEXT:
+            option = self._lookup(f"-{letter}")
+            if option is None:
+                self._take(at, None, f"-{letter}", None)
+            elif option.arity is Arity.NEXT:
                 took += self._take(at + took - 1, option, text, None, at) - 1
             else:
                 self._add(Given(option.name, option.effect, None, at))

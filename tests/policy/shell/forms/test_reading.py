@@ -97,6 +97,15 @@ plain = """
 -n
 -e
 """
+[apart]
+glued = false
+plain = """
+-a
+-P=PATTERN
+"""
+asks = """
+-o=FILE
+"""
 [shared]
 [shared.groups.common]
 plain = """
@@ -224,6 +233,11 @@ def test_a_script_that_only_prints_is_text(line: str, kinds: list[str]) -> None:
 
 def test_an_option_with_a_script_that_writes_is_code() -> None:
     assert [one.effect.value for one in form("editor -e 'w x' y").options] == ["code"]
+
+
+def test_values_follow_in_the_order_of_the_letters_where_none_is_glued() -> None:
+    assert [(one.name, one.value) for one in form("apart -Pao x y").options] == [("-P", "x"), ("-a", None), ("-o", "y")]
+    assert form("apart -P2").unclear
 
 
 def test_words_of_echo_are_no_options_but_its_own() -> None:
