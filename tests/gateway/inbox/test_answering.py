@@ -202,10 +202,10 @@ async def test_always_grants_what_it_says_and_exactly_grants_only_what_was_asked
 
 
 async def test_a_card_offers_the_narrowest_first_and_marks_what_is_wide(inbox: Inbox) -> None:
-    session = await inbox.session()
-    await session.submit_tool("bash", {"command": "npm install left-pad"}, request_id="r1")
-    await session.submit_tool("bash", {"command": "rm -rf build"}, request_id="r2")
-    await session.submit_tool("edit", {"filePath": "src/a.ts"}, request_id="r3")
+    session = await inbox.session(rules=[])
+    await session.submit("bash", ["npm install left-pad"], always=["npm install *"], request_id="r1")
+    await session.submit("bash", ["rm -rf build"], always=["rm *"], request_id="r2")
+    await session.submit("edit", ["src/a.ts"], always=["*"], request_id="r3")
     ann = await inbox.visit("ann")
     wide, deleting, edit = ann.card("npm install left-pad"), ann.card("rm -rf build"), ann.card("src/a.ts")
     await expect(wide.locator(".granting p")).to_contain_text("remember npm install left-pad for bash")
@@ -217,10 +217,10 @@ async def test_a_card_offers_the_narrowest_first_and_marks_what_is_wide(inbox: I
     await expect(deleting.locator(".reach")).to_have_count(0)
     await edit.get_by_label("more").check()
     await expect(edit.locator(".granting.wide")).to_contain_text("remember every file edit")
-    await ann.press("npm install left-pad", "Always")
-    await expect(wide).to_contain_text("Remembered as chosen.")
+    await ann.press("rm -rf build", "Always")
+    await expect(deleting).to_contain_text("Remembered as chosen.")
     grants = await inbox.ledger.approved_in_project("shop")
-    assert [one.grant.pattern for one in grants] == ["npm install *"]
+    assert [one.grant.pattern for one in grants] == ["rm -rf build"]
 
 
 async def test_a_corrected_command_is_what_may_run(inbox: Inbox) -> None:

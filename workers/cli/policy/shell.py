@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from ledger.policy.shell import Analysis, Command, Word, analyse
+from ledger.policy.shell.forms import form_of
+from ledger.policy.shell.forms.telling import form_json, form_text
 from workers.cli.output import Output
 from workers.cli.policy.options import policy_command
 
@@ -23,7 +26,9 @@ from workers.cli.policy.options import policy_command
 def shell(*, as_json: bool, command: str) -> None:
     """Show every command that a line would run, at any depth and behind any wrapper, and whether the line is plain.
 
-    Only a plain line can be allowed by a rule in the hardened profile.
+    Below them stands the normal form of each command: program, sub-commands, options by one name each, operands by what
+    they are, and what was not understood. With --json it is the member `form` of a command, null for a program that is
+    in no table.
     """
     output = Output(as_json=as_json)
     analysis = analyse(command)
@@ -34,6 +39,21 @@ def shell(*, as_json: bool, command: str) -> None:
     if analysis.commands:
         rows = [_row(one) for one in analysis.commands]
         output.table(("COMMAND", "ASSIGNMENTS", "REDIRECTS", "INSIDE"), rows)
+        output.line()
+    for text in _forms(analysis):
+        output.line(text)
+
+
+def _forms(analysis: Analysis) -> Iterator[str]:
+    """The normal form of each command, and what was not understood of it; equal commands once."""
+    for command in {one.text: one for one in analysis.commands if one.words}.values():
+        form = form_of(command)
+        if form is None:
+            name = command.name or command.words[0].raw
+            yield f"`{command.text}`: no table holds the program `{name}`"
+            continue
+        yield f"`{command.text}`: {form_text(form)}"
+        yield from (f"  not understood: {one.reason}" for one in form.unclear)
 
 
 def analysis_json(analysis: Analysis) -> dict[str, Any]:
@@ -52,6 +72,7 @@ def command_json(command: Command) -> dict[str, Any]:
         "assignments": [f"{one.name}={_text(one.value)}" for one in command.assignments],
         "redirects": [{"operator": one.operator, "target": _text(one.target)} for one in command.redirects],
         "in": command.inside,
+        "form": form_json(form_of(command)),
     }
 
 

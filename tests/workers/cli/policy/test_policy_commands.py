@@ -67,10 +67,59 @@ def test_shell_shows_what_a_line_would_run(line: PolicyLine) -> None:
         "assignments": ["A=1"],
         "redirects": [{"operator": ">", "target": "log"}],
         "in": None,
+        "form": ran.row["commands"][0]["form"],
     }
     assert [(one["text"], one["in"]) for one in ran.row["commands"]][1] == ("rm x", "A=1 sudo rm x")
     assert (ran.row["plain"], ran.row["reason"]) == (False, "`A=1` sets a variable")
     assert line("policy", "shell", "ls | wc", code=0).out.splitlines()[0] == "plain"
+
+
+def test_shell_prints_one_form_for_every_spelling_of_one_meaning(line: PolicyLine) -> None:
+    spellings = ("rm -Rf x", "rm --force x -r", "rm --recursive -f -- x", "\\rm -f -r 'x'")
+    rows = [line("policy", "shell", one, "--json", code=0).row["commands"][0]["form"] for one in spellings]
+    assert rows == [
+        {
+            "program": "rm",
+            "path": [],
+            "options": [
+                {"name": "--force", "effect": "plain", "value": None},
+                {"name": "--recursive", "effect": "plain", "value": None},
+            ],
+            "operands": [{"text": "x", "kind": rows[0]["operands"][0]["kind"], "known": True}],
+            "means": [],
+            "unclear": [],
+        }
+    ] * len(spellings)
+
+
+def test_shell_says_what_was_not_understood_and_which_program_is_in_no_table(line: PolicyLine) -> None:
+    out = line("policy", "shell", "git log --zap && frobnicate x && npx tsc -p .", code=0).out.splitlines()
+    assert "  not understood: `--zap` is in no table of `git log`" in out
+    assert "`frobnicate x`: no table holds the program `frobnicate`" in out
+    ran = line("policy", "shell", "frobnicate x", "--json", code=0)
+    assert ran.row["commands"][0]["form"] is None
+    form = line("policy", "shell", "npx tsc -p .", "--json", code=0).row["commands"][0]["form"]
+    assert (form["runs"], form["inner"]["program"]) == ("tsc -p .", "tsc")
+
+
+def test_coverage_counts_programs_sub_commands_and_options(line: PolicyLine) -> None:
+    rows = {one["program"]: one for one in line("policy", "coverage", "--json", code=0).rows}
+    assert {"git", "grep", "rm"} <= set(rows)
+    assert rows["git"]["commands_count"] >= len(rows["git"]["commands"]) > 20
+    last = line("policy", "coverage", code=0).out.splitlines()[-1]
+    counts = [sum(one[name] for one in rows.values()) for name in ("commands_count", "options_count")]
+    assert last == f"{len(rows)} programs, {counts[0]} sub-commands, {counts[1]} options"
+
+
+def test_coverage_of_a_sub_command_shows_what_its_options_do(line: PolicyLine) -> None:
+    row = line("policy", "coverage", "git", "push", "--json", code=0).row
+    assert row["program"] == "git push"
+    assert "--force" in row["options"]["asks"]
+    assert "--verbose" in row["options"]["plain"]
+    shown = line("policy", "coverage", "git", "push", code=0).out
+    assert "options, asks (only a rule that spells them): " in shown
+    refused = line("policy", "coverage", "git", "frobnicate", code=12)
+    assert "no table holds `git frobnicate`; `policy coverage` lists the programs that have one" in refused.err
 
 
 def test_rules_prints_the_rules_in_one_form_with_their_layers(line: PolicyLine, claude: Path) -> None:
