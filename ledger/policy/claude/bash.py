@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ledger.policy.claude import readonly
 from ledger.policy.claude.line import Line, Output, Stage
 from ledger.policy.claude.places import Places
+from ledger.policy.claude.strings import UNKNOWN
 from ledger.policy.claude.suggest import line_proposal, stage_proposal
 from ledger.policy.claude.targets import REMOVING, Target, targets_of
 from ledger.policy.claude.words import (
@@ -129,10 +130,10 @@ class BashRules:
 
         return exactly(self.ask) and not exactly(self.deny)
 
-    def stage(self, stage: Stage, *, skip: Access | None = None) -> Why:
+    def stage(self, stage: Stage, *, skip: Access | None = None, free: bool = True) -> Why:
         """The verdict about one sub-command (its own rules and files; what the line adds is judged with the line).
 
-        Files of the access `skip` are not looked at.
+        Files of the access `skip` are not looked at. Without `free` it needs a rule even if it only looks.
         """
         denied, asked = self.restricting(stage)
         if denied and not self._asked_exactly(stage):
@@ -144,16 +145,16 @@ class BashRules:
             return Why(Verdict.ASK, "rule", asked)
         if found is not None:
             return found
-        return self.command(stage)
+        return self.command(stage, free=free)
 
-    def command(self, stage: Stage) -> Why:
+    def command(self, stage: Stage, *, free: bool = True) -> Why:
         """Rules, then what only looks, then what `acceptEdits` lets pass; else ask."""
         if not stage.words and not stage.redirected_first:
             return _ALLOW
         allowed = self.allowing(tuple(dict.fromkeys(narrow_texts(stage))))
         if allowed is not None:
             return allowed
-        if self.runs_free(stage):
+        if free and self.runs_free(stage):
             return _ALLOW
         if any(self._changes_unasked(target) for target in targets_of(stage.words[peeled_for_files(stage) :])):
             return Why(Verdict.ASK, "path", reason="a file would be changed")
@@ -207,6 +208,8 @@ class BashRules:
                 return Why(Verdict.ASK, "path", reason="a path with `$` or a backtick in it is not looked at")
             if word.tilde and _ODD_TILDE.match(text):
                 return Why(Verdict.ASK, "path", reason="`~` of somebody else is not looked at")
+            if target.access is Access.EDIT and UNKNOWN in text:
+                return Why(Verdict.ASK, "path", reason="a file to be changed is known only when the line runs")
         path = self._place(text)
         name = words[0].resolved
         if name in REMOVING and self._removes_too_much(text, word, path):
@@ -268,7 +271,8 @@ class BashRules:
         found = self._path(Access.EDIT, path)
         if found is not None or self.allows_whole_tool() or self.places.allowing(Access.EDIT, path):
             return found
-        if self.mode == "acceptEdits" and self.places.inside(path):
+        plain = not target.glob and _TRAVERSAL.search(text) is None
+        if self.mode == "acceptEdits" and plain and self.places.inside(path):
             return None
         return Why(Verdict.ASK, "path", reason=f"`{path}` would be written")
 
@@ -335,7 +339,7 @@ def _stages(rules: BashRules, line: Line, skip: Access | None) -> tuple[tuple[St
     for stage in line.stages:
         key = (stage.text, stage.statement, stage.looped)
         if key not in known:
-            known[key] = rules.stage(stage, skip=skip)
+            known[key] = rules.stage(stage, skip=skip, free=not line.assigns)
         judged.append((stage, known[key]))
     return tuple(judged)
 
@@ -381,26 +385,50 @@ def _evaluates(line: Line) -> Why | None:
             return Why(Verdict.ASK, "whole", reason="the line is not understood")
         if inner[0] == "awk" and "-f" in inner:
             return Why(Verdict.ASK, "whole", reason="the `awk` program is read from a file")
-        if inner[0] == "find" and readonly.find_acts(inner):
+        if UNKNOWN in inner[0]:
+            return Why(Verdict.ASK, "whole", reason="the name of a command is known only when the line runs")
+        if inner[0] == "find" and (readonly.find_acts(inner) or _varies(stage)):
             return Why(Verdict.ASK, "whole", reason="`find` runs commands or changes files with these arguments")
+        if inner[0] == "jq" and readonly.jq_reads_code(inner):
+            return Why(Verdict.ASK, "whole", reason="`jq` reads a program or other files with these arguments")
         if inner[0] == "awk" and _RUNS_IN_AWK.search(" ".join(inner[1:])):
             return Why(Verdict.ASK, "whole", reason="the `awk` program may run commands")
     return None
 
 
+def _varies(stage: Stage) -> bool:
+    """Whether a word of `find` may become another one: an unquoted pattern, or a place to search with one."""
+    words = stage.words[peeled_for_files(stage) :]
+    places = [word for word in (one.word for one in targets_of(words)) if word is not None]
+    texts = [word.resolved or word.raw for word in places]
+    return any(word.glob or UNKNOWN in (word.resolved or "") for word in words) or any(map(_GLOB.search, texts))
+
+
+def _stays(rules: BashRules, stage: Stage) -> bool:
+    """Whether it is `cd` to the working directory by its full name, which changes nothing."""
+    if _name(stage) != "cd" or len(stage.words) != 2 or stage.outputs or stage.assignments:
+        return False
+    text = stage.words[1].resolved or ""
+    return text.startswith("/") and ".." not in text and rules.places.absolute(text) == rules.places.cwd
+
+
+def _writes(output: Output) -> bool:
+    operator = output.operator.lstrip("0123456789")
+    return not operator.startswith("<") and not (operator == ">&" and (output.target.resolved or "").isdigit())
+
+
 def _directory(rules: BashRules, line: Line) -> Why | None:
     """`cd` with something whose meaning depends on where it runs."""
-    moves = [stage for stage in line.stages if _name(stage) == "cd"]
-    if sum(_name(stage) in _MOVES for stage in line.stages) > 1:
+    moving = [stage for stage in line.stages if _name(stage) in _MOVES and not _stays(rules, stage)]
+    moves = [stage for stage in moving if _name(stage) == "cd"]
+    if len(moving) > 1:
         return Why(Verdict.ASK, "whole", reason="the line changes the directory more than once")
     if not moves or len(line.stages) < 2:
         return None
     here = any(word.resolved in (".", "./") for word in moves[0].words[1:])
     if any(_name(stage) == "git" for stage in line.stages) and not here:
         return Why(Verdict.ASK, "whole", reason="`git` runs hooks of the directory that `cd` leads to")
-    if any(
-        not output.operator.lstrip("0123456789").startswith("<") for stage in line.stages for output in stage.outputs
-    ):
+    if any(_writes(output) for stage in line.stages for output in stage.outputs):
         return Why(Verdict.ASK, "whole", reason="the line changes the directory and writes to a file")
     changes = any(
         target.access is Access.EDIT

@@ -13,6 +13,15 @@ import msgspec
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from ledger.policy.claude.strings import (
+    TEXT_MIN,
+    UNKNOWN,
+    Span,
+    is_known_later,
+    is_single,
+    message_of,
+    replaced,
+)
 from ledger.policy.shell.budget import NODES_MAX, Budget
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis, Command, Word
@@ -35,8 +44,14 @@ _OPAQUE: Final = {
     "ansi_c_string": "`$'…'` is not read",
     "translated_string": '`$"…"` is not read',
     "brace_expression": "braces expand to several words",
+    "array": "an array is not looked into",
+    "subscript": "a subscript may run a command",
 }
+_PIECES: Final = frozenset({"command_substitution", "simple_expansion", "arithmetic_expansion"})
+_SUM = re.compile(r"\$\(\([0-9+\-*/%<>&|^() \t]*\)\)")
+_DECIDES = re.compile(r"(?:PATH|HOME|BASH_ENV|ENV|LD_\w+|DYLD_\w+)\+?=")
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_HERE_DOCUMENT: Final = frozenset({"heredoc_start", "heredoc_body", "heredoc_end"})
 _COMMANDS: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
 _HOME: Final = "$HOME"
 _BLANK_ESCAPE = re.compile(r"\\[ \t]|(?<=[^\s\\])\\\n")
@@ -72,13 +87,15 @@ class Stage(msgspec.Struct, frozen=True):
 class Line(msgspec.Struct, frozen=True):
     """`opaque` says in a sentence why the program asks about the line as a whole; None when it judges the stages.
 
-    `background` marks `&`, which is asked whatever rules say, and `stages` may be empty.
+    `background` marks `&`, which is asked whatever rules say, and `stages` may be empty. `assigns` says that a variable
+    is set by itself: then no command runs without a rule.
     """
 
     text: str
     stages: tuple[Stage, ...]
     opaque: str | None = None
     background: bool = False
+    assigns: bool = False
 
 
 def read_line(source: str) -> Line:
@@ -131,16 +148,24 @@ class _Reader:
         self.background = False
         self.stages: list[Stage] = []
         self.nodes = 0
+        self.assigns = False
+        self.pieces: dict[Span, str] = {}  # what is known of pieces of strings
+        self.opened: set[int] = set()
+        self.todo: list[tuple[Node, tuple[Node, ...], bool, Node | None]] = []
 
     def read(self, text: str) -> Line:
         root = self._parse()
         if _BLANK_ESCAPE.search(self.source):
             self._refuse("a backslash hides a blank")
-        if _QUOTED_COMMENT.search(self.source):
-            self._refuse("a quoted newline with `#` behind it hides arguments")
         self._scan(root)
+        if _QUOTED_COMMENT.search(self._without_messages()):
+            self._refuse("a quoted newline with `#` behind it hides arguments")
         self._walk(root)
-        return Line(text, tuple(self.stages), self.opaque, self.background)
+        return Line(text, tuple(self.stages), self.opaque, self.background, self.assigns)
+
+    def _without_messages(self) -> str:
+        messages = {span: "" for span, value in self.pieces.items() if value != UNKNOWN}
+        return replaced(self.data, 0, messages) if messages else self.source
 
     def _parse(self) -> Node:
         """The tree. What only breaks off, in a quote or behind an operator, is read as if it ended well."""
@@ -175,47 +200,92 @@ class _Reader:
                 self._refuse("the line is too complicated to look into")
                 return
             kind = node.type
-            if kind in _OPAQUE and not (assigned and kind == "command_substitution"):
+            if kind == "string":
+                stack += [(child, False) for piece in self._string(node) for child in piece.children]
+                continue
+            if kind in _OPAQUE and not (assigned and kind == "command_substitution" and is_single(node)):
                 self._refuse(_OPAQUE[kind])
-            elif kind == "simple_expansion" and self._text(node) != _HOME:
-                self._refuse(f"`{self._text(node)}` is known only when the line runs")
-            elif _is_select(node):
-                self._refuse("`select` is not looked into")
-            elif kind == "heredoc_redirect":
-                self._heredoc(node)
-            elif kind in ("word", "concatenation") and _BRACES.search(self._text(node)):
-                self._refuse("braces expand to several words")
-            elif kind == "file_redirect":
-                self._file_redirect(node)
-            elif kind == "variable_assignments":
-                self._refuse("several variables are set at once")
-            elif kind == "word" and re.match(r"=[A-Za-z]", self._text(node)):
-                self._refuse("`=name` is a path in another shell")
-            elif kind == "variable_assignment" and self._text(node).startswith("IFS="):
-                self._refuse("`IFS` changes what a word is")
+            else:
+                self._look(node, kind)
             inside = kind == "variable_assignment" or (assigned and kind != "command_substitution")
             stack += [(child, inside) for child in node.children]
+
+    def _look(self, node: Node, kind: str) -> None:
+        """One node that is not opaque by its kind alone."""
+        if kind == "simple_expansion" and self._text(node) != _HOME:
+            self._refuse(f"`{self._text(node)}` is known only when the line runs")
+        elif kind == "arithmetic_expansion" and not _SUM.fullmatch(self._text(node)):
+            self._refuse("a sum of variables is known only when the line runs")
+        elif _is_select(node):
+            self._refuse("`select` is not looked into")
+        elif kind == "heredoc_redirect":
+            self._heredoc(node)
+        elif kind in ("word", "concatenation") and _BRACES.search(self._text(node)):
+            self._refuse("braces expand to several words")
+        elif kind == "file_redirect":
+            self._file_redirect(node)
+        elif kind == "variable_assignments":
+            self._refuse("several variables are set at once")
+        elif kind == "word" and re.match(r"=[A-Za-z]", self._text(node)):
+            self._refuse("`=name` is a path in another shell")
+        elif kind == "variable_assignment" and self._text(node).startswith("IFS="):
+            self._refuse("`IFS` changes what a word is")
+
+    def _string(self, node: Node) -> list[Node]:
+        """Note the pieces of a double-quoted string, and return those that have to be looked into."""
+        unknown, inner = [], []
+        for piece in node.children:
+            if piece.type not in _PIECES or self._text(piece).strip() == _HOME:
+                if piece.type in _OPAQUE:
+                    self._refuse(_OPAQUE[piece.type])
+                inner += [piece]
+                continue
+            span = (piece.start_byte + _blanks_before(self._text(piece)), piece.end_byte)
+            message = message_of(piece, self._text) if piece.type == "command_substitution" else None
+            if message is not None:
+                self.pieces[span] = message
+                continue
+            unknown.append(span)
+            self.pieces[span] = UNKNOWN
+            if not is_known_later(piece, self._text):
+                self._refuse(f"`{self._text(piece)}` is known only when the line runs")
+            inner += [piece] if piece.type == "command_substitution" else []
+        if unknown:
+            text = replaced(self.data[node.start_byte : node.end_byte], node.start_byte, self.pieces)
+            if len(text) - len(unknown) - 2 < TEXT_MIN:
+                self._refuse("a string of hardly anything but expansions is known only when the line runs")
+            elif _begins_option(self._text(_word_around(node))) or _decides(node):
+                self._refuse("an option, a name or a test is known only when the line runs")
+        return inner
 
     def _heredoc(self, node: Node) -> None:
         start = next((child for child in node.children if child.type == "heredoc_start"), None)
         if start is None or self._text(start)[:1] not in "'\"\\":
             self._refuse("a here-document is expanded when the line runs")
+        elif not {child.type for child in node.named_children} <= _HERE_DOCUMENT:
+            self._refuse("something stands behind the beginning of a here-document")
 
     def _file_redirect(self, node: Node) -> None:
         text = self._text(node)
         if "<>" in text:
             self._refuse("`<>` reads and writes")
-        elif "$" in text:
+        elif text.endswith("&-"):
+            self._refuse("a closed descriptor is not looked at")
+        elif "$" in text or "`" in text:
             self._refuse("the target of a redirection is known only when the line runs")
 
     # --- sub-commands
 
     def _walk(self, root: Node) -> None:
-        stack: list[tuple[Node, tuple[Node, ...], bool, Node | None]] = [(root, (), False, None)]
+        stack = self.todo
+        stack.append((root, (), False, None))
         while stack:
             node, redirects, looped, pipeline = stack.pop()
             kind = node.type
-            if kind in _COMMANDS:
+            if self._sets_first(node):
+                stack.append((node, redirects, looped, pipeline))
+                self._substituted([child for child in node.children if child.type == "variable_assignment"], looped)
+            elif kind in _COMMANDS:
                 self._command(node, redirects, looped, pipeline)
             elif kind in ("variable_assignment", "variable_assignments"):
                 self._assigned(node, looped)
@@ -236,6 +306,13 @@ class _Reader:
                     for child in reversed(parts)
                 ]
 
+    def _sets_first(self, node: Node) -> bool:
+        """Whether what a command's variables are set to has to be walked before the command; once for each command."""
+        if node.type != "command" or node.id in self.opened:
+            return False
+        self.opened.add(node.id)
+        return any(child.type == "variable_assignment" for child in node.children)
+
     def _redirected(
         self, node: Node, redirects: tuple[Node, ...], looped: bool, pipeline: Node | None
     ) -> list[tuple[Node, tuple[Node, ...], bool, Node | None]]:
@@ -254,19 +331,27 @@ class _Reader:
     def _assigned(self, node: Node, looped: bool) -> None:
         """`A=1` alone sets a variable; what is substituted in it is a sub-command."""
         text = self._text(node).strip()
-        self._substituted(node, looped)
+        self.assigns = True
+        if _DECIDES.match(text):
+            self._refuse(f"`{text}` changes what later commands are")
+        self._substituted([node], looped)
         self.stages.append(Stage("", text, text, (), assignments=self._assignments([node]), looped=looped))
 
-    def _substituted(self, node: Node, looped: bool) -> None:
-        stack = [node]
+    def _substituted(self, nodes: list[Node], looped: bool) -> None:
+        """Walk the commands of substitutions next; they are sub-commands of their own."""
+        stack = list(nodes)
         while stack:
             one = stack.pop()
-            if one.type == "command_substitution":
-                for child in one.named_children:
-                    if child.type in _COMMANDS:
-                        self._command(child, (), looped, None)
-            else:
+            if one.type != "command_substitution":
                 stack += one.children
+            elif self._is_judged(one):
+                self.todo += [(child, (), looped, None) for child in reversed(one.named_children)]
+
+    def _is_judged(self, substitution: Node) -> bool:
+        """A line that is asked as a whole is not looked into further than before the substitution."""
+        span = (substitution.start_byte, substitution.end_byte)
+        assigned = substitution.parent is not None and substitution.parent.type == "variable_assignment"
+        return assigned or (self.opaque is None and self.pieces.get(span) == UNKNOWN)
 
     def _assignments(self, nodes: list[Node]) -> tuple[tuple[str, Word], ...]:
         found = []
@@ -277,8 +362,6 @@ class _Reader:
 
     def _command(self, node: Node, redirects: tuple[Node, ...], looped: bool, pipeline: Node | None) -> None:
         assigned = [child for child in node.children if child.type == "variable_assignment" and node.type == "command"]
-        for child in assigned:
-            self._substituted(child, looped)
         own = tuple(child for child in node.children if child.type in _REDIRECTS)
         parts = [
             child
@@ -287,7 +370,8 @@ class _Reader:
             and (child.type != "variable_assignment" or node.type != "command")
             and child.end_byte > child.start_byte
         ]
-        words = tuple(_word(self._text(part)) for part in parts)
+        self._substituted([*parts, *own, *redirects], looped)
+        words = tuple(self._word(part) for part in parts)
         text, starts = self._joined(parts)
         around = node
         while around.parent is not None and around.parent.type in ("redirected_statement", "negated_command"):
@@ -307,6 +391,15 @@ class _Reader:
             any(one.start_byte < parts[0].start_byte for one in (*own, *redirects)) if parts else False,
         )
         self.stages.append(stage)
+
+    def _word(self, node: Node) -> Word:
+        raw = self._text(node)
+        word = _word(raw)
+        if word.resolved is None and self.pieces:
+            known = replaced(self.data[node.start_byte : node.end_byte], node.start_byte, self.pieces)
+            inner = _word(known)
+            return Word(raw, inner.resolved, inner.quoted, inner.glob, inner.tilde)
+        return word
 
     def _joined(self, parts: list[Node]) -> tuple[str, tuple[int, ...]]:
         """The source from the first word to the last, blanks as written; redirections between words are left out."""
@@ -334,6 +427,29 @@ class _Reader:
 
 def _is_select(node: Node) -> bool:
     return node.type == "for_statement" and node.children[0].type == "select"
+
+
+def _blanks_before(text: str) -> int:
+    """The grammar counts blanks in front of a variable to it."""
+    return len(text) - len(text.lstrip())
+
+
+def _word_around(node: Node) -> Node:
+    parent = node.parent
+    return parent if parent is not None and parent.type == "concatenation" else node
+
+
+def _begins_option(raw: str) -> bool:
+    return raw.lstrip("\"'").startswith("-")
+
+
+def _decides(node: Node) -> bool:
+    """Whether a string is the name of a command, or stands in a test."""
+    while node.parent is not None and node.parent.type not in ("command", "program", "command_substitution"):
+        node = node.parent
+        if node.type in ("command_name", "test_command"):
+            return True
+    return False
 
 
 def _word(raw: str) -> Word:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -18,6 +19,12 @@ ANY_ARGUMENTS: Final = frozenset({
     "rev", "seq", "sha256sum", "sleep", "ss", "stat", "strings", "tac", "tail", "test", "tput", "tr", "tree",
     "true", "tsort", "type", "uname", "unexpand", "uptime", "wc", "which", "whoami",
 })  # fmt: skip
+_LISTED: Final = frozenset({
+    "[", "[[", "base64", "egrep", "fd", "fgrep", "file", "grep", "help", "ifconfig", "lsof", "man", "md5sum", "netstat",
+    "paste", "pgrep", "ps", "sha256sum", "ss", "tput", "tree",
+})  # fmt: skip
+_EXPANSION = re.compile(r"[$`]")
+_EXPANDS_ODDLY = re.compile(r"\$[?$!#@*0-9-]")
 _GIT_LOOKS: Final = frozenset({
     "status", "log", "diff", "show", "rev-parse", "ls-files", "blame", "grep", "describe", "reflog", "shortlog",
     "cat-file", "for-each-ref", "rev-list", "merge-base", "ls-remote",
@@ -40,18 +47,31 @@ _GIT_LISTS: Final = {
     "tag": frozenset({"-l", "--list", "-n"}),
     "remote": frozenset({"-v", "--verbose"}),
 }
-_FIND_ACTS: Final = ("-exec", "-ok", "-delete", "-fprint", "-fls")
+_FIND_ACTS: Final = ("-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from")
+_JQ_READS: Final = ("--from-file", "--rawfile", "--slurpfile", "--library-path")
 
 
 def only_looks(words: Sequence[Word]) -> bool:
     """Whether a command is one of those. Words that are known only when the line runs are looked at as written."""
+    if any(_EXPANDS_ODDLY.search(word.raw) for word in words):
+        return False
     name, *rest = [word.resolved if word.resolved is not None else word.raw for word in words] or [""]
     check = _CHECKS.get(name)
+    if (check is not None or name in _LISTED) and any(map(_expands, words)):
+        return False
     return name in ANY_ARGUMENTS if check is None else check(rest)
+
+
+def _expands(word: Word) -> bool:
+    return _EXPANSION.search(word.raw.replace("$HOME", "")) is not None
 
 
 def find_acts(words: Sequence[str]) -> bool:
     return any(word.startswith(_FIND_ACTS) for word in words)
+
+
+def jq_reads_code(words: Sequence[str]) -> bool:
+    return any(re.match(r"-[a-zA-Z]*[fL]", word) or word.startswith(_JQ_READS) for word in words[1:])
 
 
 def _git(words: Sequence[str]) -> bool:
