@@ -44,11 +44,14 @@ class BrutusCommands(CommandRules):
     def _allowing(self, text: str) -> Ruling | None:
         rule, grants = self.judge.find(text)
         if rule is not None and rule.action is Verdict.ALLOW:
-            return Ruling(Verdict.ALLOW, rule.refs, spelled=(tuple(rule.rule.pattern.split()),))
-        if not grants:
-            return None
-        spelled = tuple(tuple(one.rule.pattern.split()) for name, one in self.judge.grants if name in grants)
-        return Ruling(Verdict.ALLOW, (), grants, spelled)
+            return Ruling(Verdict.ALLOW, rule.refs, spelled=self._spelled(text))
+        return Ruling(Verdict.ALLOW, (), grants, self._spelled(text)) if grants else None
+
+    def _spelled(self, text: str) -> tuple[tuple[str, ...], ...]:
+        """The words of all rules and grants that allow a command: one of them may name more than the deciding one."""
+        rules = [one for one in self.judge.rules if one.action is Verdict.ALLOW and one.pattern(text)]
+        granted = [one for _, one in self.judge.grants if one.pattern(text)]
+        return tuple(dict.fromkeys(tuple(one.rule.pattern.split()) for one in (*rules, *granted)))
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
         """A catch-all says nothing about another spelling than the written one, nor asks about a guarded `cd`."""

@@ -53,11 +53,16 @@ class OpenCodeCommands(CommandRules):
         for shown in dict.fromkeys(_narrow_texts(command)):
             rule = last_narrow_match(shown.replace(_HIDDEN_BLANK, " "), shown, self.bash)
             if rule is not None and rule.action is Verdict.ALLOW:
-                return Ruling(Verdict.ALLOW, rule.refs, spelled=(_words(rule.text),))
+                return Ruling(Verdict.ALLOW, rule.refs, spelled=self._spelled(shown))
             if granted := [grant for grant in self.grants if grant.narrow(shown)]:
-                words = tuple(_words(grant.text) for grant in granted)
-                return Ruling(Verdict.ALLOW, (), tuple(grant.grant_id for grant in granted), words)
+                return Ruling(Verdict.ALLOW, (), tuple(grant.grant_id for grant in granted), self._spelled(shown))
         return None
+
+    def _spelled(self, shown: str) -> tuple[tuple[str, ...], ...]:
+        """The words of all rules and grants that allow a command: one of them may name more than the deciding one."""
+        rules = [rule.text for rule in self.bash.about(shown) if rule.action is Verdict.ALLOW and rule.narrow(shown)]
+        granted = [grant.text for grant in self.grants if grant.narrow(shown)]
+        return tuple(dict.fromkeys(tuple(text.split()) for text in (*rules, *granted)))
 
     def allow_exactly(self, command: Command) -> Ruling | None:
         texts = {command.text, " ".join(word.raw for word in command.words)}
@@ -148,10 +153,6 @@ class OpenCodeCommands(CommandRules):
 
     def enter(self, directory: str, target: str) -> str | None:
         return self.places.enter(directory, target)
-
-
-def _words(pattern: str) -> tuple[str, ...]:
-    return tuple(pattern.split())
 
 
 def _narrow_texts(command: Command) -> Iterator[str]:

@@ -117,13 +117,20 @@ class _Judge:
                 yield from self._redirected(command, self.places[max(index, 0)])
 
     def _spelled(self, command: Command) -> Iterator[_Finding]:
-        for spelling in (*spellings(command), *self._as_rules_write(command)):
+        for spelling in self._spellings(command):
             ruling = self.rules.restrict(spelling)
             if ruling is not None and ruling.verdict is not Verdict.ALLOW:
                 verb = "denies" if ruling.verdict is Verdict.DENY else "asks about"
                 reason = f"a rule {verb} `{spelling.text}`"
                 own = spelling.form is Form.WRITTEN and command.inside is None
                 yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside, liftable=own)
+
+    def _spellings(self, command: Command) -> Iterator[Spelling]:
+        """What a runner or another wrapper runs is judged with it, so that a catch-all says nothing more about it."""
+        is_wrapped = command.wrapper is not None
+        for spelling in (*spellings(command), *self._as_rules_write(command)):
+            is_written = spelling.form is Form.WRITTEN
+            yield replace(spelling, form=Form.RESOLVED) if is_wrapped and is_written else spelling
 
     def _as_rules_write(self, command: Command) -> Iterator[Spelling]:
         """The command in the spelling of each rule that is about it: `rm -R -f x` as `rm -rf x`."""
@@ -200,6 +207,11 @@ class _Judge:
             return f"it is close to `{' '.join(near)}`, which a rule restricts"
         return None
 
+    def allows(self, command: Command, places: frozenset[str]) -> bool:
+        """Whether rules allow a command that another one runs, as if it stood alone."""
+        reason = never_allowed(command) or _bad_name(command)
+        return reason is None and self._unmeant(command, places) is None and self.rules.allow(command) is not None
+
     def _unmeant(self, command: Command, places: frozenset[str]) -> str | None:
         """What no rule that allows the command can be taken to mean."""
         if self.everything and any(word.resolved is None for word in command.words):
@@ -210,7 +222,7 @@ class _Judge:
         ruling = self.rules.allow(command)
         rules = (ruling.spelled if ruling is not None else ()) or ((),)
         spelled = [Spelled(words, command.words) for words in rules]
-        reach = _Reach(self.rules, places)
+        reach = _Reach(self, places)
         found = [obstacle(command, form, one, reach) for one in spelled]
         return None if None in found else found[0]
 
@@ -247,14 +259,17 @@ class _Judge:
 class _Reach:
     """What the rules say about files, wherever a command may run."""
 
-    def __init__(self, rules: CommandRules, places: frozenset[str]) -> None:
-        self.rules, self.places = rules, sorted(places)
+    def __init__(self, judge: _Judge, places: frozenset[str]) -> None:
+        self.judge, self.rules, self.places = judge, judge.rules, places
 
     def outside(self, path: str) -> bool:
         return any(self.rules.outside(path, place) for place in self.places)
 
     def editable(self, path: str) -> bool:
         return all(self.rules.allow_path(Access.EDIT, path, place) is not None for place in self.places)
+
+    def allows(self, command: Command) -> bool:
+        return self.judge.allows(command, self.places)
 
 
 def _bad_name(command: Command) -> str | None:

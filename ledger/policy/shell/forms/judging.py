@@ -32,12 +32,16 @@ class Reach(Protocol):
         """Return whether rules let a tool change a file."""
         ...
 
+    def allows(self, command: Command) -> bool:
+        """Return whether rules allow a command by itself."""
+        ...
+
 
 class _Anywhere:
     """A blanket rule is for every command, so that it says nothing about where; the dialect's rules for files do."""
 
     def __init__(self, reach: Reach) -> None:
-        self.editable = reach.editable
+        self.editable, self.allows = reach.editable, reach.allows
 
     def outside(self, path: str) -> bool:
         return False
@@ -76,6 +80,8 @@ def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reac
     if not spelled.is_blanket:
         yield from _unknown_program(command.words, spelled, reach, others)
     if form.inner is not None:
+        if form.nodes[-1].inner_allowed and reach.allows(form.inner):
+            return
         yield from _inner(form.inner, spelled.inner(len(command.words) - len(form.inner.words)), reach)
 
 

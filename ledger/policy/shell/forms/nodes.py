@@ -112,6 +112,7 @@ class Node(msgspec.Struct, frozen=True, dict=True):
     assignment_asks: frozenset[str] | None = None
     words_ask: str = ""
     harmless: dict[str, str] = {}
+    inner_allowed: bool = False
     spell: bool = False
     always: bool = False
     commands_abbreviated: bool = False

@@ -50,6 +50,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assignment_asks: str | None = None
     words_ask: str = ""
     harmless: dict[str, str] = {}
+    inner_allowed: bool = False
     spell: bool = False
     always: bool = False
     commands_abbreviated: bool | None = None
@@ -120,6 +121,7 @@ def _node(
         assignment_asks=None if read.assignment_asks is None else frozenset(read.assignment_asks.split()),
         words_ask=_pattern(read.words_ask, place),
         harmless={options[key].name: _pattern(one, place) for key, one in read.harmless.items()},
+        inner_allowed=read.inner_allowed,
         spell=read.spell,
         always=read.always,
         commands=commands,
