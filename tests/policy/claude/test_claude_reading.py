@@ -73,8 +73,8 @@ def test_what_a_command_looks_at_inside_the_project_needs_no_rule(command: str) 
     assert verdict(command) is Verdict.ALLOW
 
 
-def test_a_rule_for_the_folder_or_the_command_lets_it_look_outside() -> None:
+def test_a_rule_for_the_folder_lets_it_look_outside_and_one_for_the_command_does_not() -> None:
     assert verdict("tac /etc/passwd", allow=["Read(//etc/**)"]) is Verdict.ALLOW
-    assert verdict("tac /etc/passwd", allow=["Bash(tac *)"]) is Verdict.ALLOW
+    assert verdict("tac /etc/passwd", allow=["Bash(tac *)"]) is Verdict.ASK
     assert verdict("tac /etc/passwd", allow=["Read(//usr/**)", "Bash(rev *)"]) is Verdict.ASK
     assert verdict("tac /etc/passwd", profile="faithful") is Verdict.ALLOW

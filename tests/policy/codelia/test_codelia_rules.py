@@ -314,16 +314,17 @@ def test_a_deny_reaches_every_spelling_in_the_hardened_profile(line: str) -> Non
     assert evaluation.message == 'Denied by rule: {"tool": "bash", "command": "rm"}'
 
 
-def test_a_glob_without_wildcards_covers_a_dangerous_argument_and_a_prefix_does_not() -> None:
+def test_a_rule_covers_the_dangerous_arguments_that_it_spells() -> None:
     line = "find . -name x -delete"
     assert verdict(line, policy(globs(line))) is Verdict.ALLOW
     assert verdict(line, policy(commands("find"))) is Verdict.ASK
-    assert verdict(line, policy(commands("find . -name x -delete"))) is Verdict.ASK
+    assert verdict(line, policy(commands("find . -name x -delete"))) is Verdict.ALLOW
+    assert verdict("find . -delete -name x", policy(commands("find . -name x"))) is Verdict.ASK
 
 
-def test_a_near_miss_of_a_deny_with_both_members_is_asked() -> None:
+def test_a_deny_with_both_members_reaches_every_spelling() -> None:
     deny = [{"tool": "bash", "command": "git push", "command_glob": "*--force*"}]
-    assert verdict("git push -f", policy(commands("git"), deny)) is Verdict.ASK
+    assert verdict("git push -f", policy(commands("git"), deny)) is Verdict.DENY
     assert verdict("git push origin --force", policy(commands("git"), deny)) is Verdict.DENY
 
 

@@ -84,7 +84,7 @@ def _used_options(wanted: NormalForm, form: NormalForm) -> set[int] | None:
     used: set[int] = set()
     for option in wanted.options:
         if option.value is None:
-            if option.name not in form.names:
+            if option.name not in form.names and not _is_implied(option.name, form):
                 return None
         elif not any(one.name == option.name and matches(option.value, one.value or "") for one in form.options):
             return None
@@ -92,6 +92,11 @@ def _used_options(wanted: NormalForm, form: NormalForm) -> set[int] | None:
             if one.name == option.name:
                 used |= {one.at} if one.value_at is None else {one.at, one.value_at}
     return used
+
+
+def _is_implied(name: str, form: NormalForm) -> bool:
+    """Return whether options together say what one says: `--delete --force` is `-D`."""
+    return any(name in node.means and node.means[name] <= form.names for node in form.nodes)
 
 
 def _operand(pattern: str, form: NormalForm) -> tuple[int, str] | None:

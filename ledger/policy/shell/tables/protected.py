@@ -7,7 +7,7 @@ from typing import Final
 PROTECTED_FOLDERS: Final = frozenset(
     {
         ".betcode", ".brutus", ".cargo", ".claude", ".codelia", ".codex", ".cursor", ".devcontainer", ".gemini", ".git",
-        ".hg", ".husky", ".idea", ".opencode", ".ssh", ".svn", ".venv", ".vscode", ".yarn",
+        ".hg", ".husky", ".idea", ".opencode", ".ssh", ".svn", ".vscode", ".yarn",
     }
 )  # fmt: skip
 PROTECTED_FILES: Final = frozenset(

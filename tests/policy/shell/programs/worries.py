@@ -8,6 +8,7 @@ from ledger.policy.shell.forms import Effect, Kind, form_of
 from ledger.policy.shell.forms.judging import obstacle
 from ledger.policy.shell.forms.spelled import Spelled
 from ledger.policy.shell.lexer import lex
+from ledger.policy.shell.model import Command
 
 _HARMLESS: Final = frozenset({Effect.PLAIN, Effect.READ, Effect.URL})
 _GUARDED: Final = frozenset({Kind.CODE, Kind.SCRIPT, Kind.PROGRAM, Kind.WRITE, Kind.EDIT})
@@ -37,6 +38,9 @@ class Project:
 
     def editable(self, path: str) -> bool:
         return self.are_editable and not self.outside(path)
+
+    def allows(self, command: Command) -> bool:
+        return False
 
 
 def obstacle_of(line: str, rule: str = "", *, editable: bool = False) -> str | None:
