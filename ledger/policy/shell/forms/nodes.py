@@ -133,6 +133,11 @@ class Node(msgspec.Struct, frozen=True, dict=True):
         return frozenset(name for name in self.options if len(name) > 2 and name[1] != "-")
 
     @cached_property
+    def command_patterns(self) -> tuple[str, ...]:
+        """Return the names of sub-commands with a wildcard, the longest first."""
+        return tuple(sorted((name for name in self.commands if "*" in name), key=len, reverse=True))
+
+    @cached_property
     def long_names(self) -> tuple[str, ...]:
         """Return the names that begin with two dashes, sorted."""
         return tuple(sorted(name for name in self.options if name.startswith("--")))

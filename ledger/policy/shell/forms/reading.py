@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
 from msgspec.structs import replace
@@ -68,6 +69,8 @@ class _Reader:
                 self._miss(at, f"a command of more than {WORDS_COUNT} words is not looked into")
                 break
             at += self._word(at)
+        if "*" in self.node.name and self.node.operands is None:
+            self._miss(self.path_at[-1], f"`{self._title()}` is in no table")
         if self.node.commands and not self.node.same and self.node.operands is None and self.raw:
             index, word = self.raw[0]
             self._miss(index, f"`{word.raw}` is in no table of `{self._title()}`")
@@ -138,7 +141,7 @@ class _Reader:
     def _plain_word(self, at: int, text: str) -> int:
         node = self._command(text) if not self.raw and not self.ended else None
         if node is not None:
-            self._enter(node, at)
+            self._enter(node, at, text if "*" in node.name else node.name)
             return 1
         kinds = self.node.operands
         kind = kinds.kind_at(len(self.raw) + self._stands_for_first()) if kinds is not None else None
@@ -152,13 +155,15 @@ class _Reader:
     def _command(self, text: str) -> Node | None:
         commands = self.node.commands
         name = text.lower() if self.node.caseless else text
-        if name in commands or not self.node.commands_abbreviated:
-            return commands.get(name)
+        if name in commands:
+            return commands[name]
+        if not self.node.commands_abbreviated:
+            return next((commands[key] for key in self.node.command_patterns if fnmatchcase(name, key)), None)
         found = {id(node): node for spelt, node in commands.items() if spelt.startswith(name)}
         return next(iter(found.values())) if len(found) == 1 and name else None
 
-    def _enter(self, node: Node, at: int) -> None:
-        self.path.append(node.name)
+    def _enter(self, node: Node, at: int, name: str) -> None:
+        self.path.append(name)
         self.path_at.append(at)
         if node.same:
             self.path = []
@@ -184,7 +189,7 @@ class _Reader:
         for node in self._visible():
             if name in node.options:
                 return node.options[name]
-        return None
+        return self.node.options.get("--*") if name.startswith("--") else None
 
     def _option(self, at: int, text: str) -> int:
         style = self.node.style

@@ -106,6 +106,16 @@ plain = """
 asks = """
 -o=FILE
 """
+[cloud]
+asks = """
+--endpoint=URL
+"""
+globals = "anywhere"
+[cloud.commands.vm.commands."list-*"]
+operands = "text*"
+plain = """
+--*[=VALUE]
+"""
 [shared]
 [shared.groups.common]
 plain = """
@@ -238,6 +248,15 @@ def test_an_option_with_a_script_that_writes_is_code() -> None:
 def test_values_follow_in_the_order_of_the_letters_where_none_is_glued() -> None:
     assert [(one.name, one.value) for one in form("apart -Pao x y").options] == [("-P", "x"), ("-a", None), ("-o", "y")]
     assert form("apart -P2").unclear
+
+
+def test_a_pattern_stands_for_sub_commands_and_for_options_that_no_table_holds() -> None:
+    found = form("cloud vm list-disks --size 5 --x=y")
+    assert not found.unclear
+    assert (found.path, [one.name for one in found.options]) == (("vm", "list-disks"), ["--*", "--*"])
+    assert form("cloud vm delete-disks").unclear
+    assert form("cloud vm list-disks -x").unclear
+    assert form("cloud vm list-disks --endpoint x").options[0].effect.value == "asks"
 
 
 def test_words_of_echo_are_no_options_but_its_own() -> None:
