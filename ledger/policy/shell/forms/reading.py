@@ -168,8 +168,8 @@ class _Reader:
         if node.same:
             self.path = []
             target = self.root
-            for name in node.same:
-                target = target.commands[name]
+            for step in node.same:
+                target = target.commands[step]
                 self.path.append(target.name)
             node = target
         self.node = node
