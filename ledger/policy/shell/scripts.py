@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from ledger.policy.shell.awk import is_harmless_awk
+
 # sed: [ADDRESS[,ADDRESS]][!] COMMAND, joined by `;`. `s` has no `e` and no `w` among its flags.
 _SED_REGEX = r"/(?:[^/\\\n]|\\[^\n])*+/I?"
 _SED_ADDRESS = rf"(?:[0-9]++(?:~[0-9]++)?|\$|{_SED_REGEX})"
@@ -18,26 +20,15 @@ _SED_COMMAND = rf"[ \t]*+{_SED_RANGE}[ \t]*+(?:{_SED_SUBSTITUTE}|[pdqDPhHgGxnN=]
 _SED_SCRIPT = re.compile(rf"{_SED_COMMAND}(?:[;\n]{_SED_COMMAND})*+")
 _SED_FLAGS = re.compile(r"-[nErsuz]++|--(?:quiet|silent|regexp-extended|separate|unbuffered|null-data|posix)")
 
-# awk: [PATTERN] [{ print EXPRESSIONS }], over fields, numbers, strings and a few variables. No `(`, `|`, `>` to a
-# file, no `getline`; comparisons only in the pattern, where `>` compares.
-_AWK_REGEX = r"/(?:[^/\\\n]|\\[^\n])*+/"
-_AWK_STRING = r'"(?:[^"\\\n]|\\[^\n])*+"'
-_AWK_VALUE = rf"(?:\$?(?:NF|NR|FNR)\b|\$[0-9]++|[0-9]++(?:\.[0-9]++)?|{_AWK_STRING})"
-_AWK_SUM = rf"{_AWK_VALUE}(?:[ \t]*+[-+*/%]?[ \t]*+{_AWK_VALUE})*+"
-_AWK_TEST = rf"(?:!?{_AWK_REGEX}|{_AWK_SUM}(?:[ \t]*+(?:[=!<>]=|[<>]|!?~)[ \t]*+(?:{_AWK_REGEX}|{_AWK_SUM}))?+)"
-_AWK_PATTERN = rf"(?:(?:BEGIN|END)\b|{_AWK_TEST}(?:[ \t]*+(?:&&|\|\||,)[ \t]*+{_AWK_TEST})*+)"
-_AWK_PRINT = rf"print(?![A-Za-z0-9_])[ \t]*+(?:{_AWK_SUM}(?:[ \t]*+,[ \t]*+{_AWK_SUM})*+)?+"
-_AWK_ACTION = rf"\{{[ \t]*+{_AWK_PRINT}[ \t]*+(?:;[ \t]*+(?:{_AWK_PRINT})?+[ \t]*+)*+\}}"
-_AWK_RULE = rf"[ \t]*+(?:{_AWK_PATTERN}[ \t]*+(?:{_AWK_ACTION})?+|{_AWK_ACTION})[ \t]*+"
-_AWK_SCRIPT = re.compile(rf"{_AWK_RULE}(?:[;\n]?{_AWK_RULE})*+")
 _AWK_SEPARATOR = re.compile(r"-F.+")
 _AWK_FILE = re.compile(r"(?!-)[^=]+")  # `name=value` among the files sets a variable
 
 
 def is_harmless_script(language: str, text: str) -> bool:
     """Return whether a script only prints; `language` is `sed`, `awk`, or empty for one that nothing is known of."""
-    script = _LANGUAGES.get(language)
-    return script is not None and script.fullmatch(text) is not None
+    if language == "awk":
+        return is_harmless_awk(text)
+    return language == "sed" and _SED_SCRIPT.fullmatch(text) is not None
 
 
 def harmless(program: str, words: Sequence[str]) -> bool:
@@ -77,10 +68,9 @@ def _harmless_awk(words: Sequence[str]) -> bool:
         else:
             return False
     script = words[at] if at < len(words) else None
-    if script is None or not _AWK_SCRIPT.fullmatch(script):
+    if script is None or not is_harmless_awk(script):
         return False
     return all(_AWK_FILE.fullmatch(word) for word in words[at + 1 :])
 
 
 _SCRIPTS: Final = {"sed": _harmless_sed, "awk": _harmless_awk}
-_LANGUAGES: Final = {"sed": _SED_SCRIPT, "awk": _AWK_SCRIPT}
