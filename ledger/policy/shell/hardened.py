@@ -36,7 +36,7 @@ from ledger.policy.shell.near import Restricted, by_program, near_miss
 from ledger.policy.shell.text import shorten
 from ledger.policy.shell.touching import accesses
 from ledger.policy.shell.understood import redirects_allowed, understood
-from ledger.policy.shell.unknown import unknown_word
+from ledger.policy.shell.unknown import speaks_of, unknown_word
 from ledger.policy.shell.unwrap import parts_of, peeled
 from ledger.policy.shell.words import loosen
 
@@ -194,7 +194,7 @@ class _Judge:
     def _obstacle(self, command: Command, places: frozenset[str]) -> str | None:
         """What stands in the way of every rule but one that spells the whole command, and sometimes of that too."""
         inner = peeled(command)
-        reason = never_allowed(inner) or _bad_name(inner) or (None if self.everything else unknown_word(inner))
+        reason = never_allowed(inner) or _bad_name(inner) or (None if self.everything else self._unknown(inner))
         if reason is not None:
             return reason
         if self._exactly(command, inner):
@@ -211,6 +211,16 @@ class _Judge:
         """Whether rules allow a command that another one runs, as if it stood alone."""
         reason = never_allowed(command) or _bad_name(command)
         return reason is None and self._unmeant(command, places) is None and self.rules.allow(command) is not None
+
+    def _unknown(self, inner: Command) -> str | None:
+        """What words that nobody knows stand in the way of: a rule that restricts the program may be about them."""
+        if all(word.resolved is not None for word in inner.words):
+            return None
+        form = self._form(inner)
+        found = unknown_word(inner, form)
+        if found is None and any(speaks_of(rule, inner, form) for rule in self.rules.restricting()):
+            return f"a rule restricts `{inner.name}`, and not all words of `{inner.text}` are known"
+        return found
 
     def _unmeant(self, command: Command, places: frozenset[str]) -> str | None:
         """What no rule that allows the command can be taken to mean."""

@@ -25,7 +25,8 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
     in `resolved` as written), `tilde` that it begins with an unquoted `~` (also as written).
     Of a word that is not resolved, `prefix` is the beginning that every text it may stand for has ("" when nothing is
     known), and None when the reader that made it does not tell; of a number it is 0. `several` says that it may be
-    several words, or none, and `inside` that each of them is a path below the folder in which the line starts.
+    several words, or none, and `inside` that each of them is a path below the folder in which the line starts; `operand` says
+    that it is one word that begins with a letter or digit.
     """
 
     raw: str
@@ -36,6 +37,7 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
     prefix: str | None = None
     several: bool = False
     inside: bool = False
+    operand: bool = False
 
 
 class Assignment(msgspec.Struct, frozen=True):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ledger.policy.shell.forms.model import NormalForm
+from ledger.policy.shell.forms.nodes import Kind
+from ledger.policy.shell.glob import matches
 from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.names import basename
 
 # No option of these does more than format, and no operand is more than a text.
 _SAYING: Final = frozenset(
@@ -17,6 +21,7 @@ _READING: Final = frozenset({
     "tac", "diff", "cmp", "comm", "paste", "du", "realpath", "readlink",
 })  # fmt: skip
 _PRINTED = re.compile(r"(?:[^%\\]|%%|\\[ntr\\]|%-?[0-9]*s)*+")
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _TESTS: Final = frozenset(
     {"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-p", "-S", "-z", "-n", "-b", "-c", "-g", "-u", "-k"}
 )
@@ -24,28 +29,43 @@ _COMPARISONS: Final = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef"})
 _NUMERIC: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
-def may_be_option(word: Word) -> bool:
-    """Return whether a word may be an option, or several words with an option among them, when the line runs."""
-    if word.resolved is not None:
-        return word.resolved.startswith("-") or (word.glob and word.raw[:1] in "*?[-")
-    return word.several or not word.prefix or word.prefix.startswith("-")
+_ANY_TEXT: Final = frozenset({Kind.TEXT, Kind.NAME, Kind.READ, Kind.FOLDER})
+"""Operands that may be any text: the form says of those that name a file if they must lie below the folder."""
 
 
-def unknown_word(command: Command) -> str | None:
-    """Return why no rule covers a command with such words: a sentence, or None."""
+def unknown_word(command: Command, form: NormalForm | None = None) -> str | None:
+    """Return why no rule covers a command with such words: a sentence, or None.
+
+    Where a program has a table, its `form` tells which words may be options, and what the others are.
+    """
     unknown = [word for word in command.words[1:] if word.resolved is None]
     if not unknown:
         return None
-    name, word = command.name, unknown[0]
+    name = command.name
     if name in ("test", "["):
         allowed = _tested(command)
     elif name == "printf":
         allowed = _printed(command)
+    elif form is not None and form.program != "find":
+        allowed = all(one.kind in _ANY_TEXT for one in form.operands if command.words[one.at].resolved is None)
+        allowed = allowed and form.inner is None
     elif name in _READING:
         allowed = all(word.inside for word in unknown)
     else:
         allowed = name in _SAYING
-    return None if allowed else f"`{word.raw}` stands for something that is known only when the line runs"
+    return None if allowed else f"`{unknown[0].raw}` stands for something that is known only when the line runs"
+
+
+def speaks_of(rule: str, command: Command, form: NormalForm | None) -> bool:
+    """Return whether a rule that restricts commands may be about this one; one that catches all says nothing of it."""
+    first, *rest = rule.split() or [""]
+    if first.startswith("*"):
+        return bool(rest or first.strip("*?:"))
+    name = command.name or ""
+    if not matches(first.removesuffix(":*"), basename(name)) and not matches(first, name):
+        return False
+    named = form.path[0] if form is not None and form.path else None
+    return named is None or not rest or _NAME.fullmatch(rest[0]) is None or rest[0] == named
 
 
 def _printed(command: Command) -> bool:

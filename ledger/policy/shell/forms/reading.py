@@ -13,8 +13,8 @@ from ledger.policy.shell.forms.model import Given, NormalForm, Operand, Unclear
 from ledger.policy.shell.forms.nodes import Arity, Effect, Kind, Node, Option
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.options import may_be_option
 from ledger.policy.shell.scripts import is_harmless_script
-from ledger.policy.shell.unknown import may_be_option
 
 _DIGITS = re.compile(r"-[0-9]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
@@ -291,7 +291,7 @@ class _Reader:
             self._miss(place, f"`{text}` takes a value, and there is none")
             return 1
         known = following.resolved
-        if known is None and option.effect is not Effect.PLAIN:
+        if known is None and (option.effect is not Effect.PLAIN or following.several):
             self._miss(at + 1, f"`{following.raw}` is known only when the line runs")
         if option.effect is Effect.PROGRAM:
             self._begin_inner(at + 1)

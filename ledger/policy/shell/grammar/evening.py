@@ -29,4 +29,5 @@ def _both(one: Word, other: Word) -> Word:
     if one == other:
         return one
     prefix = "" if None in (one.prefix, other.prefix) else common_beginning((one.prefix or "", other.prefix or ""))
-    return Word(one.raw, None, prefix=prefix, several=one.several or other.several, inside=one.inside and other.inside)
+    several, inside = one.several or other.several, one.inside and other.inside
+    return Word(one.raw, None, prefix=prefix, several=several, inside=inside, operand=one.operand and other.operand)

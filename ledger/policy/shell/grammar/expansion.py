@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 
 from ledger.policy.shell.grammar.braces import Pieces, expand
-from ledger.policy.shell.grammar.nodes import Kind, Piece, Simple, Written
+from ledger.policy.shell.grammar.nodes import Kind, Piece, Written
+from ledger.policy.shell.grammar.outputs import output_of
 from ledger.policy.shell.grammar.values import (
     NUMBER,
     SIGNED,
@@ -75,16 +76,20 @@ def _word(raw: str, pieces: Pieces, environment: Environment) -> Word:
         if piece.kind is Kind.TEXT and not piece.quoted:
             if value == exact("") and piece.text.startswith("~"):
                 raise NotPlain(f"`{raw}` names a home directory that depends on a variable")
-            if _GLOB.search(piece.text):
+            if _has_glob(piece):
                 found = Value(Known.GLOB, piece.text)
         elif not piece.quoted:
             found, splits = unquoted(found)
             several = several or splits
-        several = several or (value.known is Known.PREFIX and found.known is Known.GLOB and not piece.quoted)
         value = joined(value, found)
+    several = several or (value.known is Known.PREFIX and any(map(_has_glob, pieces)))
     if value.known is Known.EXACT and all(piece.kind is not Kind.VARIABLE for piece in pieces) and not stands:
         return Word(raw, value.text, quoted=True)  # a here-document's text, spelled as it is written
     return word_of(value, raw, several=several, tilde=stands == "~")
+
+
+def _has_glob(piece: Piece) -> bool:
+    return piece.kind is Kind.TEXT and not piece.quoted and _GLOB.search(piece.text) is not None
 
 
 def _folder(pieces: Pieces) -> tuple[str, Pieces] | None:
@@ -107,8 +112,7 @@ def _value(piece: Piece, environment: Environment) -> Value:
     if piece.kind is Kind.ARITHMETIC:
         return _calculated(piece, environment)
     if piece.kind is Kind.SCRIPT:
-        text = document(piece)
-        return UNKNOWN if text is None else exact(text)
+        return UNKNOWN if piece.script is None else output_of(piece.script)
     value = environment.get(piece.text)
     if value is None:
         if may_hold_a_secret(piece.text):
@@ -126,17 +130,3 @@ def _calculated(piece: Piece, environment: Environment) -> Value:
         ):
             raise NotPlain(f"`$((` calculates with `{name}`, which may be no number")
     return SIGNED
-
-
-def document(piece: Piece) -> str | None:
-    """Return the text of `$(cat <<'EOF' …)`, which is how agents write long texts; None for any other substitution."""
-    parts = () if piece.script is None else piece.script.parts
-    if len(parts) != 1 or not isinstance(parts[0], Simple):
-        return None
-    command = parts[0]
-    if command.assignments or [word.raw for word in command.words] != ["cat"] or len(command.redirections) != 1:
-        return None
-    only = command.redirections[0]
-    if only.here is None or only.here.body is None or only.operator not in ("<<", "<<-"):
-        return None
-    return only.here.body.rstrip("\n")

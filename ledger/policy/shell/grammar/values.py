@@ -19,6 +19,7 @@ class Known(StrEnum):
     EXACT = "exact"
     GLOB = "glob"  # one name that the glob matches, or the glob itself
     NUMBER = "number"
+    NAME = "name"  # one word that begins with a letter or digit; as a path it lies below the folder
     PREFIX = "prefix"  # any text that begins with `text`
 
 
@@ -33,12 +34,18 @@ class Value(msgspec.Struct, frozen=True):
 UNKNOWN: Final = Value(Known.PREFIX)
 NUMBER: Final = Value(Known.NUMBER, "0")
 """A number without a sign; the first digit, which is not known, is written 0."""
+NAME: Final = Value(Known.NAME, inside=True)
 SIGNED: Final = Value(Known.NUMBER)
 
 _SPLITS = re.compile(r"[\s*?\[\\]")
 _GLOB = re.compile(r"[*?\[]")
 _INSIDE = re.compile(r"[A-Za-z0-9_.@*?\[]")
+_REST_OF_NAME = re.compile(r"[A-Za-z0-9_.~^@:,=-]++")
 _SIMPLE = re.compile(r"[A-Za-z0-9_@%+:,./^=*?\[\]~-]++")
+
+
+_OPEN: Final = frozenset({Known.PREFIX, Known.NUMBER, Known.NAME})
+"""Degrees of a value whose text is not known."""
 
 
 def exact(text: str) -> Value:
@@ -54,15 +61,18 @@ def begins(value: Value) -> str:
 
 def joined(left: Value, right: Value) -> Value:
     """Return the value of two pieces of a word beside each other."""
-    if left.known in (Known.PREFIX, Known.NUMBER):
+    if left.known in (Known.NUMBER, Known.NAME) and left != SIGNED:
+        plain = right.known is Known.EXACT and _REST_OF_NAME.fullmatch(right.text)
+        return NAME if plain else UNKNOWN
+    if left.known in _OPEN:
         return Value(Known.PREFIX, begins(left))
     if left.known is Known.EXACT and not left.text:
         return right
     if right.known is Known.EXACT and not right.text:
         return left
-    if left.known is Known.GLOB and right.known in (Known.PREFIX, Known.NUMBER):
+    if left.known is Known.GLOB and right.known in _OPEN:
         return Value(Known.PREFIX, begins(left))
-    if right.known is Known.NUMBER:
+    if right.known in (Known.NUMBER, Known.NAME):
         return Value(Known.PREFIX, left.text)
     if right.known is Known.PREFIX:
         return Value(Known.PREFIX, left.text + right.text)
@@ -93,7 +103,7 @@ def is_inside(value: Value) -> bool:
 
 def unquoted(value: Value) -> tuple[Value, bool]:
     """Return the value of an unquoted variable, and whether it may be several words or none."""
-    if value.known is Known.NUMBER:
+    if value.known in (Known.NUMBER, Known.NAME):
         return value, False
     if value.known is Known.EXACT and value.text and not _SPLITS.search(value.text):
         return value, False
@@ -102,9 +112,10 @@ def unquoted(value: Value) -> tuple[Value, bool]:
 
 def word_of(value: Value, raw: str, *, several: bool, tilde: bool) -> Word:
     """Return the word with a value; `raw` is its source, used where the value is not known."""
-    if several or value.known in (Known.PREFIX, Known.NUMBER):
+    if several or value.known in _OPEN:
         inside = value.inside or value.known is Known.NUMBER
-        return Word(raw, None, prefix=begins(value), several=several, inside=inside)
+        operand = not several and (value.known is Known.NAME or value == NUMBER)
+        return Word(raw, None, prefix=begins(value), several=several, inside=inside, operand=operand)
     is_glob = value.known is Known.GLOB
     simple = _SIMPLE.fullmatch(value.text) and (is_glob or not _GLOB.search(value.text))
     simple = simple and (tilde or not value.text.startswith("~"))

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from ledger.policy.shell.flow import Flow, Step
-from ledger.policy.shell.grammar.expansion import as_value, document, value_of, words_of
+from ledger.policy.shell.grammar.expansion import as_value, value_of, words_of
 from ledger.policy.shell.grammar.nodes import Compound, Kind, Node, Redirection, Shape, Simple, Written
+from ledger.policy.shell.grammar.outputs import document_in
 from ledger.policy.shell.grammar.scope import Scope, assigned, breaks, merged
 from ledger.policy.shell.grammar.values import UNKNOWN, Value, either
 from ledger.policy.shell.lexer import NotPlain, check_name, check_reserved, file_reason
 from ledger.policy.shell.model import Command, Redirect, Word
+from ledger.policy.shell.options import may_be_option
 from ledger.policy.shell.text import shorten
 from ledger.policy.shell.touching import accesses
-from ledger.policy.shell.unknown import may_be_option
 from ledger.policy.shell.variables import HARMLESS, may_be_set
 
 STEPS_MAX: Final = 2_000
@@ -144,7 +145,7 @@ class Walk:
         """Emit the commands of the substitutions in a word, but for those that only spell a text."""
         steps = list[Step]()
         for piece in written.pieces:
-            if piece.script is not None and piece.script.parts and document(piece) is None:
+            if piece.script is not None and piece.script.parts and document_in(piece.script) is None:
                 found, _ = self.step(piece.script, scope)
                 steps.append(Step(Flow.ALONE, (found,)))
         return steps

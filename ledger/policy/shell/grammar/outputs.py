@@ -1,0 +1,71 @@
+"""The output of substitutions, as far as the command tells: a number, a name, or nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ledger.policy.shell.grammar.nodes import Compound, Kind, Node, Shape, Simple
+from ledger.policy.shell.grammar.values import NAME, NUMBER, UNKNOWN, Value, exact
+
+# Each pattern is for the words of one command, joined by blanks; none of them takes an option that is not here.
+_REVISION = r"(?!\S*\.\.)[A-Za-z0-9][A-Za-z0-9_./~^@{}-]*"
+_NUMBERS = re.compile(r"wc -[lwcm]|nproc|date \+%s|git rev-list --count " + _REVISION + r"|id -[ug]")
+_NAMES = re.compile(
+    rf"git merge-base {_REVISION} {_REVISION}"
+    rf"|git rev-parse (?:--short(?:=[0-9]+)? |--verify |--abbrev-ref )?{_REVISION}"
+    r"|git branch --show-current|git log -1 --(?:format|pretty)=%[hH]|git describe(?: --tags| --always| --abbrev=[0-9]+)*"
+    r"|date \+%[A-Za-z%_.T-]+|uname -[smr]|whoami"
+)
+
+
+def output_of(script: Compound) -> Value:
+    """Return the value of `$(…)`; the text itself for `cat` of a here-document."""
+    text = document_in(script)
+    if text is not None:
+        return exact(text)
+    last = _last(script) or ""
+    if _NUMBERS.fullmatch(last):
+        return NUMBER
+    return NAME if _only(script) is not None and _NAMES.fullmatch(last) else UNKNOWN
+
+
+def document_in(script: Compound | None) -> str | None:
+    """Return the text of `$(cat <<'EOF' …)`, which is how agents write long texts; None for any other substitution."""
+    command = None if script is None else _only(script)
+    if command is None or command.assignments or [word.raw for word in command.words] != ["cat"]:
+        return None
+    if len(command.redirections) != 1:
+        return None
+    only = command.redirections[0]
+    if only.here is None or only.here.body is None or only.operator not in ("<<", "<<-"):
+        return None
+    return only.here.body.rstrip("\n")
+
+
+def _only(script: Compound) -> Simple | None:
+    return script.parts[0] if len(script.parts) == 1 and isinstance(script.parts[0], Simple) else None
+
+
+def _last(script: Compound) -> str | None:
+    """Return the words of the only command, or of the last one of a pipeline; None when they are not literal."""
+    if len(script.parts) != 1:
+        return None
+    node: Node = script.parts[0]
+    if isinstance(node, Compound) and node.shape is Shape.PIPE and not node.redirections:
+        node = node.parts[-1]
+    if not isinstance(node, Simple) or node.assignments:
+        return None
+    if any(not _is_quiet(one.operator, one.target.raw) for one in node.redirections):
+        return None
+    pieces = [piece for word in node.words for piece in word.pieces]
+    if any(piece.kind is not Kind.TEXT for piece in pieces):
+        return None
+    return " ".join("".join(piece.text for piece in word.pieces) for word in node.words)
+
+
+def _is_quiet(operator: str, target: str) -> bool:
+    return (operator, target) == ("2>", _NULL) or (operator.lstrip("0") == "<" and bool(target))
+
+
+_NULL: Final = "/dev/null"
