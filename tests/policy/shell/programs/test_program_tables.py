@@ -48,6 +48,7 @@ def commands(start: str, danger: Danger, table: Node) -> Iterator[str]:
 MEANT = frozenset(
     [
         "cargo init x",
+        "cmake --build=x",
         "cargo new x",
         "cargo r x",
         "cargo run x",
@@ -58,8 +59,6 @@ MEANT = frozenset(
         "rustc x",
         "pnpm help x",
         "yarn help x",
-        "npm -workspace-root",  # `-w orkspace-root`: there is no such option
-        "npm -workspace-root=x",
     ]
 )
 """What a rule for the whole program means: work on the project's own code, and on what the project asks for."""
