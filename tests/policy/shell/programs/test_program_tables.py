@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from importlib.resources import files
+from typing import Final
 
 import pytest
 
 from ledger.policy.shell.forms import Kind, known_programs, program_table
 from ledger.policy.shell.forms.nodes import Node
+from ledger.policy.shell.forms.notation import read_tables
 from ledger.policy.shell.tables import ARGUMENTS
 from ledger.policy.shell.tables.arguments import Danger
 from tests.policy.shell.programs.worries import worries
+
+TABLES: Final = files("ledger.policy.shell") / "programs"
 
 
 @pytest.mark.parametrize("program", known_programs())
@@ -18,6 +24,17 @@ def test_every_table_is_read_and_says_what_it_was_made_from(program: str) -> Non
     table = program_table(program)
     assert table is not None
     assert table.version
+
+
+def test_no_program_has_two_tables() -> None:
+    names = [
+        name
+        for file in sorted(TABLES.iterdir(), key=str)
+        if file.name.endswith(".toml")
+        for node, aliases in read_tables(file.read_text(encoding="utf-8"))
+        for name in (node.name, *aliases)
+    ]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
 def listed() -> Iterator[str]:
