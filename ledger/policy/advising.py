@@ -10,11 +10,13 @@ import msgspec
 
 from ledger.policy.asked import shell_tool
 from ledger.policy.checking import Judged
-from ledger.policy.covering import LAST_MATCH
+from ledger.policy.covering import LAST_MATCH, may_meet
 from ledger.policy.errors import PolicyError
 from ledger.policy.exactly import Named, config_of, named_call, named_whole
-from ledger.policy.listing import Listed, listed_rules
+from ledger.policy.listing import WHOLE, Listed, listed_rules
 from ledger.policy.model import Call, Layer, Policy, PolicySource, Rule, RuleRef, Verdict, strictest
+from ledger.policy.offering import offers
+from ledger.policy.reaching import also_allowed
 
 Compile = Callable[[PolicySource], Policy]
 """Makes a policy that judges with the same facts about files."""
@@ -29,11 +31,15 @@ _ONCE: Final = "a person may answer `once`"
 
 
 class Fix(msgspec.Struct, frozen=True):
-    """What to do for another verdict; `config` is to be added above all other layers, or None where words must do."""
+    """What to do for another verdict; `config` is to be added above all other layers, or None where words must do.
+
+    `lets_through` are commands that an advised allow lets through besides, as far as they were tried.
+    """
 
     verdict: Verdict
     text: str
     config: dict[str, Any] | None = None
+    lets_through: tuple[str, ...] = ()
 
 
 def advise(policy: Policy, call: Call, judged: Judged, compile_again: Compile) -> Iterator[Fix]:
@@ -65,7 +71,7 @@ class _Adviser:
     """The search for a rule about one call."""
 
     def __init__(self, policy: Policy, call: Call, judged: Judged, compile_again: Compile) -> None:
-        self.source, self.call, self.judged = policy.source, call, judged
+        self.policy, self.source, self.call, self.judged = policy, policy.source, call, judged
         self.compile_again = compile_again
         self.rules = listed_rules(policy)
         self.own = {(part.text,) for found in judged.all for part in found.parts} | {call.patterns}
@@ -80,10 +86,42 @@ class _Adviser:
         after, config = self._tried(named, Verdict.ALLOW)
         wider = next((one.because for one in named if one.because), None)
         if wider is not None:
-            return self._refusal(wider if after is Verdict.ALLOW else self._why_not(named))
+            return self._kind() or self._refusal(wider if after is Verdict.ALLOW else self._why_not(named))
         if after is Verdict.ALLOW:
-            return Fix(Verdict.ALLOW, f"to allow it, add{self._below()}", config)
+            return self._allow(f"to allow it, add{self._below()}", config)
         return self._last(named) or self._refusal(self._why_not(named))
+
+    def _allow(self, text: str, config: dict[str, Any]) -> Fix:
+        """The fix with what else it lets through."""
+        policy = self._with(self._layer(config))
+        more = () if policy is None else also_allowed(self.policy, policy, self.call)
+        return Fix(Verdict.ALLOW, text, config, more)
+
+    def _kind(self) -> Fix | None:
+        """The family of a command that no rule names alone, where that takes nothing out of a deny or an ask."""
+        dialect = self.source.dialect
+        if self.judged.first or self.call.permission != shell_tool(dialect):
+            return None
+        kinds = [one for one in offers(self.policy, self.call, self.judged.own) if one.reach == "kind" and not one.wide]
+        named = [
+            Named(self.call.permission, entry) for one in kinds[:1] if not one.still_asked for entry in one.entries
+        ]
+        if not named or (dialect in LAST_MATCH and any(self._meets(one.entry) for one in named)):
+            return None
+        after, config = self._tried(named, Verdict.ALLOW)
+        if after is not Verdict.ALLOW:
+            return None
+        return self._allow(f"to allow it and others of its kind, add{self._below()}", config)
+
+    def _meets(self, entry: str) -> bool:
+        """Return whether a later allow might lift a rule that restricts commands."""
+        return any(
+            rule.action is not Verdict.ALLOW
+            and rule.pattern != WHOLE
+            and rule.permission in (self.call.permission, WHOLE)
+            and may_meet(entry, rule.pattern)
+            for rule in self.rules
+        )
 
     def _below(self) -> str:
         """The place of the rule in a file whose order decides."""

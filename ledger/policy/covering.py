@@ -111,3 +111,47 @@ def lifts(dialect: str, rules: Sequence[Listed], allow: int, deny: int) -> bool:
     """Whether the allow at one place takes a part out of the wider deny at the other."""
     inside = covers(dialect, rules[deny], rules[allow]) and not covers(dialect, rules[allow], rules[deny])
     return inside and decides_before(dialect, rules, allow, deny)
+
+
+def may_meet(one: str, other: str) -> bool:
+    """Return whether some text is matched by both wildcards, ` *` at whose end may be missing.
+
+    Linear in the product of their lengths; what is longer than a rule may be is taken to meet.
+    """
+    both = [(a, b) for a in _with_tail(one) for b in _with_tail(other)]
+    return any(len(a) * len(b) > _PAIRS_COUNT or _meet(a, b) for a, b in both)
+
+
+_PAIRS_COUNT: Final = 250_000
+"""Pairs of characters that two wildcards are compared by."""
+
+
+def _with_tail(pattern: str) -> tuple[str, ...]:
+    return (pattern, pattern.removesuffix(" *")) if pattern.endswith(" *") else (pattern,)
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether the end of both can be reached: a star stays where it is, or lets the other go on."""
+    reached = {0}
+    for at in range(len(one) + 1):
+        here = set(reached)
+        for place in sorted(reached):
+            end = place
+            while end < len(other) and (other[end] == "*" or (at < len(one) and one[at] == "*")):
+                end += 1
+                here.add(end)
+        if at == len(one):
+            return len(other) in here
+        reached = _behind(one[at], other, here)
+    return False
+
+
+def _behind(mark: str, other: str, here: set[int]) -> set[int]:
+    if mark == "*":
+        return here
+    found = {place for place in here if place < len(other) and other[place] == "*"}
+    return found | {
+        place + 1
+        for place in here
+        if place < len(other) and other[place] != "*" and (mark in ("?", other[place]) or other[place] == "?")
+    }

@@ -14,14 +14,20 @@ from ledger.policy.covering import as_wildcard
 from ledger.policy.errors import PolicyError
 from ledger.policy.listing import Listed, listed_rules, rule_config
 from ledger.policy.model import Call, Evaluation, Layer, Part, Policy, Verdict
-from ledger.policy.shell import analyse
+from ledger.policy.shell import analyse, source_commands
+from ledger.policy.shell.forms import NormalForm, form_of
 from ledger.policy.shell.names import basename
+from ledger.policy.shell.unknown_parts import UnknownPart, unknown_parts
 from ledger.policy.wildcard import compile_normalised
 
-__all__ = ["CLOSE_COUNT", "Compile", "Explanation", "Fix", "Near", "explain", "verdict_of"]
+__all__ = ["CLOSE_COUNT", "Compile", "Explanation", "Fix", "Near", "Read", "explain", "verdict_of"]
 
 CLOSE_COUNT: Final = 3
 """Rules that do not match and are shown all the same, for each call."""
+
+
+COMMANDS_COUNT: Final = 64
+"""Commands of one line whose reading is told."""
 
 
 class Near(msgspec.Struct, frozen=True):
@@ -32,20 +38,43 @@ class Near(msgspec.Struct, frozen=True):
     why: str
 
 
+class Read(msgspec.Struct, frozen=True):
+    """One command of a line as it was read, with its normal form: None for a program in no table."""
+
+    text: str
+    form: NormalForm | None
+
+
 class Explanation(msgspec.Struct, frozen=True):
-    """A judged call, the rules that nearly decided it, and the ways to change its verdict."""
+    """A judged call, the rules that nearly decided it, and the ways to change its verdict.
+
+    `commands` are those of a shell line at any depth, each once; `unknown` are the parts of its words that are known
+    only when it runs.
+    """
 
     call: Call
     judged: Any
     near: tuple[Near, ...]
     fixes: tuple[Fix, ...]
+    commands: tuple[Read, ...] = ()
+    unknown: tuple[UnknownPart, ...] = ()
 
 
 def explain(policy: Policy, call: Call, compile_again: Compile) -> Explanation:
     """Judge a call and say why. Every fix with a configuration was tried and leads to its verdict."""
     judged = Judged(policy, call)
     near = tuple(_Neighbours(policy, call, judged, compile_again).near())
-    return Explanation(call, judged, near, tuple(advise(policy, call, judged, compile_again)))
+    fixes = tuple(advise(policy, call, judged, compile_again))
+    line = call.input.get("command") if isinstance(call.input, Mapping) else None
+    if call.permission != shell_tool(policy.source.dialect) or not isinstance(line, str):
+        return Explanation(call, judged, near, fixes)
+    commands = list({one.statement: one for one in analyse(line).commands}.values())[:COMMANDS_COUNT]
+    # As they are written: the analysis may know some of the words by now.
+    written = (source_commands(line) or ())[:COMMANDS_COUNT]
+    unknown = dict.fromkeys(part for one in written for part in unknown_parts(one))
+    return Explanation(
+        call, judged, near, fixes, tuple(Read(one.text, form_of(one)) for one in commands), tuple(unknown)
+    )
 
 
 def verdict_of(policy: Policy, call: Call) -> Verdict:
@@ -104,6 +133,9 @@ class _Neighbours:
         texts = _matched(self._alone(rule, self.call, "faithful"), rule)
         if not texts:
             return self._unread(rule) if self.shell else None
+        denying = [part for part in self.parts if part.text in texts and part.verdict is Verdict.DENY and part.rules]
+        if denying:
+            return f"`{denying[0].rules[0].text}` decides"
         one = self._alone(rule, self._part_call(min(texts)))
         if one is None or one.verdict is Verdict.ALLOW or one.reason is None:
             return self._as_a_whole()

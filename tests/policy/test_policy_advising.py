@@ -188,7 +188,7 @@ def test_a_part_that_is_denied_behind_one_that_is_asked_is_not_lifted() -> None:
 @pytest.mark.parametrize(
     ("dialect", "tool", "value", "because"),
     [
-        ("opencode", "bash", {"command": "rm *.log"}, "`*` in a rule stands for any text, so none names `rm *.log` alone"),
+        ("opencode", "bash", {"command": "rm *.log"}, "`*.log` may become an option of `rm`"),
         ("claude", "WebFetch", {"url": "https://e.com/x"}, "the narrowest rule, `WebFetch(domain:e.com)`, is about every page there"),
         ("opencode", "webfetch", {"url": "https://e.com/x"}, "the narrowest rule is about every call of `webfetch`"),
         ("codelia", "edit", {"path": "a"}, "the narrowest rule is about every call of `edit`"),
@@ -245,5 +245,5 @@ def test_a_rule_that_the_profile_passes_over_is_told_with_the_reason() -> None:
     [near] = explained(policy, call_for("opencode", "python -m x")).near
     assert near.matches
     assert near.why == (
-        "it matches, but the hardened profile does not honour it: `python` runs, sends or overwrites what it is given"
+        "it matches, but the hardened profile does not honour it: `x` is a program that the rule does not name"
     )

@@ -11,9 +11,10 @@ import msgspec
 from ledger.machine import machine_facts
 from ledger.policy.checking import Judged, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
-from ledger.policy.explaining import Explanation, Near
+from ledger.policy.explaining import Explanation, Near, Read
 from ledger.policy.explaining import explain as explained
 from ledger.policy.model import Part, Policy, PolicySource, RuleRef, Verdict
+from ledger.policy.shell.forms.telling import form_json, form_text
 from workers.cli.exits import Exit
 from workers.cli.output import Output
 from workers.cli.policy.calls import call_options, typed_call
@@ -50,7 +51,13 @@ def explain(*, choices: Choices, as_json: bool, **typed: Any) -> int:
     found = explained(policy, call, compiled_here)
     if as_json:
         output.row(
-            {**judge(policy, call), "near": [_near_json(one) for one in found.near], "fixes": _fixes_json(found)}
+            {
+                **judge(policy, call),
+                "commands": [_read_json(one) for one in found.commands],
+                "unknown": [msgspec.to_builtins(one) for one in found.unknown],
+                "near": [_near_json(one) for one in found.near],
+                "fixes": _fixes_json(found),
+            }
         )
     else:
         _tell(output, found)
@@ -66,6 +73,10 @@ def _near_json(near: Near) -> dict[str, Any]:
     return {**rule_json(near.rule.ref), "matches": near.matches, "why": near.why}
 
 
+def _read_json(read: Read) -> dict[str, Any]:
+    return {"text": read.text, "form": form_json(read.form)}
+
+
 def _fixes_json(found: Explanation) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(fix) for fix in found.fixes]
 
@@ -78,12 +89,34 @@ def _tell(output: Output, found: Explanation) -> None:
     if judged.verdict is Verdict.DENY and judged.message:
         output.line(f"the agent is told: {judged.message}")
     _parts(output, judged)
+    _read(output, found.commands)
+    for part in found.unknown:
+        inside = "" if part.text == part.word else f" in `{part.word}`"
+        output.line(f"  not known: `{part.text}`{inside}: {part.why}")
     _nearly(output, found.near)
     for fix in found.fixes:
         output.line()
         output.line(f"{fix.text}{':' if fix.config else ''}")
         if fix.config:
             output.line(f"  {json.dumps(fix.config, ensure_ascii=False)}")
+        if fix.config and fix.verdict is Verdict.ALLOW and found.commands:
+            output.line(f"  {_besides(fix.lets_through)}")
+
+
+def _besides(lets_through: Iterable[str]) -> str:
+    told = ", ".join(f"`{one}`" for one in lets_through)
+    return f"it also lets through: {told}" if told else "nothing else that was tried is let through by it"
+
+
+def _read(output: Output, commands: tuple[Read, ...]) -> None:
+    """The normal form of each command, and what was not understood."""
+    if commands:
+        output.line()
+        output.line("read as:")
+    for one in commands:
+        output.line(f"  {form_text(one.form) if one.form is not None else f'`{one.text}`, a program in no table'}")
+        for unclear in one.form.unclear if one.form is not None else ():
+            output.line(f"    not understood: {unclear.reason}")
 
 
 def _parts(output: Output, judged: Judged) -> None:

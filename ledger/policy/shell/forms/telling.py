@@ -43,7 +43,13 @@ def form_text(form: NormalForm) -> str:
     kinds: dict[Kind, list[str]] = {}
     for one in form.operands:
         kinds.setdefault(one.kind, []).append(one.text)
-    told = [f"{kind.value} {' '.join(f'`{text}`' for text in texts)}" for kind, texts in kinds.items()]
+    told = [
+        f"{kind.value} {' '.join(f'`{text}`' for text in texts)}"
+        for kind, texts in kinds.items()
+        if kind is not Kind.PROGRAM or form.inner is None
+    ]
+    if form.inner is not None:
+        told.append(f"runs `{form.inner.text}`")
     if form.means:
         told.append(f"means {' '.join(sorted(form.means))}")
     return "; ".join([" ".join(words), *told])

@@ -70,7 +70,7 @@ def test_shell_shows_what_a_line_would_run(line: PolicyLine) -> None:
         "form": ran.row["commands"][0]["form"],
     }
     assert [(one["text"], one["in"]) for one in ran.row["commands"]][1] == ("rm x", "A=1 sudo rm x")
-    assert (ran.row["plain"], ran.row["reason"]) == (False, "`A=1` sets a variable")
+    assert (ran.row["plain"], ran.row["reason"]) == (False, "`A=` in front of a command may change what it does")
     assert line("policy", "shell", "ls | wc", code=0).out.splitlines()[0] == "plain"
 
 
