@@ -35,6 +35,7 @@ LOCKS: Final = (
 
 # Names to import that differ from the distribution's.
 IMPORTED_AS: Final = {
+    "ada-url": "ada_url",
     "claude-agent-sdk": "claude_agent_sdk",
     "langchain-core": "langchain_core",
     "prometheus-client": "prometheus_client",

@@ -8,14 +8,16 @@ from typing import Any
 from ledger.policy.betcode.match import Matching
 from ledger.policy.betcode.tiers import TOP_TIER, Decision, Matches, decide, tier
 from ledger.policy.betcode.units import CommandUnit, FileUnit, Unit
-from ledger.policy.model import Part, RuleRef, Verdict
+from ledger.policy.model import Part, RuleRef, Verdict, strictest
 from ledger.policy.shell import Command
 from ledger.policy.shell.hardened import spellings
 from ledger.policy.shell.unwrap import peeled
 from ledger.policy.shell.words import loosen
-from ledger.policy.toolrules.calls import BASH
+from ledger.policy.toolrules.callfiles import files_of
+from ledger.policy.toolrules.calls import BASH, WEB_FETCH
 from ledger.policy.toolrules.commands import has_wildcard, specifier_words
-from ledger.policy.toolrules.pathrules import governs, is_path_tool
+from ledger.policy.toolrules.domains import is_unreadable
+from ledger.policy.toolrules.pathrules import access_of, governs, is_access_rule, is_path_tool
 from ledger.policy.toolrules.rule import ToolRule
 
 Granted = Sequence[tuple[str, ToolRule]]
@@ -89,9 +91,33 @@ class Judge:
 
         decision = decide(self.rules, matches)
         part, decision = self._part(path or tool, decision, matches)
+        if tool == WEB_FETCH and part.verdict is Verdict.ALLOW and is_unreadable(value, self.rules):
+            return Part(part.text, Verdict.ASK, liftable=False), None
         if part.verdict is Verdict.ALLOW and path is None and is_file and self._needs_path(tool):
             return Part(part.text, Verdict.ASK, liftable=False), None
         return part, decision
+
+    def tightened(self, tool: str, value: Any, found: tuple[Part, Decision | None]) -> tuple[Part, Decision | None]:
+        """The stricter of what was found about a file and what rules say of every file that the input may lead to."""
+        part, matching = found[0], self.matching
+        files = files_of(tool, value, matching.base, matching.home, matching.facts)
+
+        def restricts(rule: ToolRule) -> bool:
+            known = rule.action is not Verdict.ALLOW and rule.specifier is not None and governs(rule.tool, tool)
+            return known and matching.denies_any(rule, files.paths)
+
+        decision = decide(self.rules, restricts)
+        if decision is not None and strictest((part.verdict, decision.verdict)) is not part.verdict:
+            return Part(part.text, decision.verdict, decision.refs, liftable=False), decision
+        picked = any(
+            rule.action is not Verdict.ALLOW
+            and is_access_rule(rule, access_of(tool))
+            and matching.denies_glob(rule, files.globs)
+            for rule in self.rules
+        )
+        if part.verdict is Verdict.ALLOW and (picked or files.reason is not None):
+            return Part(part.text, Verdict.ASK, liftable=False), None
+        return found
 
     def _needs_path(self, tool: str) -> bool:
         """Whether a rule about paths could not be looked at; what cannot be judged is not allowed."""

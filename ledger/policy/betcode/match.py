@@ -11,7 +11,7 @@ from ledger.policy.shell import Access, Command
 from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH
 from ledger.policy.toolrules.commands import covers, reaches
-from ledger.policy.toolrules.domains import host_of, matches_domain
+from ledger.policy.toolrules.domains import address_of, reaches_host
 from ledger.policy.toolrules.filecommands import touched
 from ledger.policy.toolrules.globs import PathMatcher, exact_glob, ignore_glob, name_matches
 from ledger.policy.toolrules.ignoring import ANY_FILE, ignore_reaches
@@ -39,7 +39,14 @@ class Matching:
 
     def denies_named(self, rule: ToolRule, path: str, directory: str) -> bool:
         """As `denies_path`, for a word of a command that may be a glob, under a rule about particular files."""
-        forms = spelled_paths(path, directory, self.home, self.facts)
+        return self.denies_glob(rule, spelled_paths(path, directory, self.home, self.facts))
+
+    def denies_any(self, rule: ToolRule, forms: Sequence[str]) -> bool:
+        """Return whether a deny or ask rule reaches a file in any of its forms."""
+        return self._denies(rule, forms, ignore_glob)
+
+    def denies_glob(self, rule: ToolRule, forms: Sequence[str]) -> bool:
+        """As `denies_any`, for forms that may be globs, under a rule about particular files."""
         everything = self._denies(rule, (f"{self.cwd}/{ANY_FILE}",), ignore_glob)
         return self._denies(
             rule, [form for form in forms if not (everything and within(form, self.cwd))], ignore_reaches
@@ -125,8 +132,7 @@ class Matching:
         if rule.tool != tool and not {rule.tool, tool} <= _SUBAGENTS:
             return False
         if tool == WEB_FETCH:
-            host = host_of(value)
-            return host is not None and matches_domain(rule.specifier, host)
+            return reaches_host(rule, address_of(value))
         if not isinstance(value, Mapping):
             return False
         if tool in _SUBAGENTS and value.get("subagent_type") == rule.specifier:

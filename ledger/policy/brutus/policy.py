@@ -13,6 +13,7 @@ from ledger.policy.brutus.bash import Place, commands_of, outside, pattern_of, r
 from ledger.policy.brutus.hard import ACCESS_PERMISSION, BrutusCommands
 from ledger.policy.brutus.judge import Judge
 from ledger.policy.brutus.rules import compile_rule, read_layers
+from ledger.policy.brutus.tightening import tightened
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined
 from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
@@ -76,7 +77,8 @@ class BrutusPolicy:
             return self._patterns(call.permission, patterns, self._always(call.permission, patterns), grants)
         if call.tool_name != BASH:
             permission = "edit" if call.tool_name in EDIT_TOOLS else call.tool_name
-            return self._patterns(permission, (_subject(call.input),), ("*",), grants)
+            judged = self._patterns(permission, (_subject(call.input),), ("*",), grants)
+            return self._tightened(judged, permission, call, grants)
         return self._bash(call, grants)
 
     def _patterns(
@@ -93,6 +95,12 @@ class BrutusPolicy:
             faithful = self._judged(judge, (line,), grants, always)
             found.append(self._hardened(line, faithful, place, grants, analyse(line)))
         return joined(found)
+
+    def _tightened(self, judged: Evaluation, permission: str, call: Call, grants: Sequence[Grant]) -> Evaluation:
+        if not self._options.hardened:
+            return judged
+        place = self._place(call.cwd or self._options.cwd)
+        return tightened(judged, _subjects(call.input), place, self._judge(permission, grants))
 
     def _bash(self, call: Call, grants: Sequence[Grant]) -> Evaluation:
         line = _member(call.input, "command") or ""
@@ -215,6 +223,11 @@ def _beside(path: str) -> str:
 def _subject(value: Any) -> str:
     """What a call of another tool is about; the page knows only bash, so it is matched as written."""
     return next((text for name in _SUBJECTS if (text := _member(value, name))), "*")
+
+
+def _subjects(value: Any) -> tuple[str, ...]:
+    """Every member of an input that may be a path or an address."""
+    return tuple(text for name in _SUBJECTS if name != "pattern" and (text := _member(value, name)))
 
 
 def _member(value: Any, name: str) -> str | None:

@@ -110,6 +110,16 @@ class Places:
         """Whether one rule covers every form of a path."""
         return all(self._reaches(rule, form) for form in self.forms(path))
 
+    def restricting(self, action: Verdict, access: Access, forms: Sequence[str]) -> tuple[ToolRule, ...]:
+        """Return the rules of one action that reach a file in any form."""
+        return tuple(
+            rule
+            for rule in self.rules
+            if rule.action is action
+            and is_access_rule(rule, access)
+            and any(self._reaches(rule, form) for form in forms)
+        )
+
     def naming(self, action: Verdict, access: Access, forms: Sequence[str]) -> tuple[ToolRule, ...]:
         """Return the rules of one action about particular files that reach a file in any form; a form may be a glob."""
         return tuple(

@@ -12,16 +12,17 @@ from ledger.policy.claude.hard import ClaudeCommands
 from ledger.policy.claude.line import Line, Stage, read_line
 from ledger.policy.claude.places import Places
 from ledger.policy.claude.suggest import hardened_proposals
-from ledger.policy.claude.tools import Found, Tools, has_member, whole_tool
+from ledger.policy.claude.tools import DENIED_FILE, Found, Tools, has_member, whole_tool
 from ledger.policy.claude.words import narrow_texts
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined_calls
 from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.shell.hardened import hardened
+from ledger.policy.toolrules.callfiles import files_of
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import as_rules, grant_rule
 from ledger.policy.toolrules.options import Options, read_options
-from ledger.policy.toolrules.pathrules import governs, is_path_tool
+from ledger.policy.toolrules.pathrules import access_of, governs, is_path_tool
 from ledger.policy.toolrules.paths import path_of
 from ledger.policy.toolrules.rule import ToolRule, parse_rule, read_rules
 from ledger.policy.unknown import readable_evaluation
@@ -87,6 +88,10 @@ class ClaudePolicy:
         return frozenset(tool for tool in tools if whole_tool(self._rules, Verdict.DENY, tool))
 
 
+def _refs(rules: Iterable[ToolRule]) -> tuple[RuleRef, ...]:
+    return tuple(rule.ref for rule in rules)
+
+
 def _covers(places: Places, rule: ToolRule, text: str) -> bool:
     return places.covers(rule, places.absolute(text))
 
@@ -130,7 +135,24 @@ class _Judge:
     def _other(self, tool: str, value: Any) -> Evaluation:
         written = path_of(tool, value, self.places.base) if is_path_tool(tool) else None
         path = None if written is None else self.places.absolute(written)
-        return _single(path or tool, _in_mode(self.tools.judge(tool, value, path), self.options.mode, tool))
+        found = self.tools.judge(tool, value, path)
+        if self.options.hardened and is_path_tool(tool) and found.verdict is not Verdict.DENY:
+            found = self._tightened(found, tool, value)
+        return _single(path or tool, _in_mode(found, self.options.mode, tool))
+
+    def _tightened(self, found: Found, tool: str, value: Any) -> Found:
+        """The stricter of a verdict and what rules say of every file that the input may lead to."""
+        places, access = self.places, access_of(tool)
+        files = files_of(tool, value, places.base, places.home, places.facts)
+        if denied := places.restricting(Verdict.DENY, access, files.paths):
+            return Found(Verdict.DENY, _refs(denied), DENIED_FILE)
+        asked = places.restricting(Verdict.ASK, access, files.paths)
+        asked += tuple(rule for one in (Verdict.DENY, Verdict.ASK) for rule in places.naming(one, access, files.globs))
+        if asked and found.verdict is Verdict.ALLOW:
+            return Found(Verdict.ASK, _refs(asked), reason="a rule restricts a file that the call may lead to")
+        if files.reason is not None and found.verdict is Verdict.ALLOW:
+            return Found(Verdict.ASK, reason=files.reason)
+        return found
 
     def _line(self, rules: BashRules, command: str, asked: tuple[RuleRef, ...]) -> Evaluation:
         line = read_line(command)

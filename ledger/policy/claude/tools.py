@@ -12,7 +12,7 @@ from ledger.policy.claude.places import Places
 from ledger.policy.model import RuleRef, Verdict
 from ledger.policy.shell.model import Access
 from ledger.policy.toolrules.calls import WEB_FETCH
-from ledger.policy.toolrules.domains import host_of, matches_domain
+from ledger.policy.toolrules.domains import UNREADABLE, address_of, host_of, is_unreadable, reaches_host
 from ledger.policy.toolrules.globs import name_matches
 from ledger.policy.toolrules.names import MCP, may_allow, names_tool
 from ledger.policy.toolrules.pathrules import access_of, governs, is_path_tool
@@ -115,6 +115,8 @@ class Tools:
             found = whole + tuple(
                 rule.ref for rule in self.rules if rule.action is action and self._matches(rule, tool, value)
             )
+            if action is Verdict.ALLOW and tool == WEB_FETCH and is_unreadable(value, self.rules):
+                return Found(Verdict.ASK, reason=UNREADABLE)
             if not found or (action is Verdict.ASK and tool in _SUBAGENTS and not whole):
                 continue
             message = self._message(tool, value, found) if action is Verdict.DENY else None
@@ -128,8 +130,7 @@ class Tools:
         if rule.specifier is None or (rule.tool != tool and not {rule.tool, tool} <= _SUBAGENTS):
             return False
         if tool == WEB_FETCH:
-            host = host_of(value)
-            return host is not None and matches_domain(rule.specifier, host)
+            return reaches_host(rule, address_of(value))
         if not isinstance(value, Mapping):
             return False
         if tool in _SUBAGENTS and value.get("subagent_type") == rule.specifier:
@@ -138,7 +139,7 @@ class Tools:
 
     def _message(self, tool: str, value: Any, rules: tuple[RuleRef, ...]) -> str:
         if tool == WEB_FETCH:
-            return f"WebFetch denied access to domain:{host_of(value)}."
+            return f"WebFetch denied access to domain:{host_of(value) or ', '.join(sorted(address_of(value).hosts))}."
         _, specifier = parse_rule(rules[0].text)
         if specifier is not None and tool in _SUBAGENTS and ":" not in specifier:
             settings = _SETTINGS.get(rules[0].layer or "", "projectSettings")

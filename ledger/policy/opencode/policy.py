@@ -20,6 +20,7 @@ from ledger.policy.opencode.layers import configured_rules
 from ledger.policy.opencode.options import Compat, Edition, read_options
 from ledger.policy.opencode.places import Places
 from ledger.policy.opencode.requests import Request, tool_request
+from ledger.policy.opencode.tightening import led_to, tightened
 from ledger.policy.rules import disabled
 from ledger.policy.shell import Analysis, analyse, hardened
 from ledger.policy.wildcard import normalise
@@ -177,6 +178,10 @@ class OpenCodePolicy:
         return _TAIL[self._options.edition]
 
     @property
+    def compiled(self) -> CompiledRules:
+        return self._compiled
+
+    @property
     def is_hardened(self) -> bool:
         return self._options.hardened
 
@@ -201,7 +206,9 @@ class _Judging:
         if not hard:
             judged = replace(self._judge(request.patterns), always=request.always)
         elif request.permission != BASH:
-            judged = replace(self._judge(request.patterns + request.more), always=request.always)
+            more = request.more + led_to(request, call, self.places)
+            judged = replace(self._judge(request.patterns + more), always=request.always)
+            judged = tightened(judged, request, call, self.places, self.policy.compiled)
         elif (line := request.command or _command_of(call)) is None:
             judged = self._lines(request.patterns)
         else:

@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import urlsplit
+
+from ledger.policy.model import Verdict
+from ledger.policy.toolrules.calls import WEB_FETCH
+from ledger.policy.toolrules.rule import ToolRule
+from ledger.policy.urls import Address, ascii_host, read_address
+
+UNREADABLE: Final = "the address cannot be read, so rules for domains cannot be asked"
 
 _PREFIX: Final = "domain:"
-_SCHEMES: Final = frozenset({"http", "https"})
+_NOWHERE: Final = Address(frozenset())
+_RULES_MAX: Final = 4_096
+
+
+def address_of(value: Any) -> Address:
+    """Return the address in the input of a call that fetches."""
+    url = value.get("url") if hasattr(value, "get") else None
+    return read_address(url) if isinstance(url, str) else _NOWHERE
 
 
 def host_of(value: Any) -> str | None:
-    """The host of the URL in an input, lower case, as written otherwise; None when there is none."""
-    url = value.get("url") if hasattr(value, "get") else None
-    if not isinstance(url, str):
-        return None
-    try:
-        parts = urlsplit(url)
-        return parts.hostname if parts.scheme in _SCHEMES else None
-    except ValueError:
-        return None
+    """Return the host of the URL in an input as every reader takes it; None when there is none, or not the one."""
+    address = address_of(value)
+    return address.host if len(address.hosts) == 1 else None
+
+
+def reaches_host(rule: ToolRule, address: Address) -> bool:
+    """Return whether a rule for a domain is about an address: for deny and ask in any reading, for allow in all."""
+    if rule.specifier is None:
+        return False
+    found = [matches_domain(rule.specifier, host) for host in address.hosts]
+    if rule.action is Verdict.ALLOW:
+        return bool(found) and bool(address.texts) and all(found)
+    return any(found)
+
+
+def is_unreadable(value: Any, rules: Iterable[ToolRule]) -> bool:
+    """Return whether a call fetches what is no address of the web, while a rule denies domains or asks about them."""
+    if address_of(value).texts:
+        return False
+    return any(
+        rule.tool == WEB_FETCH and rule.specifier is not None and rule.action is not Verdict.ALLOW for rule in rules
+    )
 
 
 def matches_domain(specifier: str, host: str) -> bool:
@@ -28,11 +56,16 @@ def matches_domain(specifier: str, host: str) -> bool:
     `*` at the start is any text, so `*.example.com` is every host below it and not `example.com`; elsewhere `*` stays
     within one label.
     """
+    return _matcher(specifier)(host.rstrip(".")) is not None
+
+
+@lru_cache(maxsize=_RULES_MAX)
+def _matcher(specifier: str) -> Callable[[str], object | None]:
     if not specifier.startswith(_PREFIX):
-        return False
-    wanted = specifier.removeprefix(_PREFIX).strip().casefold().rstrip(".")
+        return lambda _host: None
+    wanted = ascii_host(specifier.removeprefix(_PREFIX).strip())
     if wanted == "*":
-        return True
+        return lambda _host: True
     head = ".*" if wanted.startswith("*") else ""
     body = "[^.]*".join(re.escape(piece) for piece in wanted.lstrip("*").split("*"))
-    return re.fullmatch(head + body, host.rstrip("."), re.DOTALL) is not None
+    return re.compile(head + body, re.DOTALL).fullmatch
