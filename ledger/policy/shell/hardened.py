@@ -19,7 +19,7 @@ from ledger.policy.shell.flow import straight
 from ledger.policy.shell.forms import NormalForm, form_of
 from ledger.policy.shell.forms.judging import obstacle
 from ledger.policy.shell.forms.matching import by_program as by_meaning
-from ledger.policy.shell.forms.matching import spelled_again
+from ledger.policy.shell.forms.matching import rule_about, spelled_again
 from ledger.policy.shell.forms.spelled import Spelled
 from ledger.policy.shell.model import (
     Access,
@@ -85,7 +85,9 @@ class _Judge:
         self.commands = analysis.commands
         self.plain = analysis.plain or analysis.redirects_only
         self.top = analysis.top
-        self.restricted: Restricted = by_program(rules.restricted_words()) if self.plain else {}
+        restricted = rules.restricted_words() if self.plain else ()
+        self.restricted: Restricted = by_program(restricted)
+        self.near = by_meaning(tuple(" ".join(words) for words in restricted if any(one[:1] == "-" for one in words)))
         self.forms: dict[str, NormalForm | None] = {}
         self.meant = by_meaning(rules.restricting())
         self.line: Ruling | None = rules.allow_line(analysis) if self.plain else None
@@ -202,10 +204,15 @@ class _Judge:
         reason = self._unmeant(inner, places)
         if reason is not None:
             return reason
-        near = near_miss(inner, self.restricted)
+        near = near_miss(inner, self.restricted) or self._near_in_meaning(inner)
         if near is not None:
             return f"it is close to `{' '.join(near)}`, which a rule restricts"
         return None
+
+    def _near_in_meaning(self, command: Command) -> tuple[str, ...] | None:
+        """The words of a rule with an option that means this, but that its pattern does not reach."""
+        form = self._form(command)
+        return None if form is None else rule_about(command, form, self.near)
 
     def allows(self, command: Command, places: frozenset[str]) -> bool:
         """Whether rules allow a command that another one runs, as if it stood alone."""

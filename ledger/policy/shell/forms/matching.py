@@ -57,6 +57,12 @@ def spelled_again(
             yield words
 
 
+def rule_about(command: Command, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]) -> tuple[str, ...] | None:
+    """Return the words of the first rule that is about a command, whatever stands behind them; None without one."""
+    found = (rule.patterns for rule in rules.get(form.program, ()) if _spelling(rule, command, form) is not None)
+    return next(found, None)
+
+
 def _spelling(rule: RuleForm, command: Command, form: NormalForm) -> tuple[str, ...] | None:
     wanted = rule.form
     if form.path[: len(wanted.path)] != wanted.path:
@@ -76,6 +82,9 @@ def _spelling(rule: RuleForm, command: Command, form: NormalForm) -> tuple[str, 
         return None
     used |= {0, *form.path_at[: len(wanted.path)]}
     rest = [loosen(word) for at, word in enumerate(command.words) if at not in used]
+    named = {option.name for option in wanted.options}
+    # `-qt` for a rule about `-q`: the other letters of the word are options too.
+    rest += [one.name for one in form.options if one.at in used and one.name not in named]
     return (*written.values(), *rest)
 
 
