@@ -82,10 +82,12 @@ class OpenCodeCommands(CommandRules):
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
         full = self.places.absolute(path, directory)
-        rule = last_match(self.places.from_worktree(full), self.rules.of(access.value))
-        if rule is None or rule.action is not Verdict.ALLOW or self.places.outside(full):
+        if self.places.outside(full):
             return None
-        return Ruling(Verdict.ALLOW, rule.refs)
+        rule = last_match(self.places.from_worktree(full), self.rules.of(access.value))
+        if rule is None:  # `cat < f` needs no more than `cat f`, of which only a rule that restricts it is heard
+            return Ruling(Verdict.ALLOW) if access is Access.READ else None
+        return Ruling(Verdict.ALLOW, rule.refs) if rule.action is Verdict.ALLOW else None
 
     def allows_everything(self) -> bool:
         return self.rules.allow_everything

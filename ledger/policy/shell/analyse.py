@@ -20,8 +20,10 @@ def analyse(source: str) -> Analysis:
     not plain and `reason` says so.
     """
     line = lex(source)
-    if line.plain or line.redirects_only or too_long(source) or strange_character(source) is not None:
-        return analyse_simple(source)
+    if line.plain or line.redirects_only:
+        return _analysed(_fed(line, source), source)
+    if too_long(source) or strange_character(source) is not None:
+        return _analysed(line, source)
     reading = read(source)
     if reading.reason is not None:
         return _analysed(replace(line, reason=reading.reason), source)
@@ -32,6 +34,17 @@ def analyse(source: str) -> Analysis:
         return Analysis(plain=False, reason=budget.spent, commands=commands, cut=True)
     plain = reading.redirects is None
     return Analysis(plain, reading.redirects, commands, redirects_only=not plain, flow=reading.flow)
+
+
+def _fed(line: Analysis, source: str) -> Analysis:
+    """Return a line of simple commands with what is known of the input of each `xargs`."""
+    if not any(command.name == "xargs" for command in line.commands) or len(line.commands) > COMMANDS_MAX:
+        return line
+    known = read(source).commands
+    if [command.text for command in known] != [command.text for command in line.commands]:
+        return line
+    commands = tuple(replace(one, fed=other.fed) for one, other in zip(line.commands, known, strict=True))
+    return replace(line, commands=commands)
 
 
 def analyse_simple(source: str) -> Analysis:

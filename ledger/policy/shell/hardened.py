@@ -29,6 +29,7 @@ from ledger.policy.shell.model import (
     Form,
     Ruling,
     Spelling,
+    Word,
 )
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.naming import NamedFiles
@@ -39,6 +40,8 @@ from ledger.policy.shell.understood import redirects_allowed, understood
 from ledger.policy.shell.unknown import speaks_of, unknown_word
 from ledger.policy.shell.unwrap import parts_of, peeled
 from ledger.policy.shell.words import loosen
+
+_Key = str | tuple[str, tuple[Word, ...]]
 
 
 class _Finding(msgspec.Struct, frozen=True):
@@ -88,11 +91,11 @@ class _Judge:
         restricted = rules.restricted_words() if self.plain else ()
         self.restricted: Restricted = by_program(restricted)
         self.near = by_meaning(tuple(" ".join(words) for words in restricted if any(one[:1] == "-" for one in words)))
-        self.forms: dict[str, NormalForm | None] = {}
+        self.forms: dict[_Key, NormalForm | None] = {}
         self.meant = by_meaning(rules.restricting())
         self.line: Ruling | None = rules.allow_line(analysis) if self.plain else None
         self.everything = rules.allows_everything()
-        self.allowed: dict[str, bool] = {}
+        self.allowed: dict[_Key, bool] = {}
         self.paths: dict[tuple[Access, str, frozenset[str]], list[Ruling]] = {}
         self.guards_cd = rules.guards_cd()
         self.named = NamedFiles(rules, self.commands, directory)
@@ -108,10 +111,10 @@ class _Judge:
     def restrictions(self) -> Iterator[_Finding]:
         """What deny and ask rules say about every command, in every spelling, and about every redirection."""
         index = -1
-        seen: dict[str, tuple[_Finding, ...]] = {}
+        seen: dict[tuple[str | None, _Key], tuple[_Finding, ...]] = {}
         for command in self.commands:
             index += command.inside is None
-            key = f"{command.inside}\0{command.text}"
+            key = (command.inside, _key(command))
             if key not in seen:
                 seen[key] = (*self._spelled(command), *self._named(command))
             yield from seen[key]
@@ -171,15 +174,16 @@ class _Judge:
         """Why a command of a plain line is not allowed; a line that is not plain is asked as a whole."""
         if not self.plain:
             return
-        seen: dict[tuple[str, frozenset[str]], str | None] = {}
+        seen: dict[tuple[_Key, frozenset[str]], str | None] = {}
         for index, command in self._judged():
             if self.guards_cd and command.name == "cd":
                 reason = f"`{command.text}` may leave what the agent may enter" if index in self.leaves else None
             else:
                 places = self.places[index]
-                if (command.text, places) not in seen:
-                    seen[command.text, places] = self._obstacle(command, places)
-                reason = seen[command.text, places]
+                key = (_key(command), places)
+                if key not in seen:
+                    seen[key] = self._obstacle(command, places)
+                reason = seen[key]
             if reason is not None:
                 yield _Finding(command.text, Verdict.ASK, reason)
             elif not self._allowed(command):
@@ -244,9 +248,10 @@ class _Judge:
         return None if None in found else found[0]
 
     def _form(self, command: Command) -> NormalForm | None:
-        if command.text not in self.forms:
-            self.forms[command.text] = form_of(command)
-        return self.forms[command.text]
+        key = _key(command)
+        if key not in self.forms:
+            self.forms[key] = form_of(command)
+        return self.forms[key]
 
     def redirections_allowed(self) -> bool:
         """Whether a rule spells the line or the command with its redirections, or allows every file that they name."""
@@ -266,11 +271,12 @@ class _Judge:
     def _allowed(self, command: Command) -> bool:
         if self.line is not None or (self.guards_cd and command.name == "cd"):
             return True
-        if command.text not in self.allowed:
+        key = _key(command)
+        if key not in self.allowed:
             inner = peeled(command)
             allowed = self.rules.allow(inner) is not None or self._exactly(command, inner)
-            self.allowed[command.text] = allowed
-        return self.allowed[command.text]
+            self.allowed[key] = allowed
+        return self.allowed[key]
 
 
 class _Reach:
@@ -287,6 +293,13 @@ class _Reach:
 
     def allows(self, command: Command) -> bool:
         return self.judge.allows(command, self.places)
+
+
+def _key(command: Command) -> _Key:
+    """The same for commands that are judged alike: by their text, and by what is known of the words that it leaves open."""
+    if all(word.resolved is not None for word in command.words):
+        return command.text
+    return command.text, command.words
 
 
 def _bad_name(command: Command) -> str | None:

@@ -27,12 +27,13 @@ _FOLLOWS: Final = frozenset({"-L", "-H", "-follow", "-files0-from"})
 def strict_inner(command: Command) -> Words | None:
     """Return the words of the command that `xargs` or `env` runs; None for another program or an unknown option."""
     if command.name == "xargs":
-        return _xargs(command.words)
+        return _xargs(command.words, command.fed)
     return _env(command.words) if command.name == "env" else None
 
 
-def _xargs(words: Sequence[Word]) -> Words | None:
-    at, mark = 1, None
+def _xargs(words: Sequence[Word], fed: Word | None) -> Words | None:
+    """The words come from standard input: below the folder where `fed` says so of its lines."""
+    at, mark, inside = 1, None, fed is not None and fed.inside
     while at < len(words):
         text = words[at].resolved
         if text is None or words[at].glob:
@@ -56,8 +57,8 @@ def _xargs(words: Sequence[Word]) -> Words | None:
     if not inner or inner[0].resolved is None:
         return None
     if mark is None:
-        return (*inner, Word('"$@"', None, prefix="", several=True))
-    return None if mark in inner[0].raw else _replaced(inner, mark, inside=False)
+        return (*inner, Word('"$@"', None, prefix="", several=True, inside=inside))
+    return None if mark in inner[0].raw else _replaced(inner, mark, inside=inside)
 
 
 def _replaced(inner: Words, mark: str, *, inside: bool, prefix: str = "") -> Words:

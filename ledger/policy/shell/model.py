@@ -73,7 +73,8 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     included). A command that was made up by unwrapping has its words joined by one space as both.
     `inside` is the text of the command that runs this one (by a substitution in one of its words, or as a wrapper),
     None for a command that the line runs itself, at whatever depth of groups and control flow. `wrapper` says how it
-    was unwrapped and is None for one that the grammar shows. `words` does not hold assignments.
+    was unwrapped and is None for one that the grammar shows. `words` does not hold assignments. `fed` is what is known of
+    each line of its standard input, as a word; None when nothing is.
     """
 
     text: str
@@ -83,6 +84,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     statement: str = ""
     inside: str | None = None
     wrapper: Wrapper | None = None
+    fed: Word | None = None
 
     @property
     def name(self) -> str | None:

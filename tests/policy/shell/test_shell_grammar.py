@@ -83,6 +83,11 @@ def words(line: str) -> list[list[str | None]]:
         "find src -name '*.ts' -exec grep -l foo {} \\;",
         "find . -name '*.ts' -exec grep -l foo {} +",
         "grep -rl foo src | xargs echo",
+        "grep -rl foo src | sort | head -5 | xargs cat",
+        "find . -name '*.ts' -print0 | xargs -0 grep -n foo",
+        "git ls-files | grep config | xargs -I{} cat {}",
+        'find src -type f | while read f; do grep -n x "$f"; done',
+        'git diff --name-only main...HEAD | while IFS= read -r f; do cat "$f"; done',
         "grep -rl foo src | xargs -I{} echo {}",
         "command -v node && set -e && source .venv/bin/activate",
         'n=$(ls | wc -l); echo "$n files, $((1 + 2))"',
@@ -150,6 +155,23 @@ def test_the_text_of_a_quoted_here_document_is_the_word() -> None:
         "sed $(ls) a",
         "grep -rl foo src | xargs sed -n 1,5p",
         "ls | xargs rm",
+        "ls -a | xargs cat",
+        "cat list | xargs cat",
+        "find / -name x | xargs cat",
+        "find .. | xargs cat",
+        "find . -printf /etc/%f | xargs cat",
+        "find . -name x | sed s,.,/etc/, | xargs cat",
+        "grep -o /etc/x a | xargs cat",
+        "git diff --name-only /etc/a /etc/b | xargs cat",
+        "git diff --name-only a/../../b | xargs cat",
+        "find . < x | cat | xargs cat",
+        "find . | (echo /etc/x; cat) | xargs cat",
+        'find . | while read f; do cat "$f"; done < list',
+        "find . | while read f; do echo $(cat list | xargs cat); done",
+        "find src | xargs cat; cat list | xargs cat",
+        "grep -rl foo src | xargs sed s/a/b/e",
+        "find . | xargs -I{} cat /{}",
+        "find . | xargs -I{} rg {} x",
         "ls | xargs -I{} rm {}",
         "ls | xargs -a x wc",
         "find . -exec rm {} \\;",
@@ -361,6 +383,7 @@ def test_the_same_text_is_judged_by_what_holds_wherever_it_stands() -> None:
     assert verdict(known, ALLOW) is Verdict.ALLOW
     assert verdict(f"{known}; {unknown}", ALLOW) is Verdict.ASK
     assert verdict(f"{unknown}; {known}", ALLOW) is Verdict.ASK
+    assert verdict("rg {} x; ls | xargs -I{} rg {} x", ALLOW) is Verdict.ASK
 
 
 def test_a_redirection_of_a_compound_is_judged_where_the_compound_begins() -> None:

@@ -16,11 +16,15 @@ def evened(commands: Sequence[Command]) -> tuple[Command, ...]:
     A command is judged once for its text.
     """
     words: dict[str, tuple[Word, ...]] = {}
+    fed: dict[str, Word | None] = {}
     for command in commands:
-        before = words.get(command.text)
-        words[command.text] = command.words if before is None else tuple(map(_both, before, command.words))
+        text, before = command.text, words.get(command.text)
+        words[text] = command.words if before is None else tuple(map(_both, before, command.words))
+        fed[text] = command.fed if fed.get(text, command.fed) == command.fed else None
     return tuple(
-        command if words[command.text] == command.words else replace(command, words=words[command.text])
+        command
+        if words[command.text] == command.words and fed[command.text] == command.fed
+        else replace(command, words=words[command.text], fed=fed[command.text])
         for command in commands
     )
 

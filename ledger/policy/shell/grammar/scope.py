@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ledger.policy.shell.grammar.nodes import Node, Simple, Written
 from ledger.policy.shell.grammar.values import UNKNOWN, Value, either
 
 Scope = dict[str, Value]
+
+STDIN: Final = "<"
+"""The key of what is known of each line of standard input; no variable has such a name."""
+
+
+def without(scope: Scope, name: str) -> Scope:
+    return {key: value for key, value in scope.items() if key != name} if name in scope else scope
 
 
 def merged(one: Scope, other: Scope) -> Scope:

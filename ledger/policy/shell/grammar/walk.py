@@ -8,8 +8,9 @@ from ledger.policy.shell.flow import Flow, Step
 from ledger.policy.shell.grammar.expansion import as_value, value_of, words_of
 from ledger.policy.shell.grammar.nodes import Compound, Kind, Node, Redirection, Shape, Simple, Written
 from ledger.policy.shell.grammar.outputs import document_in
-from ledger.policy.shell.grammar.scope import Scope, assigned, breaks, merged
-from ledger.policy.shell.grammar.values import UNKNOWN, Value, either
+from ledger.policy.shell.grammar.produced import lines_of
+from ledger.policy.shell.grammar.scope import STDIN, Scope, assigned, breaks, merged, without
+from ledger.policy.shell.grammar.values import UNKNOWN, Value, either, word_of
 from ledger.policy.shell.lexer import NotPlain, check_name, check_reserved, file_reason
 from ledger.policy.shell.model import Command, Redirect, Word
 from ledger.policy.shell.options import may_be_option
@@ -43,6 +44,8 @@ class Walk:
         if isinstance(node, Simple):
             return self._simple(node, scope)
         around = [self._redirects(node.redirections, scope)] if node.redirections else []
+        if any(one.operator.lstrip("0").startswith("<") for one in node.redirections):
+            scope = without(scope, STDIN)
         found, after = self._compound(node, scope)
         if not around or around[0] is None:
             return found, after
@@ -82,11 +85,14 @@ class Walk:
         return Step(Flow.LIST, tuple(parts), operators), maybe
 
     def _pipe(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
-        found = [self.step(part, scope) for part in node.parts]
-        after = scope
-        for _, one in found:
+        after, steps = scope, list[int | Step]()
+        lines: Value | None = scope.get(STDIN)
+        for part in node.parts:
+            step, one = self.step(part, scope if lines is None else {**scope, STDIN: lines})
+            steps.append(step)
             after = merged(after, one)
-        return Step(Flow.PIPE, tuple(step for step, _ in found)), after
+            lines = lines_of(part, lines)
+        return Step(Flow.PIPE, tuple(steps)), without(after, STDIN) if STDIN not in scope else after
 
     def _if(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
         parts, after = list[int | Step](), None
@@ -132,7 +138,8 @@ class Walk:
         _check_words(words, node.words[0])
         self._check_environment(node, words)
         redirects, stdin = self._targets(node.redirections, scope)
-        index = self._emit(_command(node, words, redirects), stdin)
+        fed = None if node.redirections else scope.get(STDIN)
+        index = self._emit(_command(node, words, redirects, fed), stdin)
         before = [step for one in node.words for step in self._substituted(one, scope)]
         return _behind(before, index), _changed(words, scope)
 
@@ -146,7 +153,7 @@ class Walk:
         steps = list[Step]()
         for piece in written.pieces:
             if piece.script is not None and piece.script.parts and document_in(piece.script) is None:
-                found, _ = self.step(piece.script, scope)
+                found, _ = self.step(piece.script, without(scope, STDIN))
                 steps.append(Step(Flow.ALONE, (found,)))
         return steps
 
@@ -199,12 +206,14 @@ class Walk:
         return self._emit(Command("", (), (), tuple(redirects), statement))
 
 
-def _command(node: Simple, words: list[Word], redirects: list[Redirect]) -> Command:
+def _command(node: Simple, words: list[Word], redirects: list[Redirect], lines: Value | None) -> Command:
     """The command as it is written, or with the values of its variables."""
-    if [word.raw for word in words] == [word.raw for word in node.words]:
-        return Command(node.text, tuple(words), (), tuple(redirects), node.statement)
-    text = " ".join(word.raw for word in words)
-    return Command(text, tuple(words), (), tuple(redirects), " ".join((text, *(one.text for one in redirects))))
+    text, statement = node.text, node.statement
+    if [word.raw for word in words] != [word.raw for word in node.words]:
+        text = " ".join(word.raw for word in words)
+        statement = " ".join((text, *(one.text for one in redirects)))
+    fed = None if lines is None or words[0].resolved != "xargs" else word_of(lines, "{}", several=False, tilde=False)
+    return Command(text, tuple(words), (), tuple(redirects), statement, fed=fed)
 
 
 def _behind(before: list[Step], command: int | None) -> int | Step:
@@ -230,6 +239,10 @@ def _check_words(words: list[Word], name: Written) -> None:
             raise NotPlain("`time` has no command behind it")
 
 
+def _names(words: list[str]) -> list[str]:
+    return [word for word in words if not word.startswith("-")]
+
+
 def _changed(words: list[Word], scope: Scope) -> Scope:
     """Return the variables behind a builtin that sets some; for all others that do, no rule ever counts."""
     while words and words[0].raw in ("time", "-p"):
@@ -240,5 +253,6 @@ def _changed(words: list[Word], scope: Scope) -> Scope:
         raise NotPlain(f"`{name}` may set a variable")
     if name in ("read", "export"):
         names = [(word.resolved or "").partition("=")[0] for word in rest]
-        return {**scope, **dict.fromkeys(names, UNKNOWN)}
+        lines = scope.get(STDIN, UNKNOWN) if name == "read" and len(_names(names)) == 1 else UNKNOWN
+        return {**scope, **dict.fromkeys(names, lines)}
     return scope
