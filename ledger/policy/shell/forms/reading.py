@@ -189,6 +189,8 @@ class _Reader:
         for node in self._visible():
             if name in node.options:
                 return node.options[name]
+        if name == "--help":
+            return _HELP
         return self.node.options.get("--*") if name.startswith("--") else None
 
     def _option(self, at: int, text: str) -> int:
@@ -383,4 +385,5 @@ class _Reader:
         return [Operand(word.resolved or word.raw, Kind.WORDS, at, word.resolved is not None) for at, word in after]
 
 
+_HELP: Final = Option("--help", ("--help",), Arity.NONE, Effect.PLAIN)
 _NUMBER: Final = Option("-NUMBER", ("-NUMBER",), Arity.NONE, Effect.PLAIN)

@@ -259,6 +259,11 @@ def test_a_pattern_stands_for_sub_commands_and_for_options_that_no_table_holds()
     assert form("cloud vm list-disks --endpoint x").options[0].effect.value == "asks"
 
 
+def test_help_is_an_option_of_every_sub_command() -> None:
+    assert not form("tool push --help").unclear
+    assert form("tool push --help=x").unclear
+
+
 def test_words_of_echo_are_no_options_but_its_own() -> None:
     assert [one.text for one in form("say -ne --- -x --n").operands] == ["---", "-x", "--n"]
     assert [one.name for one in form("say -ne x").options] == ["-n", "-e"]
