@@ -12,12 +12,13 @@ from typing import Final
 from ledger.policy.shell.forms import program_table
 from ledger.policy.shell.forms.nodes import Node
 
-PROGRAMS: Final = (
+_NAMED: Final = (
     "git ls cat head tail wc sort uniq cut tr tac nl od base64 base32 basenc shuf expand unexpand du df stat touch mkdir"
     " rmdir rm cp mv ln chmod chown chgrp tee date basename dirname realpath readlink mktemp seq comm join paste fold fmt"
     " sum cksum md5sum sha1sum sha256sum sha512sum b2sum numfmt nproc uname id who grep rg fdfind sed diff cmp sdiff diff3"
     " tar gzip xz zstd curl tree pgrep pkill free top ss lsblk column ul hexdump iconv man apropos file docker gh kubectl"
-).split()
+)
+PROGRAMS: Final = tuple(_NAMED.split())
 
 _HELP: Final = {"curl": ("--help", "all"), "kubectl": ("options",)}
 _VERSION: Final = {"docker": ("--version",), "kubectl": ("version", "--client")}
