@@ -45,9 +45,10 @@ def offers(
 ) -> tuple[Offer, ...]:
     """Return the choices for a call that is asked about, the narrowest first; nothing for any other call.
 
+    A call of more than `TRIED_COUNT` parts has none: trying them all would cost more than judging the call.
     `given` are entries that whoever asks suggests; they come last. `standing` are the grants in force.
     """
-    if evaluation.verdict is not Verdict.ASK:
+    if evaluation.verdict is not Verdict.ASK or len(evaluation.parts) > TRIED_COUNT:
         return ()
     dialect = policy.source.dialect
     is_shell = call.permission == permission_of(dialect, shell_tool(dialect))

@@ -142,3 +142,8 @@ def test_a_choice_that_leaves_nothing_out_lets_the_call_through(dialect: str, pr
 def test_nothing_is_offered_of_a_call_that_is_allowed_or_denied() -> None:
     policy = compiled("opencode", config={"permission": {"bash": {"ls": "allow", "rm *": "deny"}}})
     assert [offered(policy, shell_call("opencode", line)) for line in ("ls", "rm x")] == [(), ()]
+
+
+def test_a_call_of_very_many_parts_is_tried_in_no_choice() -> None:
+    assert of_line("opencode", " && ".join(f"git tag v{number}" for number in range(16)))
+    assert of_line("opencode", " && ".join(f"git tag v{number}" for number in range(17))) == ()
