@@ -295,6 +295,8 @@ class _Reader:
         known = following.resolved
         if known is None and (option.effect is not Effect.PLAIN or following.several):
             self._miss(at + 1, f"`{following.raw}` is known only when the line runs")
+        if following.glob and not self.node.is_mild:
+            self._miss(at + 1, f"`{following.raw}` may become several words")
         if option.effect is Effect.PROGRAM:
             self._begin_inner(at + 1)
             return 1

@@ -179,7 +179,7 @@ def test_spellings_of_one_meaning_have_one_form(lines: list[str]) -> None:
     [
         "tool push --forced", "tool push -x", "tool --weird push", "tool nothing", "tool push --force=yes",
         "tool push -m", "tool push *", "tool push ''*", 'tool push "$X"', "tool copy -t", "tool find -x", "gotool -vx",
-        "tool task X!=y", "tool task SHELL=/tmp/x", "tool task 'A=$(id)'", "tool -- push",
+        "tool task X!=y", "tool task SHELL=/tmp/x", "tool task 'A=$(id)'", "tool -- push", "tool push -m a*",
     ],
 )  # fmt: skip
 def test_what_no_table_holds_is_not_understood(line: str) -> None:
