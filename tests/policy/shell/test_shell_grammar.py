@@ -6,6 +6,7 @@ import pytest
 
 from ledger.policy.model import Verdict
 from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.grammar.cursor import WORDS_MAX
 from ledger.policy.shell.grammar.walk import STEPS_MAX
 from tests.policy.shell.simple_rules import judge, verdict
 
@@ -399,6 +400,7 @@ def test_a_line_is_unrolled_to_a_bounded_number_of_commands() -> None:
     line = f"for a in {lists}; do for b in {lists}; do for c in {lists}; do for d in {lists}; do ls; done; done; done; done"
     assert not analyse(line).plain
     assert analyse(f"for a in {' '.join(map(str, range(STEPS_MAX)))}; do echo $a; done").plain
+    assert not analyse("echo $a" + " x" * WORDS_MAX).plain
 
 
 def test_a_line_that_nests_too_deep_is_not_plain() -> None:

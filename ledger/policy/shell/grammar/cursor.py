@@ -11,6 +11,9 @@ from ledger.policy.shell.lexer import NotPlain
 DEPTH_MAX: Final = 24
 """Groups, loops and substitutions inside each other."""
 
+WORDS_MAX: Final = 4_000
+"""Words of a line that are read, those of substitutions included."""
+
 _BLANK = re.compile(r"(?:[ \t]|\\\n)++")
 _COMMENT = re.compile(r"\#[^\n]*+")
 _LINE = re.compile(r"[^\n]*+")
@@ -19,12 +22,12 @@ _LINE = re.compile(r"[^\n]*+")
 class Cursor:
     """`at` is the index of the next character; `depth` counts what is open."""
 
-    __slots__ = ("at", "depth", "pending", "source")
+    __slots__ = ("at", "depth", "pending", "source", "words")
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.at = 0
-        self.depth = 0
+        self.depth = self.words = 0
         self.pending: list[Here] = []
 
     def peek(self, text: str) -> bool:
@@ -60,6 +63,11 @@ class Cursor:
         while self.char() == "\n":
             self.newline()
             self.blanks()
+
+    def count_word(self) -> None:
+        self.words += 1
+        if self.words > WORDS_MAX:
+            raise NotPlain(f"the line holds more than {WORDS_MAX:,} words, and something beside simple commands")
 
     def enter(self) -> None:
         self.depth += 1

@@ -29,6 +29,7 @@ ScriptReader = Callable[[Cursor], Compound]
 
 def read_word(cursor: Cursor, script: ScriptReader) -> Written | None:
     """Read the word at the cursor; None where none begins. `script` reads the inside of a substitution."""
+    cursor.count_word()
     begin, pieces = cursor.at, list[Piece]()
     while cursor.at < len(cursor.source):
         char = cursor.char()
