@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ledger.policy.shell.conditions import is_known_test
 from ledger.policy.shell.forms.model import NormalForm
 from ledger.policy.shell.forms.nodes import Kind
 from ledger.policy.shell.glob import matches
-from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.model import Command
 from ledger.policy.shell.names import basename
 
 # No option of these does more than format, and no operand is more than a text.
@@ -22,13 +23,6 @@ _READING: Final = frozenset({
 })  # fmt: skip
 _PRINTED = re.compile(r"(?:[^%\\]|%%|\\[ntr\\]|%-?[0-9]*s)*+")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
-_TESTS: Final = frozenset(
-    {"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-p", "-S", "-z", "-n", "-b", "-c", "-g", "-u", "-k"}
-)
-_COMPARISONS: Final = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef"})
-_NUMERIC: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-
-
 _ANY_TEXT: Final = frozenset({Kind.TEXT, Kind.NAME, Kind.READ, Kind.FOLDER})
 """Operands that may be any text: the form says of those that name a file if they must lie below the folder."""
 
@@ -74,26 +68,9 @@ def _printed(command: Command) -> bool:
 
 
 def _tested(command: Command) -> bool:
-    """Known shapes only: `-v` looks a name up, with what stands in its subscript."""
     words = list(command.words[1:])
     if command.name == "[":
         if words[-1].resolved != "]":
             return False
         words.pop()
-    if words and words[0].resolved == "!":
-        words = words[1:]
-    if any(word.several for word in words):
-        return False
-    texts = [word.resolved for word in words]
-    if len(words) == 2:
-        return texts[0] in _TESTS
-    if len(words) != 3:
-        return False
-    if texts[1] in _NUMERIC:
-        return all(_is_number(word) for word in (words[0], words[2]))
-    return texts[1] in _COMPARISONS
-
-
-def _is_number(word: Word) -> bool:
-    """Zsh calculates what it compares, and runs the substitutions in it."""
-    return (word.resolved or word.prefix or "").isdecimal() and (word.resolved is not None or word.prefix == "0")
+    return not any(word.several for word in words) and is_known_test(words)

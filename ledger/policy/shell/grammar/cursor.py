@@ -7,6 +7,7 @@ from typing import Final
 
 from ledger.policy.shell.grammar.nodes import Here
 from ledger.policy.shell.lexer import NotPlain
+from ledger.policy.shell.variables import may_hold_a_secret
 
 DEPTH_MAX: Final = 24
 """Groups, loops and substitutions inside each other."""
@@ -15,6 +16,7 @@ WORDS_MAX: Final = 4_000
 """Words of a line that are read, those of substitutions included."""
 
 _BLANK = re.compile(r"(?:[ \t]|\\\n)++")
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*+)(?![\[:])|\{([A-Za-z_][A-Za-z0-9_]*+)\})")
 _COMMENT = re.compile(r"\#[^\n]*+")
 _LINE = re.compile(r"[^\n]*+")
 
@@ -92,6 +94,13 @@ class Cursor:
 
 
 def _checked(here: Here, body: str) -> str:
-    if not here.literal and ("$" in body or "`" in body or "\\" in body):
+    """Without quotes around the delimiter, a text may hold names of variables; what they stand for is data."""
+    if here.literal:
+        return body
+    names = [found[1] or found[2] for found in _VARIABLE.finditer(body)]
+    if len(names) != body.count("$") or "`" in body or "\\" in body:
         raise NotPlain("a here-document holds something that is known only when the line runs")
+    secret = next(filter(may_hold_a_secret, names), None)
+    if secret is not None:
+        raise NotPlain(f"`${secret}` may hold a secret")
     return body

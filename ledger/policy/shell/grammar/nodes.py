@@ -72,6 +72,7 @@ class Shape(StrEnum):
     NOT = "not"
     FOR = "for"
     WHILE = "while"  # and `until`: condition and body
+    TEST = "test"  # `[[ … ]]`: `words` are those inside
     IF = "if"  # condition and body in turn, and the body of `else`
 
 

@@ -38,7 +38,9 @@ def document_in(script: Compound | None) -> str | None:
     if len(command.redirections) != 1:
         return None
     only = command.redirections[0]
-    if only.here is None or only.here.body is None or only.operator not in ("<<", "<<-"):
+    if only.here is None or only.here.body is None or (not only.here.literal and "$" in only.here.body):
+        return None
+    if only.operator not in ("<<", "<<-"):
         return None
     return only.here.body.rstrip("\n")
 

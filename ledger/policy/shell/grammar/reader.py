@@ -215,7 +215,19 @@ def _for(cursor: Cursor) -> Compound:
     return Compound(Shape.FOR, (_do(cursor),), name=head["name"], words=tuple(words))
 
 
-_COMPOUNDS: Final = {"{": _group, "while": _while, "until": _while, "if": _if, "for": _for}
+def _test(cursor: Cursor) -> Compound:
+    words: list[Written] = []
+    while True:
+        cursor.blanks()
+        word = read_word(cursor, _inside)
+        if word is None:
+            raise NotPlain("`[[` holds something that is not read")
+        if word.raw == "]]":
+            return Compound(Shape.TEST, (), words=tuple(words))
+        words.append(word)
+
+
+_COMPOUNDS: Final = {"[[": _test, "{": _group, "while": _while, "until": _while, "if": _if, "for": _for}
 
 
 def _redirected(cursor: Cursor, node: Compound) -> Compound:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
+from ledger.policy.shell.conditions import is_known_test
 from ledger.policy.shell.flow import Flow, Step
 from ledger.policy.shell.grammar.expansion import as_value, value_of, words_of
 from ledger.policy.shell.grammar.nodes import Compound, Kind, Node, Redirection, Shape, Simple, Written
@@ -62,6 +65,8 @@ class Walk:
             return self._while(node, scope)
         if node.shape is Shape.IF:
             return self._if(node, scope)
+        if node.shape is Shape.TEST:
+            return self._test(node, scope)
         inner, after = self.step(node.parts[0], scope)
         if node.shape is Shape.SUBSHELL:
             return Step(Flow.ALONE, (inner,)), scope
@@ -107,6 +112,14 @@ class Walk:
         if len(node.parts) % 2 == 0:
             after = scope if after is None else merged(after, scope)
         return Step(Flow.CHOICE, tuple(parts)), after or scope
+
+    def _test(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+        """`[[ … ]]` runs nothing by itself: only the substitutions in its words do."""
+        words = [word for written in node.words for word in words_of(written, scope)]
+        if len(words) != len(node.words) or not is_known_test([replace(word, several=False) for word in words]):
+            raise NotPlain("`[[` tests in a way that is not read")
+        parts = [step for written in node.words for step in self._substituted(written, scope)]
+        return Step(Flow.LIST, tuple(parts), ("\n",) * max(0, len(parts) - 1)), scope
 
     def _while(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
         scope = {**scope, **dict.fromkeys(assigned(node), UNKNOWN)}
