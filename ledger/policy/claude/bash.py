@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ledger.policy.claude import readonly
 from ledger.policy.claude.line import Line, Output, Stage
 from ledger.policy.claude.places import Places
+from ledger.policy.claude.sed import only_substitutes
 from ledger.policy.claude.strings import UNKNOWN
 from ledger.policy.claude.suggest import line_proposal, stage_proposal
 from ledger.policy.claude.targets import REMOVING, Target, targets_of
@@ -61,6 +62,7 @@ class Why(msgspec.Struct, frozen=True):
 
 
 _ALLOW: Final = Why(Verdict.ALLOW)
+_NOT_FREE: Final = Why(Verdict.ASK, reason="a command in the line needs a rule, so this one does")
 
 
 class BashRules:
@@ -165,7 +167,7 @@ class BashRules:
         safe = all(name in SAFE_VARIABLES for name, _ in stage.assignments)
         if not safe or not stage.words:
             return False
-        if not stage.looped and readonly.only_looks(stage.words[peeled_for_reading(stage) :]):
+        if not stage.looped and _looks(stage):
             return True
         inner = stage.words[peeled_for_files(stage) :]
         wrapped = {word.resolved for word in stage.words[: peeled_for_files(stage)]} & {
@@ -175,7 +177,10 @@ class BashRules:
             "exec",
             "xargs",
         }
-        return self.mode == "acceptEdits" and not wrapped and inner[0].resolved in _CHANGES
+        if self.mode != "acceptEdits" or wrapped or inner[0].resolved not in _CHANGES:
+            return False
+        texts = [word.resolved if word.resolved is not None else word.raw for word in inner]
+        return texts[0] != "sed" or only_substitutes(texts[1:])
 
     def _changes_unasked(self, target: Target) -> bool:
         """Whether no path rule allows a change, so that it is the file that is asked about and not the command."""
@@ -210,8 +215,12 @@ class BashRules:
                 return Why(Verdict.ASK, "path", reason="`~` of somebody else is not looked at")
             if target.access is Access.EDIT and UNKNOWN in text:
                 return Why(Verdict.ASK, "path", reason="a file to be changed is known only when the line runs")
+            if text.startswith("=") and text[1:2].isalpha():
+                return Why(Verdict.ASK, "path", reason="`=name` is a path in another shell")
         path = self._place(text)
         name = words[0].resolved
+        if name == "sed" and word is not None and word.glob:
+            return Why(Verdict.ASK, "path", reason="a pattern in the name of a file of `sed`")
         if name in REMOVING and self._removes_too_much(text, word, path):
             return Why(Verdict.ASK, "whole", reason=f"removing `{text}` is never allowed by a rule")
         if word is not None and word.glob:
@@ -341,7 +350,18 @@ def _stages(rules: BashRules, line: Line, skip: Access | None) -> tuple[tuple[St
         if key not in known:
             known[key] = rules.stage(stage, skip=skip, free=not line.assigns)
         judged.append((stage, known[key]))
+    inner = [(stage, why) for stage, why in judged if stage.substituted]
+    if any(why.kind == "rule" or stage.outputs or not _looks(stage) for stage, why in inner):
+        judged = [(stage, _NOT_FREE if why is _ALLOW and _substitutes(stage) else why) for stage, why in judged]
     return tuple(judged)
+
+
+def _looks(stage: Stage) -> bool:
+    return readonly.only_looks(stage.words[peeled_for_reading(stage) :])
+
+
+def _substitutes(stage: Stage) -> bool:
+    return any("$(" in word.raw or "`" in word.raw for word in stage.words if UNKNOWN in (word.resolved or ""))
 
 
 def _opaque(rules: BashRules, line: Line) -> Judged:
@@ -421,6 +441,8 @@ def _directory(rules: BashRules, line: Line) -> Why | None:
     """`cd` with something whose meaning depends on where it runs."""
     moving = [stage for stage in line.stages if _name(stage) in _MOVES and not _stays(rules, stage)]
     moves = [stage for stage in moving if _name(stage) == "cd"]
+    if any(_writes(output) for stage in moves for output in stage.outputs):
+        return Why(Verdict.ASK, "whole", reason="`cd` writes to a file")
     if len(moving) > 1:
         return Why(Verdict.ASK, "whole", reason="the line changes the directory more than once")
     if not moves or len(line.stages) < 2:

@@ -70,7 +70,7 @@ class Output(msgspec.Struct, frozen=True):
 class Stage(msgspec.Struct, frozen=True):
     """One sub-command. `text` has neither assignments nor redirections, `statement` has both, `shown` what stands in a message.
 
-    `starts` says where each word begins in `text`.
+    `starts` says where each word begins in `text`, `substituted` that it stands in a substitution.
     """
 
     text: str
@@ -82,6 +82,7 @@ class Stage(msgspec.Struct, frozen=True):
     outputs: tuple[Output, ...] = ()
     looped: bool = False
     redirected_first: bool = False
+    substituted: bool = False
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -220,14 +221,18 @@ class _Reader:
             self._refuse("`select` is not looked into")
         elif kind == "heredoc_redirect":
             self._heredoc(node)
+        elif kind == "concatenation" and any(child.type == "$" for child in node.children):
+            self._refuse("a variable in a word is known only when the line runs")
         elif kind in ("word", "concatenation") and _BRACES.search(self._text(node)):
             self._refuse("braces expand to several words")
         elif kind == "file_redirect":
             self._file_redirect(node)
         elif kind == "variable_assignments":
             self._refuse("several variables are set at once")
-        elif kind == "word" and re.match(r"=[A-Za-z]", self._text(node)):
+        elif kind == "word" and re.match(r"=[A-Za-z]|=\Z", self._text(node)):
             self._refuse("`=name` is a path in another shell")
+        elif kind == "word" and re.search(r"(?<!\\)\$", self._text(node)):
+            self._refuse("a variable in a word is known only when the line runs")
         elif kind == "variable_assignment" and self._text(node).startswith("IFS="):
             self._refuse("`IFS` changes what a word is")
 
@@ -389,6 +394,7 @@ class _Reader:
             self._outputs((*own, *redirects)),
             looped,
             any(one.start_byte < parts[0].start_byte for one in (*own, *redirects)) if parts else False,
+            _is_substituted(node),
         )
         self.stages.append(stage)
 
@@ -432,6 +438,13 @@ def _is_select(node: Node) -> bool:
 def _blanks_before(text: str) -> int:
     """The grammar counts blanks in front of a variable to it."""
     return len(text) - len(text.lstrip())
+
+
+def _is_substituted(node: Node) -> bool:
+    around: Node | None = node
+    while around is not None and around.type not in ("command_substitution", "program"):
+        around = around.parent
+    return around is not None and around.type == "command_substitution"
 
 
 def _word_around(node: Node) -> Node:

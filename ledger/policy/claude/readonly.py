@@ -1,69 +1,58 @@
-"""Commands that Claude Code runs without asking because they only look; the rest of a program's arguments asks."""
+"""Commands that Claude Code runs without asking because they only look; every other command or option asks.
+
+The lists of options are data, see `listed`. Here stands what a list of options cannot say.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from ledger.policy.claude.listed import lists
+from ledger.policy.claude.sed import only_shows
 from ledger.policy.shell.model import Word
 
 Check = Callable[[Sequence[str]], bool]
 """Whether the words behind the program only look."""
 
-ANY_ARGUMENTS: Final = frozenset({
-    "[", "[[", "arch", "base64", "basename", "cal", "cat", "cd", "cmp", "column", "comm", "cut", "df", "diff",
-    "dirname", "du", "echo", "egrep", "expand", "expr", "false", "fd", "fgrep", "file", "fmt", "fold", "free",
-    "grep", "groups", "head", "help", "hexdump", "history", "id", "ifconfig", "jq", "locale", "ls", "lsof", "man",
-    "md5sum", "netstat", "nl", "nproc", "numfmt", "od", "paste", "pgrep", "pr", "ps", "pwd", "readlink", "realpath",
-    "rev", "seq", "sha256sum", "sleep", "ss", "stat", "strings", "tac", "tail", "test", "tput", "tr", "tree",
-    "true", "tsort", "type", "uname", "unexpand", "uptime", "wc", "which", "whoami",
-})  # fmt: skip
-_LISTED: Final = frozenset({
-    "[", "[[", "base64", "egrep", "fd", "fgrep", "file", "grep", "help", "ifconfig", "lsof", "man", "md5sum", "netstat",
-    "paste", "pgrep", "ps", "sha256sum", "ss", "tput", "tree",
-})  # fmt: skip
 _EXPANSION = re.compile(r"[$`]")
 _EXPANDS_ODDLY = re.compile(r"\$[?$!#@*0-9-]")
-_GIT_LOOKS: Final = frozenset({
-    "status", "log", "diff", "show", "rev-parse", "ls-files", "blame", "grep", "describe", "reflog", "shortlog",
-    "cat-file", "for-each-ref", "rev-list", "merge-base", "ls-remote",
-})  # fmt: skip
-_GIT_RUNS: Final = (
-    "--output",
-    "--ext-diff",
-    "--no-index",
-    "--open-files-in-pager",
-    "-O",
-    "--textconv",
-    "--upload-pack",
-    "--exec",
-    "-S",
-    "-G",
-    "-L",
-)
-_GIT_LISTS: Final = {
-    "branch": frozenset({"-a", "-r", "-v", "-vv", "--all", "--list", "--remotes", "--verbose", "--show-current"}),
-    "tag": frozenset({"-l", "--list", "-n"}),
-    "remote": frozenset({"-v", "--verbose"}),
-}
 _FIND_ACTS: Final = ("-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from")
 _JQ_READS: Final = ("--from-file", "--rawfile", "--slurpfile", "--library-path")
+_JQ_READS_SHORT = re.compile(r"-[a-zA-Z]*[fL]")
+_JQ_ENVIRONMENT = re.compile(r"\benv\b|\$env|\b(?:import|include|system)\b", re.IGNORECASE)
+_XARGS_NUMBERS: Final = frozenset({"-n", "-L", "-P", "-s"})
+_XARGS_FLAGS: Final = frozenset({"-r", "-t", "-x", "-0"})
+_XARGS_RUNS: Final = frozenset({"echo", "egrep", "grep", "wc", "head", "tail", "printf"})
+_RESETS = re.compile(r"reset|init|clear|flash|smcup|rmcup|iprog|if|rf|(?:rs|is|mc|pf)\w*")
+_BSD_ENVIRONMENT = re.compile(r"[a-z]*e[a-z]*")
+_SOCKETS = re.compile(r"-|state|established|listening|src|dst|sport|dport|=|[0-9.:*/\[\]]+")
+_TESTS = re.compile(r"-(?:[bcdefghknprsuwxzGLNOSt]|eq|ne|lt|le|gt|ge|nt|ot|ef)|[^-].*|-?", re.DOTALL)
+_COMPARES: Final = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge")
+_UNIQ_OPTION = re.compile(r"-[A-Za-z]+|--[a-z-]+(?:=[0-9]+)?")
+_DOCKER_ELSEWHERE: Final = ("-H", "-c", "--host", "--context", "--config")
 
 
 def only_looks(words: Sequence[Word]) -> bool:
-    """Whether a command is one of those. Words that are known only when the line runs are looked at as written."""
-    if any(_EXPANDS_ODDLY.search(word.raw) for word in words):
+    """Return whether a command runs without a rule. A word that is known only when the line runs counts as written."""
+    if not words or any(_EXPANDS_ODDLY.search(word.raw) for word in words):
         return False
-    name, *rest = [word.resolved if word.resolved is not None else word.raw for word in words] or [""]
+    texts = [word.resolved if word.resolved is not None else word.raw for word in words]
+    known, name = lists(), texts[0]
+    patterns = any(word.glob for word in words[1:])
     check = _CHECKS.get(name)
-    if (check is not None or name in _LISTED) and any(map(_expands, words)):
+    if check is not None and not check(texts[1:]):
         return False
-    return name in ANY_ARGUMENTS if check is None else check(rest)
-
-
-def _expands(word: Word) -> bool:
-    return _EXPANSION.search(word.raw.replace("$HOME", "")) is not None
+    if name in known.anything or (name in known.unless_patterns and not patterns):
+        return True
+    if any(_EXPANSION.search(word.raw.replace("$HOME", "")) for word in words):
+        return name in _EXPANDING and not patterns and not any("`" in word.raw for word in words)
+    found = known.entry(texts)
+    if found is None:
+        return check is not None and not patterns
+    entry, rest = found
+    return (entry.patterns or not patterns) and entry.allows(rest)
 
 
 def find_acts(words: Sequence[str]) -> bool:
@@ -71,72 +60,135 @@ def find_acts(words: Sequence[str]) -> bool:
 
 
 def jq_reads_code(words: Sequence[str]) -> bool:
-    return any(re.match(r"-[a-zA-Z]*[fL]", word) or word.startswith(_JQ_READS) for word in words[1:])
+    return any(_JQ_READS_SHORT.match(word) or word.startswith(_JQ_READS) for word in words[1:])
 
 
-def _git(words: Sequence[str]) -> bool:
-    if not words:
+def _jq(words: Sequence[str]) -> bool:
+    """Any option but those that read files, and no word about the environment or a module."""
+    if jq_reads_code(["jq", *words]) or any(_JQ_ENVIRONMENT.search(word) for word in words):
         return False
-    sub, rest = words[0], words[1:]
-    if any(word.startswith(_GIT_RUNS) for word in rest):
+    options = [word for word in words if word.startswith("-")]
+    if (
+        not words
+        or words[-1] in options
+        or any("=" in word or not re.fullmatch(r"-[A-Za-z]+|--[a-z-]+", word) for word in options)
+    ):
         return False
-    if sub in _GIT_LISTS:
-        return all(word in _GIT_LISTS[sub] for word in rest)
-    if sub == "stash":
-        return rest[:1] in (["list"], ["show"])
-    if sub == "worktree":
-        return list(rest) == ["list"]
-    if sub == "config":
-        return rest[:1] in (["--get"], ["--get-all"], ["--get-regexp"]) and len(rest) >= 2
-    if sub == "reflog":
-        return rest[:1] not in (["expire"], ["delete"])
-    return sub in _GIT_LOOKS
+    named = any(word.startswith("--arg") for word in options)
+    return not (named and any("$" in word for word in words))
+
+
+def _xargs(words: Sequence[str]) -> bool:
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        option, following = words[at], words[at + 1] if at + 1 < len(words) else ""
+        at += 1
+        if option == "--":
+            break
+        if option in _XARGS_FLAGS:
+            continue
+        if not (option == "-I" and following == "{}") and not (option in _XARGS_NUMBERS and following.isdigit()):
+            return False
+        at += 1
+    return at >= len(words) or words[at] in _XARGS_RUNS
+
+
+def _test(words: Sequence[str]) -> bool:
+    joins = any(re.search(r"(?:\A|\s)-[ao](?:\s|\Z)", word) for word in words[2:] or words[:1])
+    compares = [at for at, word in enumerate(words) if word in _COMPARES]
+    numbers = [word for at in compares for word in (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2])]
+    return not joins and all(word.isdigit() for word in numbers) and not any("[" in word for word in words)
+
+
+def _has_subject(words: Sequence[str]) -> bool:
+    """A test of one file or text has it, and `-t` a number."""
+    if len(words) == 1:
+        return not words[0].startswith("-")
+    return "-t" not in words or words[-1].isdigit()
+
+
+def _bracket(words: Sequence[str]) -> bool:
+    return bool(words) and words[-1] == "]" and _test(" ".join(words[:-1]).split())
+
+
+def _date(words: Sequence[str]) -> bool:
+    """The time as it is, in any form; what sets the clock has another operand."""
+    return all(
+        word.startswith(("+", "-")) or before in _DATED for before, word in zip(["", *words], words, strict=False)
+    )
+
+
+_DATED: Final = ("-d", "-r", "--date", "--reference", "--rfc-3339", "--iso-8601")
+
+
+def _ifconfig(words: Sequence[str]) -> bool:
+    return len(words) <= 1 and all(word.isascii() and word[:1].isalpha() for word in words)
+
+
+def _uniq(words: Sequence[str]) -> bool:
+    numbered = ("-f", "-s", "-w")
+    return all(
+        (word.isdigit() and before in numbered) or (_UNIQ_OPTION.fullmatch(word) and "files" not in word)
+        for before, word in zip(["", *words], words, strict=False)
+    )
+
+
+def _sockets(words: Sequence[str]) -> bool:
+    operands = lists().programs["ss"].operands_of(words)
+    return operands is not None and all(map(_SOCKETS.fullmatch, operands))
+
+
+def _is_one_line(words: Sequence[str]) -> bool:
+    return not any("\n" in word for word in words)
+
+
+def _no_word(pattern: re.Pattern[str]) -> Check:
+    return lambda words: not any(pattern.fullmatch(word) for word in words)
 
 
 def _only(*known: Sequence[str]) -> Check:
     return lambda words: list(words) in [list(one) for one in known]
 
 
-def _without(*options: str) -> Check:
-    """No word begins with one of these."""
-    return lambda words: not any(word.startswith(options) for word in words)
+def _docker(words: Sequence[str]) -> bool:
+    if words[:1] in (["ps"], ["images"]):
+        return not any(word.startswith(_DOCKER_ELSEWHERE) for word in words[1:])
+    return words[:1] in (["logs"], ["inspect"])
 
 
-def _sed(words: Sequence[str]) -> bool:
-    """It prints lines by number, or changes what it is fed; a file with any other script is asked."""
-    options = [word for word in words if word.startswith("-")]
-    operands = [word for word in words if not word.startswith("-")]
-    if options == ["-n"]:
-        return bool(operands) and all(char in "0123456789,;p$ " for char in operands[0]) and operands[0].endswith("p")
-    return (
-        not options
-        and len(operands) == 1
-        and operands[0].startswith("s/")
-        and operands[0].count("/") == 3
-        and (operands[0].rpartition("/")[2] in ("", "g", "i", "gi", "I"))
-    )
-
-
-def _xargs(words: Sequence[str]) -> bool:
-    return not words or words[0] in ("echo", "grep", "wc", "head", "tail", "printf")
-
-
-_CHECKS: Final[dict[str, Check]] = {
-    "git": _git,
+_EXPANDING: Final = frozenset({"cd", "jq"})
+_CHECKS: Final[Mapping[str, Check]] = {
+    "[": _bracket,
+    "[[": lambda words: bool(words) and words[-1] == "]]",
+    "arch": _only([], ["-h"], ["--help"]),
+    "cd": lambda words: len(words) <= 1 and not any(word.startswith("-") and word != "-" for word in words),
+    "claude": _only(["-h"], ["--help"]),
+    "date": _date,
+    "docker": _docker,
+    "egrep": _is_one_line,
+    "fgrep": _is_one_line,
     "find": lambda words: not find_acts(words),
-    "sed": _sed,
-    "sort": _without("-o", "-k", "-t", "-T", "-S", "--output", "--compress-program", "--files0-from"),
-    "rg": _without("--pre", "--hostname-bin", "--search-zip", "-z", "--files"),
-    "date": _without("-s", "--set", "-f", "--file"),
-    "hostname": _without("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u",
-                         "v", "w", "x", "y", "z", "-F", "-b"),
-    "printf": _without("-v"),
-    "uniq": lambda words: all(word.startswith("-") for word in words),
-    "xargs": _xargs,
+    "grep": _is_one_line,
+    "history": lambda words: len(words) <= 1 and all(word.isdigit() for word in words),
+    "ifconfig": _ifconfig,
+    "ip": _only(["addr"]),
+    "jq": _jq,
+    "lsof": _no_word(re.compile(r"\+[mM]")),
+    "man": _no_word(re.compile(r"[^-]*[/~].*", re.DOTALL)),
     "node": _only(["-v"], ["--version"]),
+    "printf": lambda words: words[:1] != ["-v"] and not (words and words[0].startswith("-") and words[0] != "--"),
+    "ps": _no_word(_BSD_ENVIRONMENT),
+    "pwd": _only([]),
     "python": _only(["--version"]),
     "python3": _only(["--version"]),
-    "docker": lambda words: bool(words) and words[0] in ("ps", "images", "inspect", "logs"),
-    "jq": _without("-f", "--from-file", "-L", "--rawfile", "--slurpfile"),
-    "test": lambda words: "=" not in words,
-}  # fmt: skip
+    "rg": _is_one_line,
+    "sed": only_shows,
+    "ss": _sockets,
+    "test": lambda words: (
+        "=" not in words and _test(words) and all(map(_TESTS.fullmatch, words)) and _has_subject(words)
+    ),
+    "tput": _no_word(_RESETS),
+    "uniq": _uniq,
+    "whoami": _only([]),
+    "xargs": _xargs,
+}

@@ -24,6 +24,7 @@ _KNOWN_LATER: Final = frozenset({
 })  # fmt: skip
 """Variables that may stand in a string although their values are not known."""
 
+_CAT = re.compile(r"cat[ \t]*<<")
 _NUMBERS = re.compile(r"\$\(\([0-9+\-*/%<>&|^() \t]*\)\)")
 _PLAIN_STATEMENTS: Final = frozenset({"command", "list", "redirected_statement", "negated_command", "if_statement"})
 _IN_DOUBLE_QUOTES = re.compile(r'[\\$`"]')
@@ -38,7 +39,7 @@ def message_of(node: Node, text_of: TextOf) -> str | None:
     if len(inner) != 1 or inner[0].type != "redirected_statement":
         return None
     parts = inner[0].named_children
-    if len(parts) != 2 or text_of(parts[0]) != "cat" or parts[1].type != "heredoc_redirect":
+    if len(parts) != 2 or _CAT.match(text_of(inner[0])) is None or parts[1].type != "heredoc_redirect":
         return None
     here = parts[1]
     if text_of(here.children[0]) != "<<" or not text_of(here.children[1]).startswith(("'", '"', "\\")):

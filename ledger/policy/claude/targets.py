@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from ledger.policy.claude.sed import is_quiet
 from ledger.policy.shell.model import Access, Word
 
 READING: Final = frozenset({
@@ -40,7 +41,7 @@ def targets_of(words: Sequence[Word]) -> list[Target]:
     if name == "cd":
         return _cd(words[1:])
     if name == "sed":
-        access = Access.READ if "-n" in [word.raw for word in words] else Access.EDIT
+        access = Access.READ if is_quiet([word.raw for word in words]) else Access.EDIT
     elif name in WRITING:
         access = Access.EDIT
     elif name in READING:

@@ -93,6 +93,8 @@ def wide_texts(stage: Stage) -> Iterator[str]:
         yield texts(stage, at)
     if stage.words:
         yield stage.text
+    if any("$(" in word.raw and word.resolved is not None for word in stage.words):
+        yield " ".join(word.resolved if word.resolved is not None else word.raw for word in stage.words)
 
 
 def narrow_texts(stage: Stage) -> Iterator[str]:

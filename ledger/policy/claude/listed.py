@@ -1,0 +1,119 @@
+"""The lists of options with which Claude Code runs a program without a rule, read from `readonly.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Literal
+
+import msgspec
+
+_FILE: Final = files("ledger.policy.claude") / "readonly.toml"
+_DIGITS = re.compile(r"-[0-9]+")
+_GLUED = re.compile(r"(-[A-Za-z])([0-9]+)")
+_PATH_MAX: Final = 3
+"""Words of the longest name of an entry, `git stash list`."""
+
+
+class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A program, or a sub-command of one, that runs without a rule with these options and no other.
+
+    `flags` take no value, `texts` and `numbers` one, `values` only one behind `=`. `lists` are flags without which there
+    may be no operand. `patterns` says that words may be unquoted patterns, `digits` that `-20` is an option, `glued` that a
+    short option may have digits in its own word, `ends` that `--` ends the options.
+    """
+
+    flags: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+    lists: frozenset[str] = frozenset()
+    operands: Literal["any", "one", "none", "listed"] = "any"
+    patterns: bool = False
+    digits: bool = False
+    glued: bool = False
+    ends: bool = True
+
+    def operands_of(self, words: Sequence[str]) -> list[str] | None:
+        """Return the operands; None when an option is not in the lists, or has a value of another kind."""
+        found: list[str] = []
+        at = 0
+        while at < len(words):
+            word = words[at]
+            at += 1
+            if word == "--" and self.ends:
+                return [*found, *words[at:]]
+            if not word.startswith("-") or word in ("-", "--"):
+                found.append(word)
+                continue
+            taken = self._option(word, words[at] if at < len(words) else None)
+            if taken is None:
+                return None
+            at += taken
+        return found
+
+    def _option(self, word: str, following: str | None) -> int | None:
+        """Return how many words behind an option are its value; None for an option that is not listed."""
+        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if equals:
+            return 0 if name in self.values or self._takes(name, value) else None
+        if word in self.flags or (self.digits and _DIGITS.fullmatch(word)):
+            return 0
+        if word in self.texts or word in self.numbers:
+            return 1 if following and not following.startswith("-") and self._takes(word, following) else None
+        return 0 if self._is_cluster(word) else None
+
+    def _takes(self, name: str, value: str) -> bool:
+        return name in self.texts or (name in self.numbers and value.isascii() and value.isdigit())
+
+    def _is_cluster(self, word: str) -> bool:
+        if word.startswith("--"):
+            return False
+        glued = _GLUED.fullmatch(word) if self.glued else None
+        if glued is not None and glued[1] in self.texts | self.numbers:
+            return True
+        return all("-" + letter in self.flags for letter in word[1:])
+
+    def allows(self, words: Sequence[str]) -> bool:
+        """Return whether the words behind the name of the entry only look."""
+        operands = self.operands_of(words)
+        if operands is None:
+            return False
+        if self.operands == "listed":
+            return not operands or any(word in self.lists for word in words)
+        return self.operands == "any" or len(operands) <= (self.operands == "one")
+
+
+class Lists(msgspec.Struct, frozen=True):
+    """All of the file: programs of which every use runs, those that must have no unquoted pattern, and the listed ones."""
+
+    anything: frozenset[str]
+    unless_patterns: frozenset[str]
+    programs: dict[str, Listed]
+
+    def entry(self, words: Sequence[str]) -> tuple[Listed, Sequence[str]] | None:
+        """Return the entry with the longest name that a command begins with, and the words behind the name."""
+        for length in range(min(_PATH_MAX, len(words)), 0, -1):
+            found = self.programs.get(" ".join(words[:length]))
+            if found is not None:
+                return found, words[length:]
+        return None
+
+
+@cache
+def lists() -> Lists:
+    """Return what `readonly.toml` holds."""
+    table: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    anything, unless = (frozenset(table.pop(key).split()) for key in ("anything", "unless_patterns"))
+    programs: dict[str, Listed] = {}
+    for name, entry in table.items():
+        for other in (name, *entry.pop("aliases", "").split()):
+            programs[other] = msgspec.convert({key: _read(value) for key, value in entry.items()}, Listed)
+    return Lists(anything, unless, programs)
+
+
+def _read(value: Any) -> Any:
+    return value.split() if isinstance(value, str) and ("-" in value or "\n" in value) else value
