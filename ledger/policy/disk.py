@@ -48,9 +48,11 @@ def _followed(path: str) -> str:
         done = posixpath.join(done, name)
         if done.startswith("/proc/") and is_of_a_process(done):
             return posixpath.normpath(posixpath.join(done, *todo[::-1]))
+        if not posixpath.islink(done):  # no link, nothing there, or no right to look
+            continue
         try:
             target = Path(done).readlink().as_posix()
-        except OSError:  # no link, nothing there, or no right to look
+        except OSError:  # taken away meanwhile
             continue
         links += 1
         if links > _LINKS_MAX:

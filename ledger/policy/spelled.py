@@ -17,6 +17,9 @@ from ledger.policy.unknown import UNKNOWN_HOME
 
 _PROCESS = re.compile(r"/+proc/+(?:self|thread-self|[0-9]+)(?:/+task/+[0-9]+)?(?:/+(?P<member>[^/]+)(?P<rest>/.*)?)?")
 _HOME = re.compile(r"~(?P<user>[^/]*)(?P<rest>/.*)?", re.DOTALL)
+ANY_FILE: Final = "\1"
+"""A name that only a pattern for every file matches."""
+
 _FORMS: Final = ("NFC", "NFD")
 
 
@@ -38,6 +41,11 @@ def spelled_paths(path: str, directory: str, home: str | None, facts: FileFacts)
     for one in tuple(found):
         found.update(dict.fromkeys(_of_process(one, directory)))
     return tuple(found)
+
+
+def with_inside(path: str) -> tuple[str, str]:
+    """Return a path, and one for what is in it: a rule that matches every file of a folder is about the folder too."""
+    return path, posixpath.join(path, ANY_FILE)
 
 
 def _texts(path: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from ledger.policy.betcode.tiers import Matches, decide
 from ledger.policy.model import Verdict
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Ruling, Spelling
+from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.calls import BASH
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier, specifier_words, spelled_by
 from ledger.policy.toolrules.pathrules import is_access_rule
@@ -63,10 +64,11 @@ class BetCodeCommands(CommandRules):
             for access in Access
         )
 
-    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
+    def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
         matching = self.judge.matching
+        forms = spelled_paths(path, directory, matching.home, matching.facts)
         return self._restricting(
-            lambda rule: is_access_rule(rule, access) and matching.denies_named(rule, path, directory)
+            lambda rule: any(is_access_rule(rule, access) for access in accesses) and matching.denies_glob(rule, forms)
         )
 
     def _restricting(self, matches: Matches) -> Ruling | None:

@@ -8,13 +8,13 @@ from typing import Any
 from ledger.policy.betcode.tiers import names
 from ledger.policy.model import Verdict
 from ledger.policy.shell import Access, Command
-from ledger.policy.spelled import spelled_paths
+from ledger.policy.spelled import ANY_FILE
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH
 from ledger.policy.toolrules.commands import covers, reaches
 from ledger.policy.toolrules.domains import address_of, reaches_host
 from ledger.policy.toolrules.filecommands import touched
 from ledger.policy.toolrules.globs import PathMatcher, exact_glob, ignore_glob, name_matches
-from ledger.policy.toolrules.ignoring import ANY_FILE, ignore_reaches
+from ledger.policy.toolrules.ignoring import ignore_reaches
 from ledger.policy.toolrules.options import Options
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, split_root
 from ledger.policy.toolrules.paths import EDITORS, absolute, both_forms, relative, within
@@ -36,10 +36,6 @@ class Matching:
     def denies_path(self, rule: ToolRule, path: str) -> bool:
         """Wide: either form of the path, at any depth for a relative pattern, without case, in every reading of `/`."""
         return self._denies(rule, both_forms(path, self.facts), ignore_glob)
-
-    def denies_named(self, rule: ToolRule, path: str, directory: str) -> bool:
-        """As `denies_path`, for a word of a command that may be a glob, under a rule about particular files."""
-        return self.denies_glob(rule, spelled_paths(path, directory, self.home, self.facts))
 
     def denies_any(self, rule: ToolRule, forms: Sequence[str]) -> bool:
         """Return whether a deny or ask rule reaches a file in any of its forms."""

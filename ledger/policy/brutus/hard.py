@@ -11,7 +11,7 @@ from ledger.policy.brutus.rules import Compiled
 from ledger.policy.model import Verdict, strictest
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
-from ledger.policy.spelled import spelled_paths
+from ledger.policy.spelled import spelled_paths, with_inside
 from ledger.policy.toolrules.commands import visible_text
 from ledger.policy.toolrules.paths import within
 
@@ -81,11 +81,11 @@ class BrutusCommands(CommandRules):
             rule.action is not Verdict.ALLOW and not rule.catch_all for one in self.files.values() for rule in one.rules
         )
 
-    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
-        judge = self.files[access]
+    def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
         forms = spelled_paths(path, directory, self.place.home, self.place.facts)
-        texts = dict.fromkeys((path, *forms, *map(self._from_project, forms)))
-        found = [rule for text in texts if (rule := judge.restricting(text))]
+        named = dict.fromkeys((path, *forms, *map(self._from_project, forms)))
+        texts = [text for one in named for text in with_inside(one)]
+        found = [rule for access in accesses for text in texts if (rule := self.files[access].restricting(text))]
         strict = strictest(rule.action for rule in found) if found else None
         rule = next((rule for rule in found if rule.action is strict), None)
         return None if rule is None else Ruling(rule.action, rule.refs)

@@ -96,12 +96,12 @@ class ClaudeCommands(CommandRules):
         restricting = [rule for rule in self.places.rules if rule.action is not Verdict.ALLOW]
         return any(is_access_rule(rule, access) for rule in restricting for access in Access)
 
-    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
+    def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
         """As `_restricting`: what a command reads is denied, and never merely asked about."""
-        actions = (Verdict.DENY,) if access is Access.READ else (Verdict.DENY, Verdict.ASK)
         forms = spelled_paths(path, directory, self.places.home, self.places.facts)
-        for action in actions:
-            found = self.places.naming(action, access, forms)
+        asked = [access for access in accesses if access is not Access.READ]
+        for action, kinds in ((Verdict.DENY, accesses), (Verdict.ASK, asked)):
+            found = [rule for access in kinds for rule in self.places.naming(action, access, forms)]
             if found:
                 return Ruling(action, tuple(rule.ref for rule in found))
         return None

@@ -7,8 +7,9 @@ from typing import Final
 
 from ledger.policy.model import Verdict
 from ledger.policy.shell.model import Access
+from ledger.policy.spelled import ANY_FILE
 from ledger.policy.toolrules.globs import PathMatcher, ignore_glob
-from ledger.policy.toolrules.ignoring import ANY_FILE, ignore_reaches
+from ledger.policy.toolrules.ignoring import ignore_reaches
 from ledger.policy.toolrules.options import Options
 from ledger.policy.toolrules.pathrules import is_access_rule, split_root
 from ledger.policy.toolrules.paths import absolute, relative, within

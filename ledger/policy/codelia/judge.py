@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ledger.policy.checks import shown
 from ledger.policy.codelia.index import Indexes
-from ledger.policy.codelia.match import matches_full_text, matches_text, matches_tool, skills_of
+from ledger.policy.codelia.match import is_misnamed, matches_full_text, matches_text, matches_tool, skills_of
 from ledger.policy.codelia.options import CodeliaOptions
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule
 from ledger.policy.codelia.sandbox import virtual_cd
@@ -108,10 +108,19 @@ class Judge:
     # --- everything else
 
     def tool(self, tool: str, value: Any) -> Judged:
-        """A call of another tool. A skill is known by its name, and by its path when it is not named."""
+        """A call of another tool. A skill is known by its name, and by its path when it is not named.
+
+        A name that is no skill's is not replaced by the path; in the hardened profile no rule allows it.
+        """
         named, led = skills_of(value) if tool == SKILL else (None, None)
-        skill = named or led
+        misnamed = tool == SKILL and is_misnamed(value)
+        skill = None if misnamed else named or led
         part = self._tool(tool, skill)
+        if misnamed and led is not None and (deny := self._denying(lambda rule: matches_tool(rule, tool, led))):
+            part = _denied(part.text, deny)
+        if misnamed and self.options.hardened and part.verdict is Verdict.ALLOW:
+            text = f"`{tool}` names {shown(value['name'])}, which is no name of a skill"
+            return Judged(Verdict.ASK, (Part(part.text, Verdict.ASK, liftable=False),), text)
         if not self.options.hardened or led is None or named in (None, led) or part.verdict is Verdict.DENY:
             return Judged(part.verdict, (part,), _tool_reason(part))
         other = self._denying(lambda rule: matches_tool(rule, tool, led))

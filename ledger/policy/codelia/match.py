@@ -41,6 +41,12 @@ def skills_of(value: Any) -> tuple[str | None, str | None]:
     return skill_name(value.get("name")), _skill_of_path(value.get("path"))
 
 
+def is_misnamed(value: Any) -> bool:
+    """Return whether an input names a skill by what is no name of one."""
+    name = value.get("name") if isinstance(value, Mapping) else None
+    return name not in (None, "") and skill_name(name) is None
+
+
 def _skill_of_path(path: object) -> str | None:
     """The folder's name, also when its `SKILL.md` is given."""
     if not isinstance(path, str):

@@ -19,7 +19,7 @@ from ledger.policy.opencode.compiled import (
 from ledger.policy.opencode.places import Places, below
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
-from ledger.policy.spelled import spelled_paths
+from ledger.policy.spelled import spelled_paths, with_inside
 from ledger.policy.toolrules.commands import visible_text
 
 _HIDDEN_BLANK: Final = "\0"
@@ -125,12 +125,13 @@ class OpenCodeCommands(CommandRules):
             rule.action is not Verdict.ALLOW for rule in self.rules.of("external_directory").all
         )
 
-    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
-        rules = self.rules.of(access.value)
-        if not rules.restricting:
+    def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
+        known = [rules for access in accesses if (rules := self.rules.of(access.value)).restricting]
+        if not known:
             return None
         forms = spelled_paths(path, directory, self.places.home, self.places.facts)
-        found = [rule for form in forms if (rule := restricting(self.places.from_worktree(form), rules))]
+        texts = [text for form in forms for text in with_inside(self.places.from_worktree(form))]
+        found = [rule for rules in known for text in texts if (rule := restricting(text, rules))]
         strict = strictest(rule.action for rule in found) if found else None
         rule = next((rule for rule in found if rule.action is strict), None)
         return None if rule is None else Ruling(rule.action, rule.refs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from ledger.policy.meeting import UNKNOWN
 from ledger.policy.shell.braces import expanded
 from ledger.policy.shell.forms import Effect, Kind, NormalForm
 from ledger.policy.shell.model import Access, Command, Word
-from ledger.policy.shell.names import lookups
+from ledger.policy.shell.names import basename, lookups
 from ledger.policy.shell.tables.files import PROGRAMS
 from ledger.policy.shell.words import loosen
 
@@ -38,14 +38,31 @@ _FOLDERS_BY_NAME: Final = tuple(
 )
 _STREAM = re.compile(r"/dev/(?:std(?:in|out|err)|fd/[0-9]+|null|tty|zero|u?random)|-|\.{1,2}|/+")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
+_TAKING: Final = frozenset({"xargs", "parallel", "cpio", "pax", "read", "mapfile", "readarray"})
+_FROM_INPUT: Final = ("@-", "=-", "--stdin", "-T-")
 _SPEAKING: Final = frozenset({"echo", "printf", "true", "false", ":", "sleep", "seq", "kill"})
 _EXPRESSIONS: Final = frozenset({"awk", "sed", "jq", "yq", "sqlite", "psql", "perl"})
-_ACCESSES: Final = {
-    Kind.READ: (Access.READ,), Kind.WRITE: (Access.EDIT,), Kind.OUTPUT: (Access.EDIT,),
-    Kind.EDIT: BOTH,
+_OF_OPTIONS: Final = {
     Effect.READ: (Access.READ,), Effect.WRITE: (Access.EDIT,), Effect.OUTPUT: (Access.EDIT,),
 }  # fmt: skip
 _FOLDERS: Final = frozenset({"-C", "--directory", "--cwd", "--chdir", "--prefix", "--work-tree", "--git-dir", "--dir"})
+
+
+class LineOfFiles(NamedTuple):
+    """What a whole line says of the words in it.
+
+    `assigned` are the variables that it sets; a `HOME` or `PWD` among them may be any folder. `takes_names` says that a
+    command of it takes names of files from another one.
+    """
+
+    assigned: frozenset[str] = frozenset()
+    takes_names: bool = False
+
+    @classmethod
+    def of(cls, commands: Sequence[Command]) -> LineOfFiles:
+        assigned = frozenset(one.name for command in commands for one in command.assignments)
+        words = [loosen(word) for command in commands for word in command.words] if len(commands) > 1 else []
+        return cls(assigned, any(word.endswith(_FROM_INPUT) or basename(word) in _TAKING for word in words))
 
 
 class Named(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,22 +76,24 @@ class Named(msgspec.Struct, frozen=True, omit_defaults=True):
     is_sure: bool = False
 
 
-def named_files(command: Command, form: NormalForm | None, assigned: frozenset[str] = frozenset()) -> tuple[Named, ...]:
+def named_files(command: Command, form: NormalForm | None, line: LineOfFiles) -> tuple[Named, ...]:
     """Return every file that the words and assignments of a command may name, without repeats.
 
-    `form` is the command's normal form, if its program has a table. `assigned` are the variables that the line sets; a `HOME` or `PWD` among them may be any folder.
+    `form` is the command's normal form, if its program has a table.
     """
+    assigned = line.assigned
     found = dict.fromkeys(
         Named(path, BOTH) for one in command.assignments for path in expanded(_known(one.value, assigned))
     )
     names = lookups(command.name or loosen(command.words[0])) if command.words else ()
-    if names and _SPEAKING.isdisjoint(names):
+    if names and (line.takes_names or _SPEAKING.isdisjoint(names)):
         known = next((PROGRAMS[name] for name in names if name in PROGRAMS), None)
-        excused = _excused(form, names)
+        accesses = _accesses(form)
+        excused = frozenset() if line.takes_names else _excused(form, names)
         for at, word in enumerate(command.words[1:], 1):
             if at not in excused:
                 text = _known(word, assigned)
-                found.update(dict.fromkeys(_of_text(text, _accesses(form, at, known), is_sure=known is not None)))
+                found.update(dict.fromkeys(_of_text(text, accesses.get(at, known or BOTH), is_sure=known is not None)))
     return tuple(found)
 
 
@@ -103,14 +122,17 @@ def _excused(form: NormalForm | None, names: Sequence[str]) -> frozenset[int]:
     return frozenset((*form.path_at, *found))
 
 
-def _accesses(form: NormalForm | None, at: int, known: tuple[Access, ...] | None) -> tuple[Access, ...]:
-    """Return what the command may do with the file in its word at an index."""
-    if form is not None and not form.edits:
-        kinds = [_ACCESSES.get(one.kind) for one in form.operands if one.at == at]
-        kinds += [_ACCESSES.get(one.effect) for one in form.options if at in (one.at, one.value_at) and one.value]
-        if kinds and kinds[0] is not None:
-            return kinds[0]
-    return BOTH if known is None else known
+def _accesses(form: NormalForm | None) -> dict[int, tuple[Access, ...]]:
+    """Return what the command may do with the file in each of its words, as far as the program's table says."""
+    if form is None or form.edits:
+        return {}
+    found = {}
+    for option in form.options:
+        if option.value and option.effect in _OF_OPTIONS:
+            for at in (option.at, option.value_at):
+                found[at] = BOTH if at in found else _OF_OPTIONS[option.effect]
+    found.update((one.at, (Access.READ,) if one.kind is Kind.READ else BOTH) for one in form.operands)
+    return {at: accesses for at, accesses in found.items() if at is not None}
 
 
 def _of_text(text: str, accesses: tuple[Access, ...], *, is_sure: bool) -> Iterator[Named]:

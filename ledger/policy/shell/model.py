@@ -210,8 +210,10 @@ class CommandRules(Protocol):
         """Return whether a rule restricts particular files, so that every word of a command is looked at."""
         return False
 
-    def restrict_file(self, access: Access, path: str, directory: str) -> Ruling | None:
+    def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
         """Return the deny or ask rule about particular files that reaches one which a word of a command may name.
+
+        The strictest one, if several do.
 
         `path` is as a word has it, and a glob of the shell where it holds `*`, `?`, `[` or `meeting.UNKNOWN`; `directory`
         is where the command may run. A rule about every file there does not count.

@@ -8,7 +8,7 @@ from typing import Final
 
 from ledger.policy.meeting import UNKNOWN, is_glob
 from ledger.policy.model import Verdict
-from ledger.policy.shell.files import Named, folders, named_files
+from ledger.policy.shell.files import LineOfFiles, Named, folders, named_files
 from ledger.policy.shell.forms import NormalForm
 from ledger.policy.shell.model import Access, Command, CommandRules, Ruling
 from ledger.policy.shell.standing import joined, standing
@@ -27,8 +27,8 @@ class NamedFiles:
         self._rules = rules
         self._guards = rules.guards_files()
         self._places = standing(commands, directory) if self._guards else ()
-        self._assigned = frozenset(one.name for command in commands for one in command.assignments)
-        self._known: dict[tuple[Access, str, str], Ruling | None] = {}
+        self._line = LineOfFiles.of(commands) if self._guards else LineOfFiles()
+        self._known: dict[tuple[tuple[Access, ...], str, str], Ruling | None] = {}
 
     def restrictions(self, command: Command, form: NormalForm | None) -> Iterator[tuple[Ruling, str]]:
         """Yield the strictest ruling about the files that a command may name, with its reason; at most one."""
@@ -39,7 +39,7 @@ class NamedFiles:
             return
         places = joined(self._places, folders(command))
         asked = None
-        for named in named_files(command, form, self._assigned):
+        for named in named_files(command, form, self._line):
             ruling = self._of(named, places)
             if ruling is None:
                 continue
@@ -55,16 +55,15 @@ class NamedFiles:
         for place in places:
             if is_of_a_process(posixpath.join(place, named.path)):
                 return _ASK
-            for access in named.accesses:
-                ruling = self._ruling(access, named.path, place)
-                if ruling is not None:
-                    is_sure = named.is_sure and not is_glob(named.path)
-                    return ruling if is_sure else Ruling(Verdict.ASK, ruling.rules)
+            ruling = self._ruling(named.accesses, named.path, place)
+            if ruling is not None:
+                is_sure = named.is_sure and not is_glob(named.path)
+                return ruling if is_sure else Ruling(Verdict.ASK, ruling.rules)
         return None
 
-    def _ruling(self, access: Access, path: str, place: str) -> Ruling | None:
-        key = (access, path, place)
+    def _ruling(self, accesses: tuple[Access, ...], path: str, place: str) -> Ruling | None:
+        key = (accesses, path, place)
         if key not in self._known:
             full = len(self._known) >= LOOKED_UP_MAX
-            self._known[key] = _ASK if full else self._rules.restrict_file(access, path, place)
+            self._known[key] = _ASK if full else self._rules.restrict_file(accesses, path, place)
         return self._known[key]

@@ -13,10 +13,6 @@ _ANY: Final = "**"
 _PATTERNS_MAX: Final = 4_096
 
 
-ANY_FILE: Final = "\1"
-"""A name that only a pattern for every file matches."""
-
-
 def ignore_reaches(pattern: str) -> PathMatcher:
     """As `ignore_glob`, for a path that may be a glob of the shell."""
     matches = ignore_glob(pattern)

@@ -203,7 +203,10 @@ def test_an_input_without_a_command_is_asked_and_a_deny_of_the_tool_holds(value:
         ({"path": "/x/review/SKILL.md"}, "allow", "allow"),
         ({"path": "C:\\x\\review"}, "allow", "allow"),
         ({"path": "SKILL.md"}, "ask", "ask"),
-        ({"name": "no such name!", "path": "/x/review"}, "allow", "allow"),
+        ({"name": "no such name!", "path": "/x/review"}, "ask", "ask"),
+        ({"name": "no such name!", "path": "/x/danger"}, "deny", "deny"),
+        ({"name": " ", "path": "/x/review"}, "ask", "ask"),
+        ({"name": "", "path": "/x/review"}, "allow", "allow"),
         ({"name": "review", "path": "/x/review"}, "allow", "allow"),
         ({"name": "review", "path": "/x/other"}, "allow", "deny"),
         ({"name": "danger"}, "deny", "deny"),
@@ -217,6 +220,14 @@ def test_a_skill_is_known_by_name_and_by_path_when_it_is_not_named(value: Any, f
     call = Call("skill_load", tool_name="skill_load", input=value)
     answers = [policy(allow, deny, profile=profile).evaluate(call).verdict.value for profile in PROFILES]
     assert answers == [faithful, hardened]
+
+
+def test_a_rule_for_every_skill_is_for_names_of_skills_in_the_hardened_profile() -> None:
+    call = Call("skill_load", tool_name="skill_load", input={"name": "no such name!"})
+    answers = [
+        policy([{"tool": "skill_load"}], [], profile=profile).evaluate(call).verdict.value for profile in PROFILES
+    ]
+    assert answers == ["allow", "ask"]
 
 
 def test_a_name_that_disagrees_with_its_path_is_refused_in_words() -> None:

@@ -124,6 +124,10 @@ def test_a_denied_file_is_never_allowed_wherever_a_word_names_it(dialect: str, p
         "tool file:///home/ann/shop/.env",
         "tool file:///home/ann/shop/%2eenv",
         "tool '*.env'",
+        "tar cf - secret",
+        "printf '%s' .env | xargs -I{} cat {}",
+        "X=.env; tool $X",
+        "for f in .en; do tool ${f}v; done",
     ],
 )
 def test_folders_addresses_and_patterns_lead_to_a_denied_file(dialect: str, command: str) -> None:
