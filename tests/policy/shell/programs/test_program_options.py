@@ -11,6 +11,7 @@ from ledger.policy.shell.forms.nodes import Node
 from tests.support.program_help import PROGRAMS, is_here, options_of, version_of
 
 RECORDS = Path(__file__).parents[3] / "data/programs/options"
+RECORDED = sorted(file.stem for file in RECORDS.glob("*.txt"))
 AGED = 0.15
 """The share of options that another version may have in addition: they ask, until the table is made anew."""
 
@@ -26,16 +27,23 @@ def has_class(program: str, words: tuple[str, ...]) -> bool:
     nodes: list[Node] = [root]
     for name in words[:-1]:
         nodes.append(nodes[-1].commands[name])
-    plain = words[-1].replace("--no-", "--", 1)
+    spelt = words[-1].lower() if nodes[-1].caseless else words[-1]
+    if nodes[-1].style == "go":
+        spelt = "-" + spelt.lstrip("-")
+    plain = spelt.replace("--no-", "--", 1)
     known = any(
         one in node.options
         for node in (nodes[-1], *(above for above in nodes if above.globals == "anywhere"))
-        for one in (words[-1], *((plain,) if node.negatable else ()))
+        for one in (spelt, *((plain,) if node.negatable else ()))
     )
     return known or words[-1] in ("--help", "-h") or (nodes[-1].style == "words" and words[-1] in root.options)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_listed_program_is_without_a_record() -> None:
+    assert sorted(set(PROGRAMS) - set(RECORDED)) == []
+
+
+@pytest.mark.parametrize("program", RECORDED)
 def test_every_recorded_option_has_a_class(program: str) -> None:
     _, options = recorded(program)
     assert options
