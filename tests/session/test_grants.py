@@ -69,16 +69,16 @@ def test_of_several_grants_that_are_needed_the_first_to_end_counts() -> None:
         grants("grn_2", "bash", "git *", expires_in_ms=ms("1h")),
         grants("grn_3", "bash", "npm *", expires_in_ms=ms("1m")),
     )
-    assert scenario.decision(asks("per_1", "ls", "git x")).not_after_ms == T0 + ms("1h") - 1
+    assert scenario.decision(asks("per_1", "ls", "git log")).not_after_ms == T0 + ms("1h") - 1
 
 
 def test_a_revoked_grant_allows_nothing_that_is_asked_afterwards() -> None:
     scenario = (
-        given(opens(), GIT, asks("per_1", "git x"))
+        given(opens(), GIT, asks("per_1", "git log"))
         .when(revokes("grn_1", "too wide"))
         .then(Revoked(grant_id="grn_1", detail=ReasonDetail("too wide")))
     )
-    scenario.given(asks("per_2", "git x"))
+    scenario.given(asks("per_2", "git log"))
     assert scenario.result("per_1").outcome == "allowed"
     assert scenario.waiting() == ["per_2"]
 
@@ -100,13 +100,13 @@ def test_granting_again_with_the_same_id_changes_nothing() -> None:
 
 def test_a_repeated_id_never_revives_a_revoked_grant() -> None:
     scenario = given(opens(), GIT, revokes("grn_1")).when(GIT).then_nothing_happens()
-    scenario.given(asks("per_1", "git x"))
+    scenario.given(asks("per_1", "git log"))
     assert scenario.waiting() == ["per_1"]
 
 
 def test_an_id_repeated_in_the_log_itself_never_revives_a_revoked_grant_either() -> None:
     again = Granted(grant_id="grn_1", permission="bash", scope="session", detail=GrantedDetail("*"))
-    scenario = given(opens(), GIT, revokes("grn_1"), again, asks("per_1", "git x"))
+    scenario = given(opens(), GIT, revokes("grn_1"), again, asks("per_1", "git log"))
     assert list(in_force(scenario.state.grants, scenario.now_ms)) == []
     assert scenario.waiting() == ["per_1"]
 

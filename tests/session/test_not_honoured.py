@@ -33,7 +33,7 @@ async def offer(session: Session, command: str) -> tuple[tuple[str, ...], tuple[
         ("python -m pytest", (), ("python -m *",)),
         ("npx foo", (), ("npx *",)),
         ("sudo make", (), ("sudo *",)),
-        ("git push origin && python x.py", ("git push *",), ("python x.py *",)),
+        ("git push origin && sudo make", ("git push *",), ("sudo *",)),
         ("git push origin", ("git push *",), ()),
         ("cat a > b", ("cat a > b",), ()),
     ],

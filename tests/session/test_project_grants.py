@@ -123,7 +123,7 @@ def test_what_a_person_allowed_is_not_taken_back_with_a_grant(scenario: Scenario
 
 
 def test_a_release_may_be_for_one_request_alone(scenario: Scenario) -> None:
-    scenario.given(asks("per_1", "git a"), asks("per_2", "git b"), grants_in_project("grn_1", "bash", "git *"))
+    scenario.given(asks("per_1", "git log"), asks("per_2", "git fetch"), grants_in_project("grn_1", "bash", "git *"))
     scenario.given(releases("per_2"))
     assert scenario.waiting() == ["per_1"]
 

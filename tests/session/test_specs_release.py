@@ -13,7 +13,9 @@ def waiting_in(project: Project, *patterns: str) -> Scenario:
 
 
 def test_a_release_ends_what_waits_in_order_of_asking() -> None:
-    scenario = waiting_in(Project(), "git c", "git b", "git a").given(grants_in_project("grn_1", "bash", "git *"))
+    scenario = waiting_in(Project(), "git push", "git log", "git fetch").given(
+        grants_in_project("grn_1", "bash", "git *")
+    )
     released = [one for one in scenario.when(releases()).events if isinstance(one, Replied)]
     cause = Cause(kind="grant", grant_id="grn_1")
     assert [(one.request_id, one.reply, one.outcome, one.cause) for one in released] == [
