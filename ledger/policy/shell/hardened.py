@@ -38,7 +38,7 @@ from ledger.policy.shell.text import shorten
 from ledger.policy.shell.touching import accesses
 from ledger.policy.shell.understood import redirects_allowed, understood
 from ledger.policy.shell.unknown import speaks_of, unknown_word
-from ledger.policy.shell.unwrap import parts_of, peeled
+from ledger.policy.shell.unwrap import inmost, parts_of
 from ledger.policy.shell.words import loosen
 
 _Key = str | tuple[str, tuple[Word, ...]]
@@ -151,7 +151,7 @@ class _Judge:
     def _named(self, command: Command) -> Iterator[_Finding]:
         """What rules about files say of the words of a command; one that an allow rule spells whole names them rightly."""
         for ruling, reason in self.named.restrictions(command, self._form(command)):
-            if ruling.verdict is Verdict.DENY or not self._exactly(command, peeled(command)):
+            if ruling.verdict is Verdict.DENY or not self._exactly(command, inmost(command)):
                 yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside)
 
     def _redirected(self, command: Command, places: frozenset[str]) -> Iterator[_Finding]:
@@ -187,7 +187,7 @@ class _Judge:
             if reason is not None:
                 yield _Finding(command.text, Verdict.ASK, reason)
             elif not self._allowed(command):
-                reason = f"no rule allows `{peeled(command).text}` by its own words"
+                reason = f"no rule allows `{inmost(command).text}` by its own words"
                 yield _Finding(command.text, Verdict.ASK, reason, liftable=True)
 
     def _judged(self) -> Iterator[tuple[int, Command]]:
@@ -199,7 +199,7 @@ class _Judge:
 
     def _obstacle(self, command: Command, places: frozenset[str]) -> str | None:
         """What stands in the way of every rule but one that spells the whole command, and sometimes of that too."""
-        inner = peeled(command)
+        inner = inmost(command)
         reason = never_allowed(inner) or _bad_name(inner) or (None if self.everything else self._unknown(inner))
         if reason is not None:
             return reason
@@ -273,7 +273,7 @@ class _Judge:
             return True
         key = _key(command)
         if key not in self.allowed:
-            inner = peeled(command)
+            inner = inmost(command)
             allowed = self.rules.allow(inner) is not None or self._exactly(command, inner)
             self.allowed[key] = allowed
         return self.allowed[key]

@@ -50,9 +50,6 @@ _ONLY_LOOKS = re.compile(r"-[pvV]*[vV]")  # `command -v rm` runs nothing
 
 def peel(command: Command) -> Command | None:
     """The command behind one transparent wrapper; None when there is none or its options are not understood."""
-    inner = strict_inner(command)
-    if inner is not None:
-        return _inner(command, inner, Wrapper.TRANSPARENT)
     spec = TRANSPARENT.get(command.name or "")
     if spec is None or command.assignments:
         return None
@@ -339,6 +336,17 @@ def peeled(command: Command) -> Command:
     """The command behind all transparent wrappers, or the command itself."""
     for _ in range(UNWRAP_DEPTH_MAX):
         inner = peel(command)
+        if inner is None:
+            break
+        command = inner
+    return command
+
+
+def inmost(command: Command) -> Command:
+    """The command behind all wrappers that are understood, `xargs` and `env` among them, or the command itself."""
+    for _ in range(UNWRAP_DEPTH_MAX):
+        words = strict_inner(command)
+        inner = peel(command) if words is None else _inner(command, words, Wrapper.TRANSPARENT)
         if inner is None:
             break
         command = inner

@@ -181,3 +181,10 @@ def test_a_wrong_option_is_refused(options: dict[str, Any], text: str) -> None:
 def test_unknown_members_and_tools_are_left_alone() -> None:
     rules = policy({"allow": ["Nothing(x)", "Bash(ls)"], "defaultMode": "plan"})
     assert rules.evaluate(bash("ls")).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("profile", ["faithful", "hardened"])
+@pytest.mark.parametrize("line", ["find . | xargs cat", "env CI=1 cat a", "find . -exec cat {} ;"])
+def test_a_rule_for_an_inner_command_alone_does_not_cover_what_runs_it(line: str, profile: str) -> None:
+    rules = policy({"allow": ["Bash(cat:*)"]}, profile=profile)
+    assert rules.evaluate(bash(line)).verdict is Verdict.ASK

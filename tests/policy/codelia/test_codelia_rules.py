@@ -298,7 +298,7 @@ HARDER = [
     ("ls\nmake", commands("ls"), "no rule allows `make` by its own words"),
     ("rg x > f", globs("rg*"), "`> f` writes to a file"),
     ("git status && make", globs("git status*"), "no rule allows `make` by its own words"),
-    ("ls $(make)", commands("ls"), "`$(make)` stands for something that is known only when the line runs"),
+    ("ls $(make)", commands("ls"), "`$(make)`, which `ls` reads, may be outside of the project"),
     ("X=1 ls", globs("*"), "`X=` in front of a command may change what it does"),
     ("find . -delete", commands("find"), None),
     ("sudo ls", commands("sudo"), None),
