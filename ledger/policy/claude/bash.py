@@ -378,7 +378,9 @@ def _opaque(rules: BashRules, line: Line) -> Judged:
     if judged:
         return Judged(tuple(judged), None, ())
     exact = rules.exactly(line.text)
-    whole = rules.allowing(()) if rules.allows_whole_tool() else None
+    # What a variable is set to in front may be what a rule is about: the program follows it, and may deny.
+    followed = line.assigns and bool(rules.deny or rules.ask)
+    whole = rules.allowing(()) if rules.allows_whole_tool() and not followed else None
     allowed = whole or (exact if not line.background else None)
     if allowed is not None:
         return Judged(((_line_stage(line), allowed),), None, ())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ledger.policy.claude.bash import BashRules
 from ledger.policy.claude.line import plain_stage
 from ledger.policy.claude.places import Places
@@ -12,7 +14,7 @@ from ledger.policy.claude.words import peeled_for_reading
 from ledger.policy.facts import Kind
 from ledger.policy.model import RuleRef, Verdict
 from ledger.policy.reach import leads_out
-from ledger.policy.shell.model import Access, Command, CommandRules, Ruling, Spelling
+from ledger.policy.shell.model import Access, Command, CommandRules, Ruling, Spelling, Word
 from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.commands import (
     covers,
@@ -41,8 +43,10 @@ class ClaudeCommands(CommandRules):
         return self._allowing(command, exactly=False) or self._free(command)
 
     def _free(self, command: Command) -> Ruling | None:
-        """Commands that need no rule; what only looks must look at the project."""
-        stage = plain_stage(command)
+        """Commands that need no rule; what only looks must look at the project, also at what `xargs` gives it."""
+        stage = plain_stage(
+            replace(command, words=tuple(Word("x", "x") if one.inside else one for one in command.words))
+        )
         words = stage.words[peeled_for_reading(stage) :]
         if not self.rules.runs_free(stage) or looks_outside(words, self.places):
             return None
@@ -119,12 +123,13 @@ class ClaudeCommands(CommandRules):
         return not places.allowing(Access.READ, absolute(path, directory, places.home))
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        """By the rules for files, and in the mode that accepts edits."""
+        """By the rules for files, and in the mode that accepts edits; reading in the project needs none."""
         full = absolute(path, directory, self.places.home)
         if self.outside(path, directory) or self.places.protected(full):
             return None
         found = self.places.allowing(access, full)
-        if not found and not self.rules.allows_files(access):
+        reads = access is Access.READ and self.places.inside(full)
+        if not found and not reads and not self.rules.allows_files(access):
             return None
         return Ruling(Verdict.ALLOW, tuple(rule.ref for rule in found))
 

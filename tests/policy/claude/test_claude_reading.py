@@ -41,6 +41,10 @@ def _bash(command: str) -> Call:
         "tac away/passwd",
         "ls src && tac /etc/passwd",
         "command tac /etc/passwd",
+        "wc -l < /etc/passwd",
+        "wc -l < away/passwd",
+        "find /etc | xargs wc -l",
+        "ls | xargs cat",
     ],
 )
 def test_what_a_command_looks_at_outside_the_project_is_asked_where_no_rule_allows_it(command: str) -> None:
@@ -67,6 +71,10 @@ def test_what_a_command_looks_at_outside_the_project_is_asked_where_no_rule_allo
         "date +%Y/%m/%d",
         "ps aux",
         "seq 1 3",
+        "wc -l < notes.txt",
+        "tr a b < src/a.py | sort",
+        "find . -name '*.py' | xargs wc -l",
+        "find src -type f | xargs grep -l x",
     ],
 )
 def test_what_a_command_looks_at_inside_the_project_needs_no_rule(command: str) -> None:
