@@ -203,6 +203,8 @@ class _Judge:
         reason = never_allowed(inner) or _bad_name(inner) or (None if self.everything else self._unknown(inner))
         if reason is not None:
             return reason
+        if self.guards_cd and inner.name == "cd":
+            return f"`{command.text}` runs `cd` through another program, which no rule means"
         if self._exactly(command, inner):
             return None
         reason = self._unmeant(inner, places)

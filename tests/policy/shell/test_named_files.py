@@ -195,3 +195,8 @@ def test_braces_are_written_out_up_to_a_bound() -> None:
     assert sorted(expanded("{a,b{c,d}}x")) == ["ax", "bcx", "bdx"]
     assert expanded("a{}b") == ("a{}b",)
     assert len(expanded("{a,b}" * 20)) <= EXPANSIONS_MAX
+
+
+@pytest.mark.parametrize("dialect", ["opencode", "brutus", "claude"])
+def test_a_guarded_cd_is_asked_about_behind_a_wrapper_too(dialect: str) -> None:
+    assert verdict(dialect, "timeout 5 cd") is Verdict.ASK
