@@ -7,7 +7,7 @@ from functools import partial
 
 from ledger.policy.betcode.judge import Judge
 from ledger.policy.betcode.match import Matching
-from ledger.policy.betcode.tiers import Matches, decide
+from ledger.policy.betcode.tiers import Decision, Matches, decide
 from ledger.policy.model import Verdict
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Ruling, Spelling
@@ -93,20 +93,23 @@ class BetCodeCommands(CommandRules):
         matching = self.judge.matching
         if not leads_out(path, directory, (matching.cwd,), matching.facts, matching.home):
             return False
-        return self._file(Access.READ, matching.place(path, directory)) is None
+        # A rule for the whole tool does not say that it means other places too.
+        decision = self._file(Access.READ, matching.place(path, directory))
+        return decision is None or all(rule.specifier is None for rule in decision.rules)
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
         matching = self.judge.matching
-        return self._file(access, matching.place(path, directory))
+        decision = self._file(access, matching.place(path, directory))
+        return None if decision is None else Ruling(Verdict.ALLOW, decision.refs)
 
-    def _file(self, access: Access, path: str) -> Ruling | None:
+    def _file(self, access: Access, path: str) -> Decision | None:
         """The rule that allows a tool to read or change a file; who may change it may read it."""
         tools = ("Read", "Edit") if access is Access.READ else ("Edit",)
         matching = self.judge.matching
         for tool in tools:
             decision = decide(self.judge.rules, partial(_of_file, matching, tool, path))
             if decision is not None and decision.verdict is Verdict.ALLOW:
-                return Ruling(Verdict.ALLOW, decision.refs)
+                return decision
         return None
 
     def guards_cd(self) -> bool:
