@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from ledger.policy.shell.forms.model import NormalForm
+from ledger.policy.shell.forms.nodes import Kind
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.forms.reading import form_by
 from ledger.policy.shell.glob import matches
@@ -16,6 +17,7 @@ from ledger.policy.shell.model import Command, Word
 from ledger.policy.shell.words import loosen
 
 _POLICIES_KEPT: Final = 64
+_ANY: Final = "*"
 _RULES_KEPT: Final = 8_192
 
 
@@ -44,7 +46,13 @@ def _rule_form(text: str) -> RuleForm | None:
     if node is None or len(patterns) < 2:
         return None
     cores = [one.strip("*") for one in patterns]
-    return RuleForm(patterns, form_by(node, [Word(core, core) for core in cores]))
+    form = form_by(node, [Word(core, core) for core in cores])
+    if any(one.at == len(cores) - 1 for one in form.unclear) and cores[-1].startswith("-"):
+        # An option without its value, as in a deny for `curl -o`, is meant with any value.
+        with_value = form_by(node, [Word(core, core) for core in (*cores, _ANY)])
+        if not any(one.at >= len(cores) - 1 for one in with_value.unclear):
+            form = with_value
+    return RuleForm(patterns, form)
 
 
 def spelled_again(
@@ -65,14 +73,20 @@ def rule_about(command: Command, form: NormalForm, rules: dict[str, tuple[RuleFo
 
 def _spelling(rule: RuleForm, command: Command, form: NormalForm) -> tuple[str, ...] | None:
     wanted = rule.form
-    if form.path[: len(wanted.path)] != wanted.path:
+    wanted_path, wanted_task = _task(wanted)
+    path, task = _task(form)
+    if path[: len(wanted_path)] != wanted_path:
         return None
     used = _used_options(wanted, form)
     if used is None:
         return None
+    if wanted_task is not None and wanted_task != task and _operand(wanted_task, Kind.TASK, form) is None:
+        return None
     written = {at: pattern.strip("*") for at, pattern in enumerate(rule.patterns)}
     for operand in wanted.operands:
-        found = _operand(rule.patterns[operand.at], form)
+        if task is not None and matches(rule.patterns[operand.at], task):
+            continue
+        found = _operand(rule.patterns[operand.at], operand.kind, form)
         if found is None:
             return None
         at, written[operand.at] = found
@@ -80,12 +94,25 @@ def _spelling(rule: RuleForm, command: Command, form: NormalForm) -> tuple[str, 
     raw = {word.raw for word in command.words}
     if any(one.at < len(rule.patterns) and not _has_unclear(rule.patterns[one.at], raw) for one in wanted.unclear):
         return None
-    used |= {0, *form.path_at[: len(wanted.path)]}
+    used |= {0, *form.path_at[: len(wanted_path)]}
     rest = [loosen(word) for at, word in enumerate(command.words) if at not in used]
     named = {option.name for option in wanted.options}
     # `-qt` for a rule about `-q`: the other letters of the word are options too.
     rest += [one.name for one in form.options if one.at in used and one.name not in named]
     return (*written.values(), *rest)
+
+
+def _task(form: NormalForm) -> tuple[tuple[str, ...], str | None]:
+    """Return the path of a command, and the task that its last name stands for: `npm test` is `npm run test`.
+
+    Where a program runs a task by its name alone (`yarn deploy`), the path is that of its way to run tasks.
+    """
+    last = form.nodes[-1]
+    if last.stands_for:
+        return last.stands_for[:-1], last.stands_for[-1]
+    if last.default and form.operands and form.operands[0].kind is Kind.TASK:
+        return (last.default,), None
+    return form.path, None
 
 
 def _used_options(wanted: NormalForm, form: NormalForm) -> set[int] | None:
@@ -108,8 +135,10 @@ def _is_implied(name: str, form: NormalForm) -> bool:
     return any(name in node.means and node.means[name] <= form.names for node in form.nodes)
 
 
-def _operand(pattern: str, form: NormalForm) -> tuple[int, str] | None:
-    texts = [(one.at, one.text) for one in form.operands]
+def _operand(pattern: str, kind: Kind, form: NormalForm) -> tuple[int, str] | None:
+    """Return an operand that a pattern matches; words for an inner program are none of this one's."""
+    operands = [one for one in form.operands if kind is Kind.WORDS or one.kind is not Kind.WORDS]
+    texts = [(one.at, text) for one in operands for text in (one.text, one.also) if text is not None]
     texts += [(one.at, one.text) for one in form.unclear]
     return next(((at, text) for at, text in texts if matches(pattern, text)), None)
 

@@ -33,6 +33,8 @@ class Operand(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: Kind
     at: int = 0
     is_known: bool = True
+    also: str | None = None
+    """Another name for the same thing, under which a deny may know it: `main` for `HEAD:main`."""
 
 
 class Unclear(msgspec.Struct, frozen=True):

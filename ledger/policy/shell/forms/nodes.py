@@ -112,6 +112,9 @@ class Node(msgspec.Struct, frozen=True, dict=True):
     assignment_asks: frozenset[str] | None = None
     words_ask: str = ""
     harmless: dict[str, str] = {}
+    operand_also: str = ""
+    stands_for: tuple[str, ...] = ()
+    default: str = ""
     inner_allowed: bool = False
     spell: bool = False
     always: bool = False

@@ -50,6 +50,9 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assignment_asks: str | None = None
     words_ask: str = ""
     harmless: dict[str, str] = {}
+    operand_also: str = ""
+    stands_for: str = ""
+    default: str = ""
     inner_allowed: bool = False
     spell: bool = False
     always: bool = False
@@ -121,6 +124,9 @@ def _node(
         assignment_asks=None if read.assignment_asks is None else frozenset(read.assignment_asks.split()),
         words_ask=_pattern(read.words_ask, place),
         harmless={options[key].name: _pattern(one, place) for key, one in read.harmless.items()},
+        operand_also=_pattern(read.operand_also, place),
+        stands_for=tuple(read.stands_for.split()),
+        default=read.default,
         inner_allowed=read.inner_allowed,
         spell=read.spell,
         always=read.always,

@@ -347,8 +347,14 @@ class _Reader:
             elif self.node.assignment_asks is not None and "=" in text and not self._assigns(text):
                 self._miss(at, f"`{word.raw}` sets what `{self._title()}` runs")
             self._operand_means(at, text)
-            found.append(Operand(text, self._kind(kind, word), at, word.resolved is not None or word.inside))
+            is_known = word.resolved is not None or word.inside
+            found.append(Operand(text, self._kind(kind, word), at, is_known, self._also(text)))
         return found
+
+    def _also(self, text: str) -> str | None:
+        pattern = self.node.operand_also
+        found = re.fullmatch(pattern, text) if pattern else None
+        return found[1] if found is not None and found[1] != text else None
 
     def _is_blank_first(self) -> bool:
         """`sed -i '' s/a/b/ f`: on macOS the empty word is the suffix of `-i`, elsewhere it is a script of no command."""
