@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from ledger.policy.shell.grammar.nodes import Compound, Kind, Node, Shape, Simple
+from ledger.policy.shell.grammar.produced import lines_of
 from ledger.policy.shell.grammar.values import NAME, NUMBER, UNKNOWN, Value, exact
 
 # Each pattern is for the words of one command, joined by blanks; none of them takes an option that is not here.
@@ -27,7 +28,20 @@ def output_of(script: Compound) -> Value:
     last = _last(script) or ""
     if _NUMBERS.fullmatch(last):
         return NUMBER
-    return NAME if _only(script) is not None and _NAMES.fullmatch(last) else UNKNOWN
+    if _only(script) is not None and _NAMES.fullmatch(last):
+        return NAME
+    return _lines(script) or UNKNOWN
+
+
+def _lines(script: Compound) -> Value | None:
+    """Return what is known of each line, when the only command or pipeline lists files."""
+    if len(script.parts) != 1:
+        return None
+    node, lines = script.parts[0], None
+    stages = node.parts if isinstance(node, Compound) and node.shape is Shape.PIPE else (node,)
+    for stage in stages:
+        lines = lines_of(stage, lines)
+    return lines
 
 
 def document_in(script: Compound | None) -> str | None:
