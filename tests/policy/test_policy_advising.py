@@ -188,7 +188,7 @@ def test_a_part_that_is_denied_behind_one_that_is_asked_is_not_lifted() -> None:
 @pytest.mark.parametrize(
     ("dialect", "tool", "value", "because"),
     [
-        ("opencode", "bash", {"command": "rm *.log"}, "`*.log` may become an option of `rm`"),
+        ("opencode", "bash", {"command": "rm *.log"}, "`*` in a rule stands for any text, so none names `rm *.log` alone"),
         ("claude", "WebFetch", {"url": "https://e.com/x"}, "the narrowest rule, `WebFetch(domain:e.com)`, is about every page there"),
         ("opencode", "webfetch", {"url": "https://e.com/x"}, "the narrowest rule is about every call of `webfetch`"),
         ("codelia", "edit", {"path": "a"}, "the narrowest rule is about every call of `edit`"),
