@@ -1,0 +1,52 @@
+"""What an allow rule covers, by the form of a command."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.policy.model import Verdict
+from tests.policy.shell.simple_rules import verdict
+
+
+@pytest.mark.parametrize("runner", ["uv run", "poetry run", "pipenv run"])
+def test_a_runner_of_the_project_runs_what_a_rule_of_its_own_allows(runner: str) -> None:
+    line = f"{runner} pytest -q tests"
+    assert verdict(line, [f"prefix {runner}", "prefix pytest"]) is Verdict.ALLOW
+    assert verdict(line, [f"prefix {runner} pytest"]) is Verdict.ALLOW
+    assert verdict(line, [f"prefix {runner}"]) is Verdict.ASK
+    assert verdict(f"{runner} pytest -p evil", [f"prefix {runner}", "prefix pytest"]) is Verdict.ASK
+    assert verdict(f"{runner} bash -c ls", [f"prefix {runner}", "prefix bash"]) is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("npx tsc --noEmit", "prefix npx tsc"),
+        ("python -m pytest -q", "prefix python -m pytest"),
+        ("git log --ext-diff", "prefix git log --ext-diff"),
+        ("frobnicate --all src/x", "prefix frobnicate"),
+        ("go build -o bin/x ./cmd/x", "prefix go build"),
+    ],
+)
+def test_a_rule_covers_what_it_names_and_what_is_harmless(line: str, rule: str) -> None:
+    assert verdict(line, [rule]) is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("npx touch x", "prefix npx"),
+        ("python -m evil", "prefix python"),
+        ("git log --ext-diff", "prefix git log"),
+        ("git log --zap", "prefix git"),
+        ("frobnicate ../x", "prefix frobnicate"),
+        ("frobnicate https://example.com", "prefix frobnicate"),
+        ("frobnicate --exec='touch x'", "prefix frobnicate"),
+        ("frobnicate -c 'touch x'", "prefix frobnicate"),
+        ("go build -o ../x ./cmd/x", "prefix go build"),
+        ("go build -o .git/hooks/pre-commit ./cmd/x", "prefix go build"),
+        ("cp a .claude/settings.json", "prefix cp"),
+    ],
+)
+def test_a_rule_does_not_cover_what_it_neither_names_nor_means(line: str, rule: str) -> None:
+    assert verdict(line, [rule]) is Verdict.ASK
