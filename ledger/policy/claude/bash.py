@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ledger.policy.claude import readonly
-from ledger.policy.claude.line import Line, Output, Stage
+from ledger.policy.claude.line import Line, Output, Stage, read_line
 from ledger.policy.claude.places import Places
 from ledger.policy.claude.sed import only_substitutes
 from ledger.policy.claude.strings import UNKNOWN
@@ -28,6 +28,7 @@ from ledger.policy.claude.words import (
 )
 from ledger.policy.model import RuleRef, Verdict
 from ledger.policy.shell.model import Access, Word
+from ledger.policy.shell.text import too_long
 from ledger.policy.toolrules.calls import BASH
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.unknown import UNKNOWN_HOME
@@ -41,10 +42,13 @@ _MOVES: Final = frozenset({"cd", "pushd", "popd"})
 _CHANGES: Final = frozenset({"mkdir", "touch", "rm", "rmdir", "mv", "cp", "sed"})
 _RUNS_IN_AWK = re.compile(r"system\s*\(|\||getline")
 _EXPANSION = re.compile(r"[$`]")
+_VARIABLE = re.compile(r"\$(?:\{(?=\w+\}))?(\w+)\}?")
 _TRAVERSAL = re.compile(r"(?:^|/)(?!\.{1,2}/)[^/]+/\.\.(?:/|$)")
 _ODD_TILDE = re.compile(r"~[^/]")
 _GLOB = re.compile(r"[*?\[]")
 _NULL: Final = "/dev/null"
+_VALUE_CHARS_MAX: Final = 1_024
+"""Of a variable that is set in front and followed."""
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -378,14 +382,29 @@ def _opaque(rules: BashRules, line: Line) -> Judged:
     if judged:
         return Judged(tuple(judged), None, ())
     exact = rules.exactly(line.text)
-    # What a variable is set to in front may be what a rule is about: the program follows it, and may deny.
-    followed = line.assigns and bool(rules.deny or rules.ask)
-    whole = rules.allowing(()) if rules.allows_whole_tool() and not followed else None
+    followed = _followed(rules, line)
+    if followed is not None:
+        return Judged(((_line_stage(line), followed),), None, ())
+    whole = rules.allowing(()) if rules.allows_whole_tool() else None
     allowed = whole or (exact if not line.background else None)
     if allowed is not None:
         return Judged(((_line_stage(line), allowed),), None, ())
     why = Why(Verdict.ASK, "whole", reason=line.opaque)
     return Judged(((_line_stage(line), why),), why, ())
+
+
+def _followed(rules: BashRules, line: Line) -> Why | None:
+    """What denies or asks by a rule once the variables that the line sets to plain texts stand for them."""
+    set_first = [pair for stage in line.stages if not stage.words for pair in stage.assignments]
+    values = {name: value.resolved for name, value in set_first if value.resolved is not None}
+    long = any(len(value) > _VALUE_CHARS_MAX for value in values.values())
+    text = _VARIABLE.sub(lambda found: values.get(found[1], found[0]), line.text) if not long else line.text
+    if long or too_long(text):
+        return Why(Verdict.ASK, "whole", reason="a variable is set to a long text")
+    if text == line.text:
+        return None
+    found = [rules.stage(stage) for stage in read_line(text).stages]
+    return next((why for why in found if why.kind == "rule" and why.verdict is not Verdict.ALLOW), None)
 
 
 def _line_stage(line: Line) -> Stage:

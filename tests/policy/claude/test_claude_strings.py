@@ -95,3 +95,12 @@ def test_a_message_is_the_text_that_a_command_gets() -> None:
 def test_the_commands_of_a_string_are_parts_of_the_line() -> None:
     parts = [(part.text, part.verdict.value) for part in judged('mytool "a $(other b)"').parts]
     assert parts == [('mytool "a $(other b)"', "allow"), ("other b", "ask")]
+
+
+def test_a_variable_that_is_set_in_front_is_followed_to_what_rules_deny() -> None:
+    rules: dict[str, Any] = {"allow": ["Bash"], "deny": ["Bash(rm *)", "Read(.env)"]}
+    assert judged("A=rm; $A x", **rules).verdict.value == "deny"
+    assert judged("A=.env && cat ${A}", **rules).verdict.value == "deny"
+    assert judged("A=b; mytool $A", **rules).verdict.value == "allow"
+    assert judged(f"A={'b' * 2_000}; mytool $A", **rules).verdict.value == "ask"
+    assert judged(f"A={'b' * 1_000}; mytool {'$A ' * 100}", **rules).verdict.value == "ask"
