@@ -14,6 +14,7 @@ import msgspec
 _FILE: Final = files("ledger.policy.claude") / "readonly.toml"
 _DIGITS = re.compile(r"-[0-9]+")
 _GLUED = re.compile(r"(-[A-Za-z])([0-9]+)")
+_FORMATS: Final = frozenset({"oneline", "short", "medium", "full", "fuller", "email", "raw"})
 _PATH_MAX: Final = 3
 """Words of the longest name of an entry, `git stash list`."""
 
@@ -21,7 +22,7 @@ _PATH_MAX: Final = 3
 class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A program, or a sub-command of one, that runs without a rule with these options and no other.
 
-    `flags` take no value, `texts` and `numbers` one, `values` only one behind `=`. `lists` are flags without which there
+    `flags` take no value, `texts` and `numbers` one, `formats` one of git's or one with a `%`, `values` only one behind `=`. `lists` are flags without which there
     may be no operand. `patterns` says that words may be unquoted patterns, `digits` that `-20` is an option, `glued` that a
     short option may have digits in its own word, `ends` that `--` ends the options.
     """
@@ -30,6 +31,7 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     texts: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
+    formats: frozenset[str] = frozenset()
     lists: frozenset[str] = frozenset()
     operands: Literal["any", "one", "none", "listed"] = "any"
     patterns: bool = False
@@ -62,11 +64,13 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return 0 if name in self.values or self._takes(name, value) else None
         if word in self.flags or (self.digits and _DIGITS.fullmatch(word)):
             return 0
-        if word in self.texts or word in self.numbers:
+        if word in self.texts or word in self.numbers or word in self.formats:
             return 1 if following and not following.startswith("-") and self._takes(word, following) else None
         return 0 if self._is_cluster(word) else None
 
     def _takes(self, name: str, value: str) -> bool:
+        if name in self.formats:
+            return "%" in value or value in _FORMATS
         return name in self.texts or (name in self.numbers and value.isascii() and value.isdigit())
 
     def _is_cluster(self, word: str) -> bool:
