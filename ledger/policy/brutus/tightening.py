@@ -37,11 +37,17 @@ def _of_text(text: str, place: Place, judge: Judge) -> Iterator[Part]:
             yield Part(text, Verdict.ASK, liftable=False)
         return
     for form in spelled_paths(text, place.directory, place.home, place.facts):
-        yield from _restricted(form, judge)
+        # Inside of the project a pattern that begins with `*` is about the path from the project's root.
+        whole = [part for part in _restricted(form, judge) if not (place.holds(form) and _floats(part))]
+        yield from whole
         if place.holds(form):
             yield from _restricted(posixpath.relpath(form, place.project), judge)
         if is_of_a_process(form) or "\0" in text:
             yield Part(text, Verdict.ASK, liftable=False)
+
+
+def _floats(part: Part) -> bool:
+    return any(rule.text.split(" ")[1:2] and rule.text.split(" ")[1].startswith("*") for rule in part.rules)
 
 
 def _restricted(text: str, judge: Judge) -> Iterator[Part]:
