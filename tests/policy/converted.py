@@ -101,6 +101,9 @@ _FREE: Final = {
 """Calls that a program allows without any rule; only Claude Code has such."""
 
 
+_GUARDED: Final = ("it is close to", "may be a file that a rule restricts")
+
+
 class Compared:
     """A conversion and what both policies say of every call: `looser` and `different` name the calls."""
 
@@ -119,8 +122,8 @@ class Compared:
                 continue  # Claude Code asks about some paths by itself; BRUTUS's file tools know no outside
             old, new = Judged(before, CALLS[origin][name]), Judged(after, CALLS[target][name])
             free = name in _FREE[target, profile] or name in _FREE[origin, profile]
-            # Each dialect guards near misses of its restricting rules in its own way.
-            near = any("it is close to" in (one.reason or "") for one in (old, new))
+            # Each dialect guards near misses of its restricting rules, and files named by words, in its own way.
+            near = any(said in (one.reason or "") for one in (old, new) for said in _GUARDED)
             excused = near or (free and (not old.rules or self._by_itself))
             if STRICTNESS[new.verdict] < STRICTNESS[old.verdict] and not excused:
                 self.looser.append((name, old.verdict.value, new.verdict.value))
