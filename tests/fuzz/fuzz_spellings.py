@@ -59,16 +59,24 @@ def _command(pick: random.Random, program: Node) -> Meaning:
     path: list[Node] = []
     node = program
     while node.commands and (node.operands is None or pick.random() < 0.5):
-        node = node.commands[pick.choice(sorted(node.commands))]
+        named = sorted(name for name in node.commands if "*" not in name)
+        if not named:
+            break
+        node = node.commands[pick.choice(named)]
         if node.same:
             break
         path.append(node)
     node = path[-1] if path else program
-    distinct = {option.name: option for option in node.options.values() if option.effect is not Effect.PROGRAM}
+    distinct = {option.name: option for option in node.options.values() if _is_one(option)}
     chosen = pick.sample(sorted(distinct), min(len(distinct), pick.randint(0, OPTIONS_COUNT_MAX)))
     options = tuple((distinct[name], _value(pick, distinct[name])) for name in chosen)
     operands = tuple(pick.choice(WORDS) for _ in range(pick.randint(0, 2))) if node.operands is not None else ()
     return Meaning(program, tuple(path), options, operands)
+
+
+def _is_one(option: Option) -> bool:
+    """Return whether an option is one by itself: not a pattern for many, nor one that takes the rest of the words."""
+    return option.effect is not Effect.PROGRAM and not any("*" in name for name in option.names)
 
 
 def _value(pick: random.Random, option: Option) -> str | None:
@@ -103,7 +111,7 @@ def _option(pick: random.Random, one: Meaning, option: Option, value: str | None
     if value is None:
         return [name]
     ways = [[name, value]]
-    if name[1] != "-" and len(name) == 2 and one.node.style != "go":
+    if name[1] != "-" and len(name) == 2 and one.node.style != "go" and one.node.glued:
         ways.append([name + value])
     elif "=" in one.node.separators and (name.startswith("--") or one.node.style == "go"):
         ways.append([f"{name}={value}"])
