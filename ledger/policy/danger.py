@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ledger.policy.model import Call
-from ledger.policy.shell import dangerous_argument, never_allowed
+from ledger.policy.shell import never_allowed
 from ledger.policy.shell.analyse import analyse_simple
+from ledger.policy.shell.forms.worries import worry
 
 SHELL_PERMISSIONS: Final = frozenset({"bash", "shell", "run_command", "execute", "terminal"})
 """Permissions, in lower case, whose patterns are shell lines."""
@@ -41,6 +42,6 @@ def _line_is_dangerous(line: str) -> bool:
         command.name is None
         or command.name.rpartition("/")[2] in _DESTRUCTIVE
         or never_allowed(command) is not None
-        or dangerous_argument(command) is not None
+        or worry(command) is not None
         for command in found.commands
     )

@@ -12,7 +12,8 @@ from ledger.policy.codelia.match import matches_text, matches_tool, skills_of
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, canonical, granted_rule, skill_name
 from ledger.policy.codelia.text import Line, is_cd, normalise, words_of
 from ledger.policy.shell import Analysis
-from ledger.policy.shell.danger import dangerous_argument, never_allowed
+from ledger.policy.shell.danger import never_allowed
+from ledger.policy.shell.forms.worries import worry
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.unwrap import peeled
 
@@ -43,7 +44,7 @@ def plain_line_rules(analysis: Analysis, judge: Judge) -> tuple[RuleObject, ...]
     heads = []
     for command in {command.text: command for command in analysis.top}.values():
         inner = peeled(command)
-        if command.name == "cd" or command.redirects or never_allowed(inner) or dangerous_argument(inner):
+        if command.name == "cd" or command.redirects or never_allowed(inner) or worry(inner):
             continue
         words = [word.raw if word.raw == word.resolved else None for word in inner.words]
         if words[0] is not None and (head := _strict_head(words[0], words[1:])):

@@ -21,6 +21,7 @@ from ledger.policy.shell.forms.judging import obstacle
 from ledger.policy.shell.forms.matching import by_program as by_meaning
 from ledger.policy.shell.forms.matching import rule_about, spelled_again
 from ledger.policy.shell.forms.spelled import Spelled
+from ledger.policy.shell.forms.worries import worry
 from ledger.policy.shell.model import (
     Access,
     Analysis,
@@ -238,7 +239,7 @@ class _Judge:
     def _unmeant(self, command: Command, places: frozenset[str]) -> str | None:
         """What no rule that allows the command can be taken to mean."""
         if self.everything and any(word.resolved is None for word in command.words):
-            return dangerous_argument(command)  # as in a line that is not plain: see `understood`
+            return worry(command)  # as in a line that is not plain: see `understood`
         form = self._form(command)
         if form is None and in_table(command.name or ""):
             return dangerous_argument(command)

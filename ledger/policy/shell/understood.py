@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.policy.shell.danger import dangerous_argument, never_allowed
+from ledger.policy.shell.danger import never_allowed
+from ledger.policy.shell.forms.worries import worry
 from ledger.policy.shell.model import Analysis, Command, CommandRules, Redirect
 from ledger.policy.shell.parse import is_grammatical
 from ledger.policy.shell.text import join_lines, strange_character, too_long
@@ -35,7 +36,7 @@ def _is_known(command: Command) -> bool:
     if not command.words:
         return True
     inner = peeled(command)
-    return never_allowed(inner) is None and dangerous_argument(inner) is None
+    return never_allowed(inner) is None and worry(inner) is None
 
 
 def redirects_allowed(command: Command, rules: CommandRules, directories: Sequence[str]) -> bool:

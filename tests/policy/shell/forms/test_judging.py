@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.policy.checking import Checker
 from ledger.policy.model import Verdict
 from tests.policy.shell.simple_rules import verdict
 
@@ -50,3 +51,18 @@ def test_a_rule_covers_what_it_names_and_what_is_harmless(line: str, rule: str) 
 )
 def test_a_rule_does_not_cover_what_it_neither_names_nor_means(line: str, rule: str) -> None:
     assert verdict(line, [rule]) is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "jest --globalSetup=./x $F",
+        "echo $X; mypy --python-executable=./x a.py",
+        'for f in "$D"/*; do vitest --config ./evil.ts; done',
+        "[[ -f x ]] && npm run x --script-shell=./e",
+    ],
+)
+def test_rules_that_allow_everything_do_not_cover_what_runs_something_else(line: str) -> None:
+    question = {"dialect": "opencode", "profile": "hardened", "config": {"permission": {"*": "allow"}}, "cwd": "/repo"}
+    answer = Checker().answer({**question, "tool": "bash", "input": {"command": line}})
+    assert answer["verdict"] == "ask", answer

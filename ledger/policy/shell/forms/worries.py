@@ -1,0 +1,48 @@
+"""What speaks against a command before any rule is looked at. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from ledger.policy.shell.danger import dangerous_argument
+from ledger.policy.shell.forms.judging import obstacle
+from ledger.policy.shell.forms.reading import form_of
+from ledger.policy.shell.forms.spelled import Spelled
+from ledger.policy.shell.model import Command
+
+
+class _Everywhere:
+    """Where nothing is known of files, they speak against nothing."""
+
+    def outside(self, path: str) -> bool:
+        return False
+
+    def editable(self, path: str) -> bool:
+        return True
+
+    def allows(self, command: Command) -> bool:
+        return False
+
+
+_EVERYWHERE: Final = _Everywhere()
+
+
+def worry(command: Command) -> str | None:
+    """Return why only a rule that spells it may cover a command, wherever it runs: a sentence, or None.
+
+    By the table of its program, or by the listed arguments where it has none. Words that are known only when the line
+    runs are judged by the list alone.
+    """
+    form = form_of(command)
+    unknown = {at for at, word in enumerate(command.words) if word.resolved is None}
+    listed = dangerous_argument(command) if form is None or unknown else None
+    if form is None or listed is not None:
+        return listed
+    known = replace(
+        form,
+        unclear=tuple(one for one in form.unclear if one.at not in unknown),
+        operands=tuple(replace(one, is_known=True) for one in form.operands),
+    )
+    return obstacle(command, known, Spelled((), command.words), _EVERYWHERE)
