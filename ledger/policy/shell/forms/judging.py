@@ -19,6 +19,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:",
 _LOOKS_LIKE_A_COMMAND = re.compile(r"[\s;&|`$()<>]")
 _STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _HERE: Final = "."
+_ONLY_TELL: Final = (["--version"], ["--help"])
 
 
 class Reach(Protocol):
@@ -62,12 +63,14 @@ def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reac
         yield from _unknown_program(command.words, spelled, reach, range(1, len(command.words)))
         return
     title = " ".join((form.program, *form.path))
+    if any(node.always for node in form.nodes):
+        only_tells = [word.resolved for word in command.words[1:]] in _ONLY_TELL
+        yield from () if only_tells else (f"`{title}` runs, sends or overwrites what it is given",)
+        return
     yield from (one.reason for one in form.unclear if one.at not in spelled)
-    for at, node in zip((0, *form.path_at), form.nodes, strict=True):
-        if node.always:
-            yield f"`{title}` runs, sends or overwrites what it is given"
-        elif node.spell and at not in spelled:
-            yield f"`{title}` is for a rule that names it"
+    named = zip((0, *form.path_at), form.nodes, strict=True)
+    if any(node.spell and at not in spelled for at, node in named):
+        yield f"`{title}` is for a rule that names it"
     for given in form.options:
         if not _spells(spelled, given):
             yield from _option(given, form, title, reach)

@@ -114,7 +114,7 @@ def test_coverage_counts_programs_sub_commands_and_options(line: PolicyLine) -> 
 def test_coverage_of_a_sub_command_shows_what_its_options_do(line: PolicyLine) -> None:
     row = line("policy", "coverage", "git", "push", "--json", code=0).row
     assert row["program"] == "git push"
-    assert "--force" in row["options"]["asks"]
+    assert "--mirror" in row["options"]["asks"]
     assert "--verbose" in row["options"]["plain"]
     shown = line("policy", "coverage", "git", "push", code=0).out
     assert "options, asks (only a rule that spells them): " in shown
