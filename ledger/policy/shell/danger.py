@@ -32,6 +32,11 @@ def in_table(program: str) -> bool:
     return any(name in ARGUMENTS or name in OPAQUE or name in SHELLS for name in lookups(program))
 
 
+def runs_anything(program: str) -> bool:
+    """Whether a program is a shell, or a wrapper that no rule covers (`sudo`, `env`)."""
+    return any(name in OPAQUE or name in SHELLS for name in lookups(program))
+
+
 def never_allowed(command: Command) -> str | None:
     """Why no allow rule for this command may count, exact or not: a sentence, or None."""
     program = command.name

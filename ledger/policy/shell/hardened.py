@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ledger.policy.model import Evaluation, Part, RuleRef, Verdict, strictest
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed
+from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed, runs_anything
 from ledger.policy.shell.directories import Directories
 from ledger.policy.shell.flow import straight
 from ledger.policy.shell.forms import NormalForm, form_of
@@ -132,8 +132,8 @@ class _Judge:
                 yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside, liftable=own)
 
     def _spellings(self, command: Command) -> Iterator[Spelling]:
-        """What a runner or another wrapper runs is judged with it, so that a catch-all says nothing more about it."""
-        is_wrapped = command.wrapper is not None
+        """What a runner (`npx`, `uv run`) runs is judged with it, so that a catch-all says nothing more about it."""
+        is_wrapped = command.wrapper is not None and not runs_anything((command.inside or "").partition(" ")[0])
         for spelling in (*spellings(command), *self._as_rules_write(command)):
             is_written = spelling.form is Form.WRITTEN
             yield replace(spelling, form=Form.RESOLVED) if is_wrapped and is_written else spelling

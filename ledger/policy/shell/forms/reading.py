@@ -229,7 +229,7 @@ class _Reader:
             return negated
         found = {
             node.options[long].name: node.options[long]
-            for node in self._visible()
+            for node in reversed(self._visible())  # of equal names the innermost one counts
             for long in node.long_names
             if long.startswith(name)
         }
