@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ from tests.support.waiting import wait_until_async
 pytestmark = [pytest.mark.agents("claude", "opencode", "gemini", "codex"), pytest.mark.timeout(400)]
 
 LONG_MS = 60_000
+REPLIES = {name: reply for name, (reply, _) in ANSWERS.items()}
+NARROWED = ("codex",)
+"""Every edit is what these suggest to remember. The page offers less: an answer for this once, and a grant for the file."""
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ def replayed(server: RealServer) -> list[dict[str, Any]]:
     return CommandLine(server.url)("replay", "--all", "--speed", "0", "--json", code=0).rows
 
 
-def assert_whole(together: Together, server: RealServer) -> None:
+def assert_whole(together: Together, server: RealServer, replies: Mapping[str, str]) -> None:
     """One replay shows how all of them waited and what became of each; every chain is whole."""
     rows = replayed(server)
     by_name = {session: name for name, session in together.sessions.items()}
@@ -61,7 +64,7 @@ def assert_whole(together: Together, server: RealServer) -> None:
         for row in rows
         if row["type"] == "replied"
     }
-    assert outcomes == {name: ("ann", ANSWERS[name][0]) for name in together.sessions}
+    assert outcomes == {name: ("ann", replies[name]) for name in together.sessions}
     assert max(row["waiting"] for row in rows) == len(together.sessions)
     assert rows[-1]["waiting"] == 0
     verified = CommandLine(server.url)("verify", "--all", "--json", code=0).rows
@@ -82,7 +85,7 @@ async def test_each_client_waits_in_one_inbox_is_answered_there_and_all_stand_in
     await together.ended()
     assert together.done() == {name: ANSWERS[name][0] != "reject" for name in together.sessions}
     await wait_until_async(lambda: not replayed(server)[-1]["waiting"], "nothing to wait")
-    assert_whole(together, server)
+    assert_whole(together, server, REPLIES)
     await ann.close()
 
 
@@ -100,17 +103,20 @@ async def test_in_a_browser_each_client_has_a_card_and_gets_the_answer_given_the
         # High enough for all of them: the page makes only the cards that can be seen, and takes an allow when all was.
         ann = await inbox.visit("ann", viewport={"width": 1200, "height": 6000})
         await expect(ann.page.locator("article.card")).to_have_count(len(rows), timeout=LONG_MS)
-        for name in together.sessions:
-            await _answered(ann, together.sessions[name], *ANSWERS[name])
+        for name, session in together.sessions.items():
+            await _answered(ann, name, session)
         await expect(ann.page.locator(".lines li")).to_have_count(len(rows), timeout=LONG_MS)
         await inbox.close()
     await together.ended()
     assert together.done() == {name: ANSWERS[name][0] != "reject" for name in together.sessions}
-    assert_whole(together, server)
+    assert_whole(together, server, REPLIES | dict.fromkeys(NARROWED, "once"))
+    granted = CommandLine(server.url)("approved", "--session", together.sessions["codex"], "--json", code=0).rows
+    assert [one["pattern"] for one in granted if one["permission"] == "edit"] == ["prices.py"]
 
 
-async def _answered(person: Visitor, session: str, reply: str, message: str | None) -> None:
+async def _answered(person: Visitor, name: str, session: str) -> None:
     """By the keyboard: a card that has just moved takes no click, and each answer moves the cards below."""
+    reply, message = ANSWERS[name]
     card = person.card(session)
     await expect(person.page.locator(".deck[data-quiet]")).to_have_count(1, timeout=LONG_MS)
     await expect(card).to_have_attribute("data-armed", "", timeout=LONG_MS)
@@ -121,4 +127,7 @@ async def _answered(person: Visitor, session: str, reply: str, message: str | No
         await expect(card).to_contain_text("Rejected with feedback by you", timeout=LONG_MS)
         return
     await card.get_by_role("button", name=reply.capitalize(), exact=True).press("Enter")
-    await expect(card).to_contain_text(f"Allowed by you ({reply})", timeout=LONG_MS)
+    is_narrowed = name in NARROWED
+    await expect(card).to_contain_text(f"Allowed by you ({'once' if is_narrowed else reply})", timeout=LONG_MS)
+    if is_narrowed:
+        await expect(card).to_contain_text("Remembered as chosen.", timeout=LONG_MS)

@@ -192,10 +192,8 @@ async def test_keeping_a_person_from_rejecting_what_they_did_not_unfold(inbox: I
 
 async def test_answering_for_a_card_that_reaches_below_the_screen(inbox: Inbox) -> None:
     session = await inbox.session()
-    patterns = [f"/srv/{index}" for index in range(100)]
-    await session.submit(
-        "edit", ["a.py"], tool_name="edit", tool_input={"paths": ", ".join(patterns[:10])}, always=patterns
-    )
+    patterns = ["a.py", *(f"{index}/{'long/' * 60}" for index in range(15))]
+    await session.submit("edit", ["a.py"], tool_name="edit", tool_input={"path": "a.py"}, always=patterns)
     ann = await visit_stopped(inbox, "ann", cards=0, height=SCREEN_PX)
     await ann.page.keyboard.press("j")
     await passes(ann, 2 * STEADY_MS)

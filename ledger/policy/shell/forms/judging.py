@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:",
 _LOOKS_LIKE_A_COMMAND = re.compile(r"[\s;&|`$()<>]")
 _STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _HERE: Final = "."
-_ONLY_TELL: Final = (["--version"], ["--help"])
+_TELLS: Final = frozenset({"--version", "--help"})
 
 
 class Reach(Protocol):
@@ -64,8 +64,8 @@ def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reac
         return
     title = " ".join((form.program, *form.path))
     if any(node.always for node in form.nodes):
-        only_tells = [word.resolved for word in command.words[1:]] in _ONLY_TELL
-        yield from () if only_tells else (f"`{title}` runs, sends or overwrites what it is given",)
+        if not _only_tells(command, form):
+            yield f"`{title}` runs, sends or overwrites what it is given"
         return
     yield from (one.reason for one in form.unclear if one.at not in spelled)
     named = zip((0, *form.path_at), form.nodes, strict=True)
@@ -86,6 +86,12 @@ def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reac
         if form.nodes[-1].inner_allowed and reach.allows(form.inner):
             return
         yield from _inner(form.inner, spelled.inner(len(command.words) - len(form.inner.words)), reach)
+
+
+def _only_tells(command: Command, form: NormalForm) -> bool:
+    """Return whether all that is given is `--help` or `--version`, however it is abbreviated."""
+    names = [given.name for given in form.options if given.effect is Effect.PLAIN and given.value is None]
+    return len(command.words) == 2 and len(names) == 1 and names[0] in _TELLS
 
 
 def _spells(spelled: Spelled, given: Given) -> bool:

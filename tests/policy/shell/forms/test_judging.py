@@ -66,3 +66,11 @@ def test_rules_that_allow_everything_do_not_cover_what_runs_something_else(line:
     question = {"dialect": "opencode", "profile": "hardened", "config": {"permission": {"*": "allow"}}, "cwd": "/repo"}
     answer = Checker().answer({**question, "tool": "bash", "input": {"command": line}})
     assert answer["verdict"] == "ask", answer
+
+
+@pytest.mark.parametrize("option", ["--help", "--hel", "--he", "--version", "--v"])
+def test_a_rule_for_a_program_that_always_asks_covers_the_request_for_its_help(option: str) -> None:
+    """The fuzzer of spellings found that `--he` asked where `--help` did not."""
+    assert verdict(f"truncate {option}", ["prefix truncate"]) is Verdict.ALLOW
+    assert verdict(f"truncate {option} x", ["prefix truncate"]) is Verdict.ASK
+    assert verdict(f"truncate -s 0 {option}", ["prefix truncate"]) is Verdict.ASK
