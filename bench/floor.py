@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import hiredis
 
-from ledger.limits import PAGE_COUNT
+from ledger.core.limits import PAGE_COUNT
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from ledger.stores.script import Script

@@ -7,8 +7,8 @@ import time
 
 from bench.place import ALLOW, Place
 from bench.report import Fsync, Rounds, Row
+from ledger.log.stream import Stream
 from ledger.stores.port import StreamKey
-from ledger.stream import Stream
 
 EVENTS_COUNT = 1000
 

@@ -5,9 +5,12 @@ async with Ledger.connect("redis://localhost") as ledger:
     await session.ask("bash", ["git push"], always=["git push *"])
 """
 
-from ledger.client import Ledger
-from ledger.connection import Connection
-from ledger.errors import (
+from ledger.client.connection import Connection
+from ledger.client.ledger import Ledger
+from ledger.client.results import Approved, Pending, Result
+from ledger.client.session import Session
+from ledger.client.sync import SyncConnection, SyncLedger, SyncSession
+from ledger.core.errors import (
     AlreadyAnsweredError,
     CancelledError,
     CorrectedError,
@@ -33,11 +36,8 @@ from ledger.errors import (
     UnknownRequestError,
     UnknownSessionError,
 )
-from ledger.results import Approved, Pending, Result
-from ledger.session_handle import Session
+from ledger.core.timeouts import Timeouts
 from ledger.stores.durability import Durability
-from ledger.sync import SyncConnection, SyncLedger, SyncSession
-from ledger.timeouts import Timeouts
 
 __all__ = [
     "AlreadyAnsweredError",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from ledger.durations import parse_duration
-from ledger.errors import InputError
+from ledger.core.durations import parse_duration
+from ledger.core.errors import InputError
 
 
 class TestClock:

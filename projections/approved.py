@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.access import AccessState
-from ledger.events import Granted, Imported, Revoked
-from ledger.grants import Recorded, StandingGrant
-from ledger.project import ProjectState
-from ledger.results import Approved
+from ledger.access.state import AccessState
+from ledger.client.results import Approved
+from ledger.core.events import Granted, Imported, Revoked
+from ledger.core.grants import Recorded, StandingGrant
+from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import State, field_of, row

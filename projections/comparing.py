@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.errors import DamageError
+from ledger.core.errors import DamageError
 from ledger.stores.port import Foreign, Position, Store, StreamKey, ViewWrite
 from projections.engine import PAGE_EVENTS
 from projections.folding import nothing

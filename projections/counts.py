@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.grants import Recorded
+from ledger.core.grants import Recorded
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import decision_of, settled_change
 from projections.projection import State, counted

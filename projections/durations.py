@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ledger.events import DeadlineMoved, Expired
-from ledger.grants import Recorded
+from ledger.core.events import DeadlineMoved, Expired
+from ledger.core.grants import Recorded
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import decision_of, settled_change

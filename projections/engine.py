@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from ledger.errors import DamageError, NewerSchemaError, StoreError
-from ledger.grants import Recorded
-from ledger.reading import check_info
+from ledger.core.errors import DamageError, NewerSchemaError, StoreError
+from ledger.core.grants import Recorded
+from ledger.log.reading import check_info
 from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamKey
 from projections.folding import FoldCache, Folded, nothing
 from projections.projection import State

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from ledger.access import AccessState, evolve_access
-from ledger.grants import Recorded
-from ledger.project import ProjectState, evolve_project
-from ledger.reading import read_entry
+from ledger.access.state import AccessState, evolve_access
+from ledger.core.grants import Recorded
+from ledger.log.reading import read_entry
+from ledger.project.state import ProjectState, evolve_project
 from ledger.session import evolve
 from ledger.session.state import SessionState
 from ledger.stores.port import START, Entry, Position, StreamKey

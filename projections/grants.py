@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.events import Granted
-from ledger.grants import Recorded
+from ledger.core.events import Granted
+from ledger.core.grants import Recorded
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import State, field_of, listed
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.durations import DAY_MS
-from ledger.events import Notification
-from ledger.grants import Recorded
+from ledger.core.durations import DAY_MS
+from ledger.core.events import Notification
+from ledger.core.grants import Recorded
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import State, counted, field_of, listed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from ledger.grants import Recorded
+from ledger.core.grants import Recorded
 from ledger.session.state import SessionState, Settled
 from projections.projection import State
 

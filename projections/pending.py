@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.events import ClientConnected
-from ledger.grants import Recorded
-from ledger.results import Pending
+from ledger.client.results import Pending
+from ledger.core.events import ClientConnected
+from ledger.core.grants import Recorded
 from ledger.session.state import Request, SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import State, field_of, row

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeAlias
 
-from ledger.access import AccessState
-from ledger.codec import canonical_json
-from ledger.grants import Recorded
-from ledger.project import ProjectState
+from ledger.access.state import AccessState
+from ledger.core.codec import canonical_json
+from ledger.core.grants import Recorded
+from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.durations import DAY_MS
+from ledger.core.durations import DAY_MS
+from ledger.core.times import parse_time
 from ledger.stores.port import Position, Store, StreamKey
-from ledger.times import parse_time
 from projections.approved import APPROVED
 from projections.counts import COUNTS
 from projections.durations import DURATION_BUCKETS_MS, DURATIONS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM

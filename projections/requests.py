@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.events import Asked
-from ledger.grants import Recorded
+from ledger.core.events import Asked
+from ledger.core.grants import Recorded
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import State, field_of, listed
 

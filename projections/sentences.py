@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ledger.codec import NewerEvent
-from ledger.durations import spell_duration
-from ledger.events import (
+from ledger.core.codec import NewerEvent
+from ledger.core.durations import spell_duration
+from ledger.core.events import (
     Asked,
     Cancelled,
     ClientConnected,
@@ -36,11 +36,11 @@ from ledger.events import (
     TokenRevoked,
     ToolFinished,
 )
-from ledger.grants import Recorded
-from ledger.policy.model import Verdict
+from ledger.core.grants import Recorded
+from ledger.core.policy import Verdict
 from ledger.session.state import SessionState
 from ledger.session.texts import answerer
-from ledger.would_run import LINE_CHARS, WouldRun, cut, describe_asked, quoted, would_run
+from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, quoted, would_run
 
 QUOTED_CHARS: Final = LINE_CHARS
 """What one quotation of a command, a pattern or a message shows; the log has the whole."""

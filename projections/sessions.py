@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ledger.grants import Recorded
+from ledger.core.grants import Recorded
+from ledger.core.times import format_time
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from ledger.times import format_time
 from projections.outcomes import settled_change
 from projections.projection import State, counted, field_of, row
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 from rpds import HashTrieMap
 
-from ledger.events import Settings
-from ledger.grants import StandingGrant
-from ledger.policy.model import PolicySource
-from ledger.project import ProjectState
+from ledger.core.events import Settings
+from ledger.core.grants import StandingGrant
+from ledger.core.policy import PolicySource
+from ledger.project.state import ProjectState
 from ledger.session.state import Client, LockRequest, Request, SessionState, Settled
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.folding import Folded
@@ -32,15 +32,15 @@ SNAPSHOT_BYTES: Final = 8 * 1024 * 1024
 """A larger one costs more to carry about than it saves."""
 
 _FOLDING_CODE: Final = (
-    ("ledger", "codec.py"),
-    ("ledger", "events.py"),
-    ("ledger", "grants.py"),
-    ("ledger", "project.py"),
-    ("ledger", "proofs.py"),
-    ("ledger.would_run", "lines.py"),
-    ("ledger.would_run", "members.py"),
-    ("ledger.would_run", "names.py"),
-    ("ledger.policy", "model.py"),
+    ("ledger.core", "codec.py"),
+    ("ledger.core", "events.py"),
+    ("ledger.core", "grants.py"),
+    ("ledger.project", "state.py"),
+    ("ledger.core", "proofs.py"),
+    ("ledger.session.would_run", "lines.py"),
+    ("ledger.session.would_run", "members.py"),
+    ("ledger.session.would_run", "names.py"),
+    ("ledger.core", "policy.py"),
     ("ledger.session", "evolve.py"),
     ("ledger.session", "first.py"),
     ("ledger.session", "state.py"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ledger.codec import NewerEvent
-from ledger.events import event_type
-from ledger.grants import Recorded
+from ledger.core.codec import NewerEvent
+from ledger.core.events import event_type
+from ledger.core.grants import Recorded
+from ledger.core.times import format_time
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from ledger.times import format_time
 from projections.projection import State, row
 from projections.sentences import sentence_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.grants import Recorded
+from ledger.core.grants import Recorded
 from ledger.stores.port import Position, StreamKey, ViewWrite
 from projections.approved import APPROVED, project_approved
 from projections.counts import COUNTS, project_counts

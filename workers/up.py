@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from ledger import InputError, Ledger, Timeouts
-from ledger.extras import install_line, is_installed, require_extra
-from workers.children import Kept, own_command, own_environment
-from workers.place import Place
-from workers.serving import stopping_on_signals
+from ledger.core.extras import install_line, is_installed, require_extra
+from workers.runtime.children import Kept, own_command, own_environment
+from workers.runtime.place import Place
+from workers.runtime.serving import stopping_on_signals
 
 WORKERS: Final = ("expiry", "projector")
 GATEWAY: Final = "gateway"

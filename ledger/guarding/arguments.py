@@ -11,7 +11,7 @@ from typing import Any, Final, get_type_hints
 
 import msgspec
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 
 _RECEIVERS: Final = ("self", "cls")
 

@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final
 
-from ledger.errors import InputError, LedgerError, StoreError
-from ledger.events import ToolRef
-from ledger.ids import check_id, new_request_id
-from ledger.results import Result
-from ledger.session_handle import Session
-from ledger.sync import SyncSession
+from ledger.client.results import Result
+from ledger.client.session import Session
+from ledger.client.sync import SyncSession
+from ledger.core.errors import InputError, LedgerError, StoreError
+from ledger.core.events import ToolRef
+from ledger.core.ids import check_id, new_request_id
 
 WITHDRAWING_SECONDS: Final = 3.0
 """How long telling the ledger that nobody waits any more may take."""

@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from ledger.errors import InputError
+from ledger.client.session import Session
+from ledger.client.sync import SyncSession
+from ledger.core.errors import InputError
+from ledger.core.requests import check_name
 from ledger.guarding.arguments import Arguments
 from ledger.guarding.asking import Asking, current_asking
-from ledger.requests import check_name
-from ledger.session_handle import Session
-from ledger.sync import SyncSession
 
 P = ParamSpec("P")
 R = TypeVar("R")

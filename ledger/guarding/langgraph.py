@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypedDict
 
-from ledger.errors import InputError, RefusalError
-from ledger.extras import require_extra
+from ledger.client.session import Session
+from ledger.client.sync import SyncSession
+from ledger.core.errors import InputError, RefusalError
+from ledger.core.extras import require_extra
+from ledger.core.limits import ID_LENGTH_CHARS
 from ledger.guarding.asking import Asking
-from ledger.limits import ID_LENGTH_CHARS
-from ledger.session_handle import Session
-from ledger.sync import SyncSession
 
 Execute = Callable[[Any], Any]
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.policy.dialects import DIALECTS, compile_policy, digest
-from ledger.policy.errors import PolicyError
-from ledger.policy.loader import load_rules
-from ledger.policy.model import (
+from ledger.core.policy import (
     Call,
     Evaluation,
     Grant,
@@ -18,6 +15,9 @@ from ledger.policy.model import (
     Verdict,
     strictest,
 )
+from ledger.policy.dialects import DIALECTS, compile_policy, digest
+from ledger.policy.errors import PolicyError
+from ledger.policy.loader import load_rules
 from ledger.policy.rules import EDIT_TOOLS, disabled, evaluate, from_config, merge
 
 __all__ = [

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.core.policy import Call, Layer, Policy, PolicySource, Rule, RuleRef, Verdict, strictest
 from ledger.policy.asked import shell_tool
 from ledger.policy.checking import Judged
 from ledger.policy.covering import LAST_MATCH, may_meet
 from ledger.policy.errors import PolicyError
 from ledger.policy.exactly import Named, config_of, named_call, named_whole
 from ledger.policy.listing import WHOLE, Listed, listed_rules
-from ledger.policy.model import Call, Layer, Policy, PolicySource, Rule, RuleRef, Verdict, strictest
 from ledger.policy.offering import offers
 from ledger.policy.reaching import also_allowed
 

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from ledger.core.policy import Call, Grant, Layer, PolicySource, Rule, Verdict
 from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission, shown
 from ledger.policy.demands import demands_in
 from ledger.policy.dialects import DIALECTS
 from ledger.policy.errors import PolicyError
-from ledger.policy.model import Call, Grant, Layer, PolicySource, Rule, Verdict
 from ledger.policy.rules import EDIT_TOOLS
 from ledger.policy.toolrules.grants import read_grant
 

@@ -7,12 +7,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.asked import PolicyOptions, call_of, grants_of, source_of
 from ledger.policy.checks import shown
 from ledger.policy.dialects import compile_policy
 from ledger.policy.errors import PolicyError
 from ledger.policy.facts import FileFacts
-from ledger.policy.model import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.own import guarded
 
 COMPILED_COUNT: Final = 256

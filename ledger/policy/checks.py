@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.limits import NAME_LENGTH_CHARS, PATTERN_LENGTH_BYTES
+from ledger.core.limits import NAME_LENGTH_CHARS, PATTERN_LENGTH_BYTES
+from ledger.core.policy import AnswerBy, Layer, Rule, Verdict
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import pointer
 from ledger.policy.limits import RULE_COUNT
-from ledger.policy.model import AnswerBy, Layer, Rule, Verdict
 
 RuleLike = Rule | Mapping[str, Any]
 """A rule, or an object `{permission, pattern, action}` as JSON has it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
+from ledger.core.policy import Rule, Verdict
 from ledger.policy.checks import NOWHERE, Origin, check_action, check_pattern, check_permission, shown
-from ledger.policy.model import Rule, Verdict
 
 Keys = tuple[str | int, ...]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ledger.core.policy import Verdict
 from ledger.policy.listing import TOOL_RULES, WHOLE, Listed
-from ledger.policy.model import Verdict
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import names_tool
 from ledger.policy.wildcard import compile_normalised

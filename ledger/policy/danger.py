@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ledger.policy.model import Call
+from ledger.core.policy import Call
 from ledger.policy.shell import never_allowed
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.forms.worries import worry

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, Rule
 from ledger.policy.checks import NOWHERE, Origin, check_pattern, check_permission, shown
 from ledger.policy.danger import is_dangerous
 from ledger.policy.limits import RULE_COUNT
-from ledger.policy.model import Call, Demand, DemandRule, Layer, Policy, PolicySource, Rule
 from ledger.policy.shell import analyse, spellings
 from ledger.policy.wildcard import match
 

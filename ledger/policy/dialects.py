@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
+from ledger.core.policy import Policy, PolicySource
 from ledger.policy.betcode import BetCodePolicy
 from ledger.policy.brutus import BrutusPolicy
 from ledger.policy.checks import shown
 from ledger.policy.claude import ClaudePolicy
 from ledger.policy.codelia import CodeliaPolicy
 from ledger.policy.errors import PolicyError
-from ledger.policy.model import Policy, PolicySource
 from ledger.policy.opencode import OpenCodePolicy
 
 DIALECTS: Final[Mapping[str, Callable[[PolicySource], Policy]]] = MappingProxyType(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 
 
 class PolicyError(InputError):

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ledger.core.policy import Call, Layer, Verdict
 from ledger.policy.asked import shell_tool
 from ledger.policy.checking import Judged
 from ledger.policy.listing import TOOL_RULES, command_entry, wildcards
-from ledger.policy.model import Call, Layer, Verdict
 from ledger.policy.opencode.names import ACTION_ONLY
 from ledger.policy.toolrules.calls import WEB_FETCH, inputs_of
 from ledger.policy.toolrules.domains import host_of

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.core.policy import Call, Evaluation, Layer, Part, Policy, Verdict
 from ledger.policy.advising import Compile, Fix, advise
 from ledger.policy.asked import shell_tool
 from ledger.policy.checking import Judged
 from ledger.policy.covering import as_wildcard
 from ledger.policy.errors import PolicyError
 from ledger.policy.listing import Listed, listed_rules, rule_config
-from ledger.policy.model import Call, Evaluation, Layer, Part, Policy, Verdict
 from ledger.policy.shell import analyse, source_commands
 from ledger.policy.shell.forms import NormalForm, form_of
 from ledger.policy.shell.names import basename

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from ledger.core.policy import Layer
 from ledger.policy.checks import shown
 from ledger.policy.codelia import config_files as codelia_files
 from ledger.policy.codelia import load_config, load_layers
 from ledger.policy.errors import PolicyError
 from ledger.policy.loader import load_rules
-from ledger.policy.model import Layer
 from ledger.policy.opencode import config_files as opencode_files
 from ledger.policy.opencode import load_layers as load_opencode_layers
 from ledger.policy.toolrules.loader import load_settings, load_tool_rules, settings_files

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from ledger.core.policy import Call, Evaluation, Grant, Policy, Verdict
 from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.model import Call, Evaluation, Grant, Policy, Verdict
 from ledger.policy.shell import Access, accesses, analyse
 from ledger.policy.shell.text import shorten
 

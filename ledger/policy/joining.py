@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ledger.policy.model import Evaluation, strictest
+from ledger.core.policy import Evaluation, strictest
 
 
 def joined(found: Sequence[Evaluation]) -> Evaluation:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from ledger.limits import JSON_DEPTH_LEVELS
+from ledger.core.limits import JSON_DEPTH_LEVELS
 
 _TOKEN: Final = re.compile(
     r"""(?P<blank>[ \t\r\n]+)

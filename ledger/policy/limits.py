@@ -1,4 +1,4 @@
-"""Bounds on what a policy may hold, with their units last; lengths of names and patterns are in `ledger.limits`."""
+"""Bounds on what a policy may hold, with their units last; lengths of names and patterns are in `ledger.core.limits`."""
 
 from __future__ import annotations
 

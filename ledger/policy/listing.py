@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.core.policy import Layer, Policy, PolicySource, Rule, RuleRef, Verdict
 from ledger.policy.codelia.rule import CodeliaRule, Ruleset
-from ledger.policy.model import Layer, Policy, PolicySource, Rule, RuleRef, Verdict
 from ledger.policy.toolrules.rule import ToolRule
 
 WHOLE: Final = "*"

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ledger.core.policy import Layer
 from ledger.policy.checks import Origin, as_rules, shown
 from ledger.policy.config import read_section, read_tools
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document
-from ledger.policy.model import Layer
 from ledger.policy.reading import parse_document, read_text
 
 _SECTIONS: Final = ("tools", "permission")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.covering import LAST_MATCH, covers
 from ledger.policy.listing import Listed
-from ledger.policy.model import RuleRef, Verdict
 
 _UNSURE: Final = ("\n", "\r", "\\", ":*")
 """What the dialects read differently: a line end, another separator, the trailing wildcard of other dialects."""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from ledger.limits import PATTERN_LENGTH_BYTES
+from ledger.core.limits import PATTERN_LENGTH_BYTES
+from ledger.core.policy import Call, Evaluation, Grant, Offer, Policy, Verdict
 from ledger.policy.asked import permission_of, shell_tool
 from ledger.policy.checking import Judged
 from ledger.policy.codelia.rule import granted_rule
@@ -20,7 +21,6 @@ from ledger.policy.exactly import named_call
 from ledger.policy.families import Family, families
 from ledger.policy.honouring import TRIED_COUNT, still_asked
 from ledger.policy.listing import WHOLE, command_entry, wildcards
-from ledger.policy.model import Call, Evaluation, Grant, Offer, Policy, Verdict
 from ledger.policy.neutral import MORE_NAMES, NAMES
 
 __all__ = ["narrowed", "offers"]

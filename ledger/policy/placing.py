@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ledger.policy.model import PolicySource
+from ledger.core.policy import PolicySource
 
 _ROOT: Final = "/"
 

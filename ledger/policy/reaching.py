@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Call, Policy, Verdict
 from ledger.policy.checking import Judged
-from ledger.policy.model import Call, Policy, Verdict
 from ledger.policy.shell import Command, analyse
 from ledger.policy.shell.forms import Effect, form_of
 

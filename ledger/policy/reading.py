@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ledger.limits import POLICY_BYTES
+from ledger.core.limits import POLICY_BYTES
+from ledger.core.regular_files import open_regular
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, JsonSyntaxError, parse
-from ledger.regular_files import open_regular
 
 
 def read_text(file: str) -> str:

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource
 from ledger.policy.checking import with_facts
 from ledger.policy.demands import demand_rules
 from ledger.policy.facts import FileFacts, Kind
-from ledger.policy.model import Call, Evaluation, Grant, Part, Policy, PolicySource
 
 EVALUATIONS_COUNT: Final = 512
 """Evaluations that one policy remembers; the one not asked for the longest time goes first."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
+from ledger.core.policy import Rule, Verdict
 from ledger.policy.checks import RuleLike, as_rules
 from ledger.policy.config import read_section, section_rules
 from ledger.policy.loader import own_home
-from ledger.policy.model import Rule, Verdict
 from ledger.policy.wildcard import match
 
 EDIT_TOOLS: Final = frozenset({"edit", "write", "patch", "multiedit", "apply_patch"})

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.core.policy import Call, Policy, Verdict
 from ledger.policy.asked import OPTION_NAMES, call_of, shell_tool
 from ledger.policy.checking import Judged
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, pointer
-from ledger.policy.model import Call, Policy, Verdict
 
 _VERDICTS: Final = tuple(verdict.value for verdict in Verdict)
 _HEAD: Final = ("dialect", "rules", "layers")

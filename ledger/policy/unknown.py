@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ledger.policy.model import Evaluation
+from ledger.core.policy import Evaluation
 
 UNKNOWN_FOLDER: Final = "/\0"
 """Stands for a working directory that is not known; no path of a file holds a NUL."""

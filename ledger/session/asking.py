@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ledger.content import request_digest
-from ledger.errors import (
+from ledger.core.content import request_digest
+from ledger.core.errors import (
     DifferentRequestError,
 )
-from ledger.events import (
+from ledger.core.events import (
     Asked,
     AskedDetail,
     Cancelled,
@@ -20,12 +20,12 @@ from ledger.events import (
     Settings,
     Tier,
 )
-from ledger.grants import StandingGrant
+from ledger.core.grants import StandingGrant
+from ledger.core.policy import Demand, Evaluation, Verdict
 from ledger.policy.demands import demands_on
 from ledger.policy.honouring import not_honoured, still_asked
-from ledger.policy.model import Demand, Evaluation, Verdict
 from ledger.policy.offering import offers
-from ledger.project import ProjectState
+from ledger.project.state import ProjectState
 from ledger.session.commands import (
     Ask,
     Live,

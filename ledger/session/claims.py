@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.errors import PasskeyRefusedError
-from ledger.events import ReplyKind
-from ledger.passkeys.claims import pattern_digests, text_digest
-from ledger.proofs import AnswerClaims
+from ledger.core.errors import PasskeyRefusedError
+from ledger.core.policy import ReplyKind
+from ledger.core.proofs import AnswerClaims
+from ledger.core.signed import pattern_digests, text_digest
 from ledger.session.commands import Reply
 from ledger.session.state import Request, SessionState, input_digest
 from ledger.session.wanted import wanted_grants

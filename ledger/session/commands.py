@@ -7,11 +7,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from ledger.errors import LedgerError
-from ledger.events import Actor, CancelCause, Opinion, Presence, ReplyKind, Settings, ToolRef
-from ledger.policy.model import Call, Policy, PolicySource
-from ledger.project import ProjectState
-from ledger.proofs import Proof
+from ledger.core.errors import LedgerError
+from ledger.core.events import (
+    Actor,
+    CancelCause,
+    Opinion,
+    Presence,
+    Settings,
+    ToolRef,
+)
+from ledger.core.policy import Call, Policy, PolicySource, ReplyKind
+from ledger.core.proofs import Proof
+from ledger.project.state import ProjectState
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):

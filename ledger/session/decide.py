@@ -44,7 +44,7 @@ from ledger.session.state import SessionState
 
 
 def decide(state: SessionState, command: AnyCommand, now_ms: int) -> Decision:
-    """The events that a command makes. Raises an error of `ledger.errors` when it is not allowed."""
+    """The events that a command makes. Raises an error of `ledger.core.errors` when it is not allowed."""
     require_readable(state)
     return _DECIDERS[type(command)](state, command, now_ms)
 

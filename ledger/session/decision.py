@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ledger.errors import (
+from ledger.core.errors import (
     NewerSchemaError,
     SessionClosedError,
     UnknownSessionError,
 )
-from ledger.events import (
+from ledger.core.events import (
     Event,
 )
-from ledger.grants import StandingGrant, earliest_expiry, in_force
-from ledger.project import ProjectState
+from ledger.core.grants import StandingGrant, earliest_expiry, in_force
+from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ledger.errors import DemandNotMetError, PasskeyRequiredError
-from ledger.events import TOLD
-from ledger.grants import StandingGrant
+from ledger.core.errors import DemandNotMetError, PasskeyRequiredError
+from ledger.core.events import TOLD
+from ledger.core.grants import StandingGrant
+from ledger.core.policy import Call, Demand, Policy, Verdict
+from ledger.core.proofs import Proof
 from ledger.policy.demands import asks_passkey, asks_signed_grants, concerns, demands_on
-from ledger.policy.model import Call, Demand, Policy, Verdict
-from ledger.proofs import Proof
 from ledger.session.claims import require_same_claims
 from ledger.session.commands import Reply
 from ledger.session.state import Request, SessionState, call_of

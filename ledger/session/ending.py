@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ledger.errors import (
+from ledger.core.errors import (
     AlreadyAnsweredError,
     UnknownRequestError,
 )
-from ledger.events import (
+from ledger.core.events import (
     Cancelled,
     LogRegressed,
     Notification,

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ledger.codec import NewerEvent
-from ledger.events import (
+from ledger.core.codec import NewerEvent
+from ledger.core.events import (
     Asked,
     AskedDetail,
     Cancelled,
@@ -31,11 +31,11 @@ from ledger.events import (
     Tier,
     ToolFinished,
 )
-from ledger.grants import Recorded, add_granted, mark_imported, mark_revoked
-from ledger.policy.model import Verdict
+from ledger.core.grants import Recorded, add_granted, mark_imported, mark_revoked
+from ledger.core.policy import Verdict
 from ledger.session.first import digest_behind
 from ledger.session.state import Client, LockRequest, Request, SessionState, Settled, input_digest
-from ledger.would_run import told_of
+from ledger.session.would_run import told_of
 
 
 def evolve(state: SessionState, recorded: Recorded) -> SessionState:

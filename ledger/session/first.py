@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from ledger.grants import StandingGrant
+from ledger.core.grants import StandingGrant
+from ledger.core.policy import Call, Evaluation, Part, Policy, Verdict, strictest
 from ledger.policy.demands import demands_on
-from ledger.policy.model import Call, Evaluation, Part, Policy, Verdict, strictest
 from ledger.session.demands import that_are_signed
 from ledger.session.state import Request, SessionState, input_digest
 

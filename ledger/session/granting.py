@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ledger.errors import (
+from ledger.core.errors import (
     InputError,
     UnknownGrantError,
 )
-from ledger.events import (
+from ledger.core.events import (
     Granted,
     GrantedDetail,
     ReasonDetail,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ledger.errors import EditDeniedError
-from ledger.grants import StandingGrant
+from ledger.core.errors import EditDeniedError
+from ledger.core.grants import StandingGrant
+from ledger.core.policy import Call, Evaluation, Policy, Verdict
 from ledger.policy.asked import known_tool, permission_of
-from ledger.policy.model import Call, Evaluation, Policy, Verdict
 from ledger.session.demands import grants_for
 from ledger.session.first import judge
 from ledger.session.state import Request, SessionState, call_of

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ledger.errors import (
+from ledger.core.errors import (
     InputError,
 )
-from ledger.events import (
+from ledger.core.events import (
     Cancelled,
     PolicyChanged,
     PolicyDetail,
@@ -14,7 +14,7 @@ from ledger.events import (
     SessionOpened,
     Settings,
 )
-from ledger.policy.model import PolicySource
+from ledger.core.policy import PolicySource
 from ledger.session.commands import (
     Close,
     Open,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ledger.errors import (
+from ledger.core.errors import (
     NoInputLockError,
 )
-from ledger.events import (
+from ledger.core.events import (
     ClientConnected,
     ClientDisconnected,
     Event,
@@ -15,7 +15,7 @@ from ledger.events import (
     LockRequested,
     LockTaken,
 )
-from ledger.limits import LOCK_REQUEST_MS
+from ledger.core.limits import LOCK_REQUEST_MS
 from ledger.session.commands import (
     Connect,
     Disconnect,

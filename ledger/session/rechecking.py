@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.project import ProjectState
+from ledger.project.state import ProjectState
 from ledger.session.state import SessionState, Settled
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ledger.errors import (
+from ledger.core.errors import (
     AlreadyAnsweredError,
     DigestMismatchError,
     InputError,
@@ -14,18 +14,17 @@ from ledger.errors import (
     StaleReplyError,
     UnknownRequestError,
 )
-from ledger.events import (
+from ledger.core.events import (
     Cause,
     Granted,
     GrantedDetail,
     Replied,
     RepliedDetail,
-    ReplyKind,
     Scope,
     Settings,
 )
-from ledger.grants import StandingGrant, derived_grant_id, in_force
-from ledger.policy.model import Call, Evaluation
+from ledger.core.grants import StandingGrant, derived_grant_id, in_force
+from ledger.core.policy import Call, Evaluation, ReplyKind
 from ledger.session.commands import (
     Release,
     Reply,

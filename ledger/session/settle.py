@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from ledger.events import (
+from ledger.core.events import (
     ClientDisconnected,
     DeadlineMoved,
     Event,
     Expired,
     LockPassed,
 )
-from ledger.limits import EVENTS_PER_APPEND_COUNT
+from ledger.core.limits import EVENTS_PER_APPEND_COUNT
 from ledger.session.commands import Live
 from ledger.session.state import Client, Request, SessionState, in_order, longest_connected
 

@@ -9,23 +9,22 @@ from typing import Any
 import msgspec
 from rpds import HashTrieMap
 
-from ledger.codec import canonical_json
-from ledger.events import (
+from ledger.core.codec import canonical_json
+from ledger.core.events import (
     Actor,
     CancelCause,
     Cause,
     Opinion,
     Outcome,
     Presence,
-    ReplyKind,
     Settings,
     Tier,
     ToolRef,
     Value,
 )
-from ledger.grants import Grants, no_grants
-from ledger.policy.model import Call, Demand, Evaluation, Offer, PolicySource
-from ledger.proofs import Proof
+from ledger.core.grants import Grants, no_grants
+from ledger.core.policy import Call, Demand, Evaluation, Offer, PolicySource, ReplyKind
+from ledger.core.proofs import Proof
 
 
 class Request(Value, kw_only=True, frozen=True):

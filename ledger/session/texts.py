@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ledger.durations import spell_duration
-from ledger.events import AgentAction, Settings
-from ledger.policy.model import PolicySource, Verdict
+from ledger.core.durations import spell_duration
+from ledger.core.events import AgentAction, Settings
+from ledger.core.policy import PolicySource, Verdict
 from ledger.session.state import Settled
 
 REJECTED = "The user rejected permission to use this specific tool call."

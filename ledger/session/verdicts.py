@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ledger.events import Opinion
-from ledger.grants import StandingGrant
-from ledger.policy.model import Policy, Verdict, strictest
+from ledger.core.events import Opinion
+from ledger.core.grants import StandingGrant
+from ledger.core.policy import Policy, Verdict, strictest
 from ledger.session.demands import grants_for
 from ledger.session.state import Request
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ledger.events import ReplyKind, Scope
+from ledger.core.events import Scope
+from ledger.core.policy import ReplyKind
 from ledger.session.state import Request, SessionState
 
 ALWAYS_SCOPE: Final[dict[str, Scope]] = {"brutus": "session", "betcode": "session"}

@@ -16,7 +16,7 @@
 -- Everything before the first XADD may refuse. After it nothing may fail, because a script does not roll back:
 -- hints go through pcall. Numbers: Lua's %.14g is exact for milliseconds and versions.
 
--- As in ledger/limits.py. Constants here, because every argument is read and copied anew.
+-- As in ledger/core/limits.py. Constants here, because every argument is read and copied anew.
 local conflict_tail, feed_length, inline_limit = 256, 1000, 1024
 
 local stream, name = KEYS[1], ARGV[7]

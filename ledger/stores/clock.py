@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Protocol
 
-from ledger.limits import SETTLE_GRACE_MS
+from ledger.core.limits import SETTLE_GRACE_MS
 
 
 class Clock(Protocol):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import MovedError, RedisClusterException, RedisError
 
-from ledger.errors import SetupError
+from ledger.core.errors import SetupError
 from ledger.stores.link import LinkError, refusal_in
 
 log = logging.getLogger(__name__)

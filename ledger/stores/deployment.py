@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from redis.exceptions import BusyLoadingError
 
-from ledger.errors import SetupError
-from ledger.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
+from ledger.core.errors import SetupError
+from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
 from ledger.stores.durability import Durability, shortcomings
 from ledger.stores.keys import Keys
 from ledger.stores.refusals import refusal_of

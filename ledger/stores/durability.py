@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 
 WAIT_MS_DEFAULT: Final = 1000
 WAIT_MS_MAX: Final = 60_000

@@ -83,7 +83,7 @@ class Keys:
         return f"{self.tag(self.partition_of(StreamKey('session', place)))}:lease:{place}"
 
     def reads(self, kind: str) -> str:
-        """Who read what: a stream of each kind, with a retention of its own; see `ledger.reads`."""
+        """Who read what: a stream of each kind, with a retention of its own; see `ledger.log.reads`."""
         return f"{self.tag(0)}:reads:{kind}"
 
     def turn(self, name: str) -> str:

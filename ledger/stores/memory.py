@@ -9,8 +9,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from ledger.events import Presence
-from ledger.limits import (
+from ledger.core.events import Presence
+from ledger.core.limits import (
     CONFLICT_TAIL_COUNT,
     FEED_LENGTH_COUNT,
     INLINE_WAKE_UP_BYTES,

@@ -15,7 +15,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisClusterException, RedisError
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from ledger.stores.clock import Clock
 from ledger.stores.cluster import Cluster
 from ledger.stores.cluster_topology import Address, Topology
@@ -54,7 +54,7 @@ def open_store(
     """The store that a URL names, not yet started. Raises InputError for a URL that names none.
 
     `memory://` is a ledger of its own each time, `memory://name` one that this process shares. `embedded://` is opened
-    by `ledger.client`, which holds the server as long as it is used. `durability` goes before what the URL's query says.
+    by `ledger.client.ledger`, which holds the server as long as it is used. `durability` goes before what the URL's query says.
     """
     scheme = url.partition("://")[0]
     if scheme == "memory":

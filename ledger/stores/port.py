@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from ledger.events import Presence
+from ledger.core.events import Presence
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
 

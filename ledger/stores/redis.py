@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from redis.exceptions import ResponseError
 
-from ledger.errors import DamageError, InDoubtError, SetupError, StoreError
-from ledger.events import Presence
-from ledger.limits import GIVE_UP_SECONDS, PAGE_COUNT
+from ledger.core.errors import DamageError, InDoubtError, SetupError, StoreError
+from ledger.core.events import Presence
+from ledger.core.limits import GIVE_UP_SECONDS, PAGE_COUNT
 from ledger.stores.append_calls import AppendCalls, Posted, append_script
 from ledger.stores.clock import Clock, EstimatedClock
 from ledger.stores.deployment import agree_on_partitions, check_server

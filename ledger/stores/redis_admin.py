@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import ResponseError
 
-from ledger.limits import FEED_LENGTH_COUNT
+from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
 from ledger.stores.deployment import deployment_secret, link_key, replace_link_key, server_facts
 from ledger.stores.link import Argument, CommandLine

@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from ledger.errors import DamageError, InDoubtError
+from ledger.core.errors import DamageError, InDoubtError
 from ledger.stores.link import Argument
 from ledger.stores.port import Due, Entry, FeedItem, Foreign, Position, StreamInfo, StreamKey
 from ledger.stores.refusals import refusal_code, refusal_of

@@ -6,7 +6,7 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
-from ledger.errors import DamageError, LedgerError, SetupError, StoreError
+from ledger.core.errors import DamageError, LedgerError, SetupError, StoreError
 
 _LOG_IN_HINT: Final = "correct USER:PASSWORD in --url or PERMISSION_LEDGER_URL; it stands between `//` and `@`"
 

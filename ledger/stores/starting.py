@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from redis.exceptions import RedisError
 
-from ledger.errors import SetupError, StoreError
-from ledger.limits import GIVE_UP_SECONDS
+from ledger.core.errors import SetupError, StoreError
+from ledger.core.limits import GIVE_UP_SECONDS
 from ledger.stores.refusals import is_passing
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import msgspec
 from redis.exceptions import RedisError, ResponseError
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
 from ledger.stores.keys import Keys
 from ledger.stores.link import LinkError
 from ledger.stores.opening import servers_of

@@ -14,7 +14,7 @@ from tests.agents.openai_model import Model, Turn, use
 from tests.agents.rpc_client import Home, RpcClient, bridge
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
-from workers.bridges.errors import RefusedError
+from workers.transport.errors import RefusedError
 
 pytestmark = [pytest.mark.agents("codelia"), pytest.mark.timeout(180)]
 

@@ -17,7 +17,7 @@ from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.acp_talk import chosen
-from workers.bridges.errors import RefusedError
+from workers.transport.errors import RefusedError
 
 pytestmark = [pytest.mark.agents("gemini"), pytest.mark.timeout(180)]
 

@@ -17,7 +17,7 @@ from tests.support.gateways import RunningGateway
 from tests.support.processes import free_port
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
-from workers.bridges.gateway_client import GatewayClient
+from workers.transport.gateway_client import GatewayClient
 
 pytestmark = [pytest.mark.agents("opencode-sdk"), pytest.mark.timeout(120)]
 

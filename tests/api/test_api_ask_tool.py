@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger import DeniedError, InputError, Ledger, RejectedError, Session
-from ledger.events import Asked
+from ledger.core.events import Asked
 from tests.api.actors import ANN, pending_ids, raised
 from tests.support.waiting import wait_until_async
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ledger import InputError, Ledger, Session, Timeouts
-from ledger.events import Actor, ToolRef
-from ledger.limits import DURATION_MS_MAX, METADATA_BYTES
+from ledger.core.events import Actor, ToolRef
+from ledger.core.limits import DURATION_MS_MAX, METADATA_BYTES
 from tests.api.actors import events_of, pend, pending_ids, raised, text_of_input_error
 
 ITSELF: list[Any] = []

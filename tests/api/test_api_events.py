@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger import Ledger, UnknownSessionError
-from ledger.history import LoggedEvent
+from ledger.log.history import LoggedEvent
 from ledger.testing import TestClock
 from tests.api.actors import ANN, OpenLedger, pend, raised, text_of_input_error
 from tests.support.servers import RealServer
@@ -173,7 +173,7 @@ async def test_there_is_no_state_before_the_beginning_and_none_beyond_the_end(le
 
 
 async def test_what_really_ran_is_noted_and_compared_with_what_was_asked(ledger: Ledger) -> None:
-    from ledger.requests import make_question  # noqa: PLC0415 - what a bridge hands in
+    from ledger.core.requests import make_question  # noqa: PLC0415 - what a bridge hands in
 
     session = await ledger.session("ses_1")
     await pend(session, "call_1", "git push")

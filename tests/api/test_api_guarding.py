@@ -24,7 +24,7 @@ from ledger import (
     SyncLedger,
     SyncSession,
 )
-from ledger.events import ReplyKind
+from ledger.core.policy import ReplyKind
 from ledger.guarding import asking, guarded
 from ledger.testing import TestClock
 from tests.api.actors import ANN, RULES, raised

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ledger import InDoubtError, Ledger, Result
-from ledger.calls import Calls
+from ledger.client.calls import Calls
 
 TIMEOUT_SECONDS = 300.0
 

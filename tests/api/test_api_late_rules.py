@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ledger import DeniedError, Ledger
-from ledger.errors import EditDeniedError
+from ledger.core.errors import EditDeniedError
 from tests.api.actors import ANN, OpenLedger, ask_and_wait, events_of, pend, raised
 
 ASK = [{"permission": "bash", "pattern": "*", "action": "ask"}]

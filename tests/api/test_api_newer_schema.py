@@ -7,7 +7,8 @@ from typing import Final
 
 import pytest
 
-from ledger import Ledger, NewerSchemaError, chain
+from ledger import Ledger, NewerSchemaError
+from ledger.core import chain
 from ledger.stores.port import StreamKey
 from tests.api.actors import OpenLedger
 from tests.support.backends import written

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ledger import Ledger, RejectedError, Session
-from ledger.errors import CancelledError, StoreError, UnknownRequestError
-from ledger.results import Approved
+from ledger.client.results import Approved
+from ledger.core.errors import CancelledError, StoreError, UnknownRequestError
 from ledger.testing import TestClock
 from tests.api.actors import ANN, BOB, OpenLedger, events_of, minutes_later, outcome_of, pend, pending_ids, raised
 

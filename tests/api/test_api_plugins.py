@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from ledger import InputError, Ledger, Result
-from ledger.plugins import ENTRY_POINT_GROUP, Answer
-from ledger.policy.model import Evaluation, Verdict
-from ledger.requests import Question
+from ledger.client.plugins import ENTRY_POINT_GROUP, Answer
+from ledger.core.policy import Evaluation, Verdict
+from ledger.core.requests import Question
 from tests.api.actors import OpenLedger, pend, raised
 
 RULES = [
@@ -189,7 +189,7 @@ async def test_a_plain_function_that_takes_too_long_does_not_hold_up_the_loop(op
 
 
 async def test_the_limit_is_a_second_unless_a_decider_says_otherwise() -> None:
-    from ledger.limits import PLUGIN_SECONDS  # noqa: PLC0415 - the one number this test is about
+    from ledger.core.limits import PLUGIN_SECONDS  # noqa: PLC0415 - the one number this test is about
 
     assert PLUGIN_SECONDS == 1.0
 
@@ -233,7 +233,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
     def found(*, group: str) -> list[EntryPoint]:
         return [point for point in points if point.group == group]
 
-    monkeypatch.setattr("ledger.plugins.entry_points", found)
+    monkeypatch.setattr("ledger.client.plugins.entry_points", found)
 
 
 async def test_deciders_that_distributions_offer_come_after_those_handed_in_by_name(

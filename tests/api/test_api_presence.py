@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ledger import Ledger, NoInputLockError, Timeouts
-from ledger.events import Presence
-from ledger.inboxes import Reach
+from ledger.core.events import Presence
+from ledger.log.inboxes import Reach
 from ledger.stores.port import BOUND_INBOXES
 from ledger.testing import TestClock
 from tests.api.actors import ANN, BOB, OpenLedger, ask_and_wait, events_of, outcome_of, pend, pending_ids, raised

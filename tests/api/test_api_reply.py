@@ -16,8 +16,8 @@ from ledger import (
     Timeouts,
     UnknownRequestError,
 )
-from ledger.events import ReplyKind
-from ledger.replies import ReplyWord
+from ledger.core.policy import ReplyKind
+from ledger.core.replies import ReplyWord
 from ledger.testing import TestClock
 from tests.api.actors import ANN, BOB, OpenLedger, ask_and_wait, events_of, outcome_of, pend, pending_ids, raised
 

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger import Ledger, Session
-from ledger.limits import EVENTS_PER_APPEND_COUNT, POLICIES_KEPT_COUNT
+from ledger.core.limits import EVENTS_PER_APPEND_COUNT, POLICIES_KEPT_COUNT
 from ledger.policy import PolicySource
 from ledger.testing import TestClock
 from tests.support.servers import RealServer

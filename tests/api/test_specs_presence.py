@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ledger import Ledger
-from ledger.connection import RENEW_SECONDS
-from ledger.limits import LEASE_MS
+from ledger.client.connection import RENEW_SECONDS
+from ledger.core.limits import LEASE_MS
 from ledger.policy import dialects
 from ledger.policy.opencode import OpenCodePolicy
 from ledger.testing import TestClock

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ledger import Ledger, streams
-from ledger.grants import Recorded, derived_event_id, derived_grant_id
+from ledger import Ledger
+from ledger.core.grants import Recorded, derived_event_id, derived_grant_id
+from ledger.log import streams
 from tests.api.actors import ANN, OpenLedger, events_of, outcome_of, pend
 from tests.support.waiting import wait_until_async
 

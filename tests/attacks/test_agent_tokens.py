@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from ledger.tokens import Tokens
+from ledger.client.tokens import Tokens
 from tests.gateway.callers import Caller, Served, served
 from workers.gateway.address_file import write_address
 from workers.gateway.own_rules import rule_file

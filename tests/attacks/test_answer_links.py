@@ -13,14 +13,14 @@ import httpx
 import pytest
 
 from ledger import Ledger
-from ledger.durations import DAY_MS
+from ledger.client.tokens import Made
+from ledger.core.durations import DAY_MS
 from ledger.testing import TestClock
-from ledger.tokens import Made
 from tests.gateway.callers import Caller, Served, served
 from tests.support.processes import ROOT, environment_without_settings
 from tests.support.servers import RealServer
-from workers.gateway.answers.links import AnswerLink, AnswerLinks
 from workers.gateway.settings import GatewaySettings, LinkAnswers
+from workers.runtime.answer_links import AnswerLink, AnswerLinks
 
 Serve = Callable[[GatewaySettings], Awaitable[Served]]
 

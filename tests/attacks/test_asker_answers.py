@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ledger import DemandNotMetError, Ledger
-from ledger.events import Actor
+from ledger.core.events import Actor
 from tests.gateway.callers import Caller, Served, served
 from tests.support.processes import environment_without_settings
 from tests.support.servers import RealServer
-from workers.gateway.answers.links import AnswerLink, AnswerLinks
 from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
+from workers.runtime.answer_links import AnswerLink, AnswerLinks
 
 RULES = """{
   "permission": {"*": "ask"},

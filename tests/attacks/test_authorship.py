@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from ledger.events import Replied
+from ledger.core.events import Replied
 from tests.gateway.callers import Caller, Served
-from workers.cli.wording import event_words
-from workers.gateway.answers.page import headline
+from workers.presentation.answer_page import headline
+from workers.presentation.wording import event_words
 
 OUR_OWN = ("inbox", "link", "gateway", "told", "local", "cli", "api")
 

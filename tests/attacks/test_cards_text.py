@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from ledger import Ledger, Result, Session
-from ledger.events import Actor
+from ledger.core.events import Actor
 from ledger.policy import Layer, PolicySource
 from ledger.session.state import Request, input_digest
+from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.model import Description, Section
 from ledger.testing import TestClock
-from ledger.would_run.describing import describe_request
-from ledger.would_run.model import Description, Section
 from workers.cli.log import event_line
 from workers.cli.output import Output
 from workers.cli.pending import COLUMNS, pending_cells

@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 import redis
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
+from ledger.core.regular_files import private_file, read_regular
 from ledger.policy.codelia.loader import write_remembered
 from ledger.policy.errors import PolicyError
 from ledger.policy.files import load_layer
-from ledger.regular_files import private_file, read_regular
 from ledger.stores.embedded.errors import EmbeddedServerError
 from ledger.stores.embedded.folder import open_folder
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from workers.bridges import install_record, installing
 from workers.bridges.askers import waiting_for
-from workers.bridges.errors import BridgeError
 from workers.bridges.hooks.brought_rules import BroughtRules
 from workers.bridges.hooks.terminal import Transcript
 from workers.bridges.options import read_rules
 from workers.cli.heads import read_heads
 from workers.gateway.address_file import read_address
 from workers.notifier.settings import read_settings
+from workers.transport.errors import BridgeError
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from ledger import Ledger
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from ledger.session.state import SessionState
 from tests.gateway.callers import Caller, Served, served
 from tests.support.servers import RealServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.would_run.marks import MARKED_CHARS, MARKS_COUNT, Mark, marks_of, odd_characters
+from ledger.session.would_run.marks import MARKED_CHARS, MARKS_COUNT, Mark, marks_of, odd_characters
 
 
 def _marked(text: str) -> list[tuple[str, str]]:

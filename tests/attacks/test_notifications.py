@@ -13,10 +13,10 @@ import pytest
 from ledger import Ledger
 from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import Listening, listening, notifying, settings_for
-from workers.gateway.answers.links import AnswerLinks
 from workers.notifier.neutral import neutral
 from workers.notifier.settings import NotifierSettings
 from workers.notifier.wording import BODY_CHARS_MAX
+from workers.runtime.answer_links import AnswerLinks
 
 PUBLIC_URL: Final = "https://permits.example.com"
 FORGED: Final = f"ls\n\nAnswer:\n{PUBLIC_URL}/answer/forged"

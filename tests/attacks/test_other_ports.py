@@ -11,9 +11,9 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from ledger.access import CreateToken
-from ledger.events import Actor
-from ledger.tokens import digest_of
+from ledger.access.state import CreateToken
+from ledger.client.tokens import digest_of
+from ledger.core.events import Actor
 from tests.attacks.preview import Preview, preview
 from tests.gateway.inbox.test_answer_page import link_to
 from tests.gateway.inbox.visitors import Inbox, Visitor

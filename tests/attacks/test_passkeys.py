@@ -11,21 +11,21 @@ import pytest
 from msgspec.structs import replace
 from redis.asyncio import Redis
 
-from ledger import DamageError, InputError, Ledger, LedgerError, NewerSchemaError, Session, chain, codec
-from ledger.errors import PasskeyRefusedError, PasskeyRequiredError, UnknownPasskeyError
-from ledger.events import ReplyKind
-from ledger.passkeys.auditing import PASSKEYS, anchors_of
-from ledger.passkeys.book import Challenge
+from ledger import DamageError, InputError, Ledger, LedgerError, NewerSchemaError, Session
+from ledger.client.passkeys.auditing import PASSKEYS, anchors_of
+from ledger.client.passkeys.book import Challenge
+from ledger.core import chain, codec
+from ledger.core.errors import PasskeyRefusedError, PasskeyRequiredError, UnknownPasskeyError
+from ledger.core.policy import Evaluation, ReplyKind, Verdict
+from ledger.core.proofs import Signed
+from ledger.core.requests import Question
 from ledger.policy.errors import PolicyError
-from ledger.policy.model import Evaluation, Verdict
-from ledger.proofs import Signed
-from ledger.requests import Question
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.support.authenticator import Authenticator
 from tests.support.servers import RealServer
-from workers.checking import check_stream, read_anchors
+from workers.upkeep.checking import check_stream, read_anchors
 
 ANN: Final = "ann"
 ASK: Final = [{"permission": "*", "pattern": "*", "action": "ask"}]

@@ -12,18 +12,18 @@ import pytest
 import redis
 
 from ledger import Ledger
-from ledger.durations import DAY_MS
-from ledger.errors import StoreError
-from ledger.events import Actor
-from ledger.reads import KINDS, TEXT_CHARS_MAX, Kind, Read, record, recorded
+from ledger.core.durations import DAY_MS
+from ledger.core.errors import StoreError
+from ledger.core.events import Actor
+from ledger.log.reads import KINDS, TEXT_CHARS_MAX, Kind, Read, record, recorded
 from ledger.testing import TestClock
 from tests.gateway.callers import Served, served
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.gateway.answers.links import AnswerLink, AnswerLinks
 from workers.gateway.principals import Principal
 from workers.gateway.reads import GATHERED_COUNT_MAX, LOOKS_COUNT_MAX, OTHERS, Reads
+from workers.runtime.answer_links import AnswerLink, AnswerLinks
 
 
 @pytest.fixture

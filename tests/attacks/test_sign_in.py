@@ -17,7 +17,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
 from ledger import Ledger
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from ledger.testing import TestClock
 from tests.gateway.callers import Served, served
 from tests.gateway.conftest import sockets

@@ -12,11 +12,11 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger
-from ledger.errors import DeniedError
+from ledger.core.errors import DeniedError
+from ledger.core.policy import Call, Evaluation, Layer, PolicySource, Verdict
 from ledger.policy.checking import with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.policy.disk import DiskFacts
-from ledger.policy.model import Call, Evaluation, Layer, PolicySource, Verdict
 from tests.support.gateways import RunningGateway, gateway
 from tests.support.processes import ROOT
 from workers.bridges.naming import folder_name

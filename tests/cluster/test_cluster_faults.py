@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from ledger import Durability, InDoubtError, Ledger
-from ledger.events import LogRegressed
-from ledger.history import read_events
+from ledger.core.events import LogRegressed
+from ledger.log.history import read_events
 from ledger.stores.port import StreamKey
 from tests.cluster.conftest import OpenLedger
 from tests.support.askers import ALLOW, ASK, Asker, check_log, replies_in

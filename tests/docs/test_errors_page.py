@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
 from ledger.policy.errors import PolicyError
 from ledger.stores.embedded.errors import EmbeddedServerError
 from tests.house.sources import ROOT
@@ -14,7 +14,7 @@ from workers.cli.failures import exit_of
 PAGE = ROOT / "docs" / "reference" / "errors.md"
 ROW = re.compile(r"^\| (\d+) \| ([^|]*) \|", re.MULTILINE)
 
-PUBLIC = {"ledger.errors", "ledger.policy.errors", "ledger.stores.embedded.errors"}
+PUBLIC = {"ledger.core.errors", "ledger.policy.errors", "ledger.stores.embedded.errors"}
 
 LEFT_OUT = {"UNAUTHORIZED", "REFUSED", "REPLY"}
 """Only a gateway turns anybody away; the other two are bases, and nothing raises them."""

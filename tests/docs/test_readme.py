@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from ledger.extras import PACKAGES
+from ledger.core.extras import PACKAGES
 from tests.docs.running import python_file
 from tests.support.command_line import ROOT, CommandLine
 from tests.support.waiting import wait_until

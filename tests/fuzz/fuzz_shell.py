@@ -13,7 +13,7 @@ import time
 from types import FunctionType
 from typing import Any, Final
 
-from ledger.policy.model import Evaluation, Verdict
+from ledger.core.policy import Evaluation, Verdict
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex

@@ -119,11 +119,10 @@ def _option(pick: random.Random, one: Meaning, option: Option, value: str | None
 
 
 def _abbreviated(pick: random.Random, one: Meaning, name: str) -> str:
-    """A beginning of a long name with which no other name begins."""
+    """A beginning of a long name with which no other name begins, the opposite of a flag included (`--no-text`)."""
+    names = [*one.long_names, *(f"--no-{flag[2:]}" for flag in one.long_names if f"--no-{flag[2:]}" != name)]
     fitting = [
-        name[:end]
-        for end in range(4, len(name))
-        if [long for long in one.long_names if long.startswith(name[:end])] == [name]
+        name[:end] for end in range(4, len(name)) if [long for long in names if long.startswith(name[:end])] == [name]
     ]
     return pick.choice([*fitting, name])
 

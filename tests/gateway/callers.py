@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from ledger import Ledger
-from ledger.events import Role
+from ledger.core.events import Role
 from workers.gateway.authenticating import PROOF_HEADER
 from workers.gateway.gateway import Gateway
 from workers.gateway.serving import Address, listen, run

@@ -12,7 +12,7 @@ from ledger import Ledger
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served
 from tests.gateway.strange import STRANGE
-from workers.gateway.answers.links import AnswerLink, AnswerLinks, BadLinkError, LinkExpiredError
+from workers.runtime.answer_links import AnswerLink, AnswerLinks, BadLinkError, LinkExpiredError
 
 LINK = AnswerLink("ses_1", "r1", "0" * 64, "ann", 1_000)
 

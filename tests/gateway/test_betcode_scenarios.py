@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from ledger.durations import spell_duration
-from ledger.times import parse_time
+from ledger.core.durations import spell_duration
+from ledger.core.times import parse_time
 from tests.api.test_betcode_scenarios import DATA, SCENARIOS
 from tests.gateway.betcode_world import PEOPLE, World, running_world
 from tests.gateway.callers import Caller

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ledger.events import Actor
+from ledger.core.events import Actor
 from ledger.session.state import Request
-from ledger.would_run.describing import description_json
+from ledger.session.would_run.describing import description_json
 from workers.gateway.descriptions import Descriptions
 
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from ledger import Ledger
+from ledger.client.tokens import Made
 from ledger.testing import TestClock
-from ledger.tokens import Made
 from tests.gateway.callers import Caller, Served
 from tests.support.waiting import wait_until_async
 

@@ -10,7 +10,7 @@ import pytest
 from ledger import Ledger
 from tests.gateway.callers import Caller, Served, served
 from tests.support.servers import RealServer
-from workers.projector import CatchingUp
+from workers.projector.worker import CatchingUp
 
 
 @pytest.fixture

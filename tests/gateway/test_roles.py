@@ -10,7 +10,7 @@ from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 
 from ledger import Ledger
-from ledger.events import Role
+from ledger.core.events import Role
 from tests.gateway.callers import ROLES, Served
 from workers.gateway.access import ACCESS, ADMIN, AGENT, ANYBODY, APPROVER, AUDITOR
 from workers.gateway.app import make_app, require_roles

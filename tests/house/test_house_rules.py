@@ -32,9 +32,9 @@ PURE: Final = (
     "ledger/session.py",
     "ledger/session/*",
     "ledger/policy/*",
-    "ledger/events.py",
-    "ledger/codec.py",
-    "ledger/chain.py",
+    "ledger/core/events.py",
+    "ledger/core/codec.py",
+    "ledger/core/chain.py",
 )
 SOURCES: Final = files(*PACKAGES)
 # What people wrote; recordings, pictures and test data say what they say.
@@ -92,9 +92,9 @@ SIGNALS: Final = {
     "workers.bridges.stdio.LongLineError": "the reading of that pipe ends, with a word on stderr",
     "workers.bridges.hooks.asking.SettledHereError": "the hook ends: the user has answered at the agent's own prompt",
     "workers.bridges.hooks.exchange.ReaderGoneError": "the hook ends: nobody reads its answer",
-    "workers.bridges.errors.BridgeError": "a bridge never imports the ledger; its command line tells it as it tells others",
-    "workers.bridges.errors.RefusedError": "as BridgeError",
-    "workers.bridges.errors.UnreachableError": "as BridgeError",
+    "workers.transport.errors.BridgeError": "a bridge never imports the ledger; its command line tells it as it tells others",
+    "workers.transport.errors.RefusedError": "as BridgeError",
+    "workers.transport.errors.UnreachableError": "as BridgeError",
     "workers.bridges.opencode.errands.RefusalError": "the request is refused at opencode, with the reason",
     "workers.bridges.opencode.shapes.ShapeError": "the request is refused where it can be named, and told of",
     "workers.gateway.opencode.answering.RefusedError": "answered as OpenCode's own server refuses",
@@ -109,7 +109,7 @@ SIGNALS: Final = {
 # Not imported by any other module of the packages, on purpose.
 ENTRANCES: Final = {
     "ledger.guarding.langgraph": "for programs that use LangGraph",
-    "ledger.policy_files": "for agent workers whose rules lie in files that people edit",
+    "ledger.client.policy_files": "for agent workers whose rules lie in files that people edit",
     "workers.bridges.claude.sdk": "for programs that use claude-agent-sdk",
     "workers.bridges.hooks.run": "the file that an installed hook names",
     "ledger.testing": "for the tests of those who use the ledger",
@@ -169,7 +169,7 @@ def test_scripts_are_given_their_keys(file: str) -> None:
 
 @pytest.mark.parametrize("file", SOURCES)
 def test_every_error_is_named_so_and_derives_from_the_root(file: str) -> None:
-    from ledger.errors import LedgerError  # noqa: PLC0415 - a broken package is this test's failure, not the file's
+    from ledger.core.errors import LedgerError  # noqa: PLC0415 - a broken package is this test's failure, not the file's
 
     module = module_of(file)
     if not any(isinstance(node, ast.ClassDef) for node in ast.walk(tree_of(file))):

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from ledger import chain, codec
-from ledger.errors import DamageError, InputError
-from ledger.events import Actor, Granted, GrantedDetail
-from ledger.limits import DURATION_MS_MAX
+from ledger.core import chain, codec
+from ledger.core.errors import DamageError, InputError
+from ledger.core.events import Actor, Granted, GrantedDetail
+from ledger.core.limits import DURATION_MS_MAX
+from ledger.log.verify import verify_entries
 from ledger.stores.port import Entry, StreamKey
-from ledger.verify import verify_entries
 
 ANN = Actor("person", "ann")
 

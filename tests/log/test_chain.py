@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from ledger import chain
+from ledger.core import chain
 
 PAYLOAD = b'{"v":1}'
 

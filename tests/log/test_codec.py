@@ -9,11 +9,11 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ledger import codec
-from ledger.errors import DamageError, InputError
-from ledger.events import Actor, Event, LogRegressed, ReasonDetail, SessionClosed, event_type
-from ledger.grants import Recorded
-from ledger.limits import EVENT_BYTES
+from ledger.core import codec
+from ledger.core.errors import DamageError, InputError
+from ledger.core.events import Actor, Event, LogRegressed, ReasonDetail, SessionClosed, event_type
+from ledger.core.grants import Recorded
+from ledger.core.limits import EVENT_BYTES
 from ledger.session import SessionState, evolve
 from tests.support.events import EVENT_TYPES, any_actor, any_event, events_of
 

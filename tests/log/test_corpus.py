@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from ledger import codec
-from ledger.events import Actor, event_type
-from ledger.grants import Recorded
+from ledger.core import codec
+from ledger.core.events import Actor, event_type
+from ledger.core.grants import Recorded
 from ledger.session import SessionState, evolve
 from tests.support.events import EVENT_TYPES
 

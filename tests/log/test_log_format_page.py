@@ -12,10 +12,10 @@ from zlib import crc32
 import msgspec
 from msgspec import inspect
 
-from ledger import codec
+from ledger.core import codec
+from ledger.log.verify import KINDS, Head, verify_entries
 from ledger.stores.keys import Keys
 from ledger.stores.port import Entry, Position, StreamKey
-from ledger.verify import KINDS, Head, verify_entries
 from tests.support.events import EVENT_TYPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "log-format.md").read_text(encoding="utf-8")

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ledger import Ledger
-from ledger.errors import InputError, UnknownSessionError
+from ledger.core.errors import InputError, UnknownSessionError
+from ledger.log.trails import MARK_VERSIONS, TRAILS_COUNT, Trails
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
-from ledger.trails import MARK_VERSIONS, TRAILS_COUNT, Trails
 
 KEY = StreamKey("session", "ses_1")
 ASKS = 3 * MARK_VERSIONS

@@ -12,13 +12,13 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ledger import chain, codec
-from ledger.errors import DamageError
-from ledger.events import Actor
-from ledger.reading import read_entry
+from ledger.core import chain, codec
+from ledger.core.errors import DamageError
+from ledger.core.events import Actor
+from ledger.log.reading import read_entry
+from ledger.log.verify import KINDS, Head, Kind, Problem, head_of, verify_entries
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
-from ledger.verify import KINDS, Head, Kind, Problem, head_of, verify_entries
 from tests.support.commands import asks, closes, connects, opens, replies
 from tests.support.scenario import T0, Scenario, after, given, later
 

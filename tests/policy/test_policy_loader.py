@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.limits import POLICY_BYTES
+from ledger.core.limits import POLICY_BYTES
 from ledger.policy import (
     Call,
     Layer,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.core.policy import Offer
 from ledger.policy import Call, Grant, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of
-from ledger.policy.model import Offer
 from ledger.policy.offering import narrowed, offers
 
 DIALECTS = ("opencode", "brutus", "claude", "betcode", "codelia")

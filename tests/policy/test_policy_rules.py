@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
 from ledger.policy import PolicyError, Rule, Verdict, disabled, evaluate, from_config, merge
 from ledger.policy.limits import RULE_COUNT
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.core.policy import strictest
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import permission_of, shell_tool
 from ledger.policy.checking import Judged
-from ledger.policy.model import strictest
 
 PATHS: Final = {"bash": {"cat *": "allow", "rm *": "allow", "cd *": "allow"}, "read": "allow", "edit": "allow"}
 TOOL_RULES: Final = {

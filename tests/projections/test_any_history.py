@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import Ledger, LedgerError
-from ledger.events import ReplyKind
+from ledger.core.policy import ReplyKind
 from ledger.testing import TestClock
 from projections import reading, snapshots
 from projections.engine import Engine

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ledger import DamageError, Ledger, NewerSchemaError, chain
-from ledger.errors import StoreError
+from ledger import DamageError, Ledger, NewerSchemaError
+from ledger.core import chain
+from ledger.core.errors import StoreError
 from ledger.stores.port import Store, StreamKey, ViewWrite
 from ledger.stores.redis import RedisStore
 from projections import engine as engine_module

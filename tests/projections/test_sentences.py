@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from ledger.codec import NewerEvent
-from ledger.events import Actor, Asked, AskedDetail, Event, Notification
-from ledger.grants import Recorded
-from ledger.policy.model import Verdict
+from ledger.core.codec import NewerEvent
+from ledger.core.events import Actor, Asked, AskedDetail, Event, Notification
+from ledger.core.grants import Recorded
+from ledger.core.policy import Verdict
 from ledger.session.state import SessionState
 from projections.sentences import _SENTENCES, QUOTED_CHARS, sentence_of
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from ledger import Ledger
-from ledger.project import ProjectState
+from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Position, Store, StreamKey, ViewWrite
 from ledger.testing import TestClock

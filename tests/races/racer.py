@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ledger import AlreadyAnsweredError, Ledger, LedgerError, RefusalError, Result, Session
-from ledger.events import ReplyKind
+from ledger.core.policy import ReplyKind
 
 ANSWERED_AT_ONCE_COUNT: Final = 250
 

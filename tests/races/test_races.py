@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger, Timeouts
-from ledger.events import Asked, Replied
-from ledger.grants import Recorded
-from ledger.reading import read_entry
+from ledger.core.events import Asked, Replied
+from ledger.core.grants import Recorded
+from ledger.log.reading import read_entry
 from ledger.stores.opening import open_store
 from ledger.stores.port import START, Entry, Position, StreamKey
 from tests.support.auditor import Auditor

@@ -1,7 +1,7 @@
 """Wheels made of this checkout: as it stands, and with the changes that a later version might bring.
 
 The later one is made through the two places where versions differ on one server: the schema of an event
-(`ledger.codec.SCHEMA_OF`) and the text of a script, whose hash is its version.
+(`ledger.core.codec.SCHEMA_OF`) and the text of a script, whose hash is its version.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Change:
 LATER: Final = (
     Change("pyproject.toml", 'version = "0.1.0"', 'version = "0.2.0"'),
     # Cancelling is what only the later version understands.
-    Change("ledger/codec.py", "SCHEMA_VERSION: Final = 2", "SCHEMA_VERSION: Final = 3"),
+    Change("ledger/core/codec.py", "SCHEMA_VERSION: Final = 2", "SCHEMA_VERSION: Final = 3"),
     Change(
-        "ledger/codec.py",
+        "ledger/core/codec.py",
         "SCHEMA_OF: Final[Mapping[type, int]] = {PasskeyRegistered: 2,",
         "from ledger.events import Cancelled\n"
         "SCHEMA_OF: Final[Mapping[type, int]] = {Cancelled: 3, PasskeyRegistered: 2,",

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger
-from ledger.errors import StoreError
+from ledger.core.errors import StoreError
 from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.port import FeedItem, StreamKey
@@ -21,7 +21,7 @@ from tests.support.backends import PARTITION_COUNT, as_redis
 from tests.support.programs import EMBEDDED, binary_named, others_to_test
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.checking import check_stream
+from workers.upkeep.checking import check_stream
 
 SERVERS: Final = (*others_to_test(), EMBEDDED)
 """From the oldest to the newest: Redis 7.0, Redis 8, Valkey 9, as far as they are there."""

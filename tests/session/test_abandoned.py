@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.events import (
+from ledger.core.events import (
     Actor,
     Asked,
     ClientConnected,
@@ -15,8 +15,8 @@ from ledger.events import (
     Settings,
     WhenAbandoned,
 )
-from ledger.grants import Recorded
-from ledger.policy.model import Verdict
+from ledger.core.grants import Recorded
+from ledger.core.policy import Verdict
 from ledger.session import SessionState, evolve, settle
 from ledger.session.commands import Live
 

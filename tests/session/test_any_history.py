@@ -12,13 +12,14 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ledger import codec
-from ledger.events import ReplyKind, Settings
-from ledger.reading import read_entry
+from ledger.core import codec
+from ledger.core.events import Settings
+from ledger.core.policy import ReplyKind
+from ledger.log.reading import read_entry
+from ledger.log.verify import head_of, verify_entries
 from ledger.session import SessionState, evolve, next_due_ms, settle
 from ledger.session.commands import Ask, Command, NoteNotification, NoteToolFinished
 from ledger.stores.port import START
-from ledger.verify import head_of, verify_entries
 from tests.support.auditor import Auditor
 from tests.support.commands import (
     asks,

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from ledger.errors import SessionClosedError, UnknownSessionError
-from ledger.events import Asked, AskedDetail, Presence, Settings, ToolRef
+from ledger.core.errors import SessionClosedError, UnknownSessionError
+from ledger.core.events import Asked, AskedDetail, Presence, Settings, ToolRef
+from ledger.core.policy import Offer
 from ledger.policy import Evaluation, Part, RuleRef, Verdict, digest
-from ledger.policy.model import Offer
 from tests.support.commands import ANN, asks, closes, connects, grants, opens, source
 from tests.support.scenario import T0, Happened, Scenario, given, later, ms
 

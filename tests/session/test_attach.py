@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ledger.errors import DifferentRequestError
-from ledger.events import Asked
+from ledger.core.errors import DifferentRequestError
+from ledger.core.events import Asked
 from tests.support.commands import asks, cancels, closes, opens, replies
 from tests.support.scenario import Scenario, given, later
 

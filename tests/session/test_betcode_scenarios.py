@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.errors import AlreadyAnsweredError, InputError, StaleReplyError
-from ledger.events import Asked, Expired, Replied, Settings
+from ledger.core.errors import AlreadyAnsweredError, InputError, StaleReplyError
+from ledger.core.events import Asked, Expired, Replied, Settings
+from ledger.core.replies import parse_reply
 from ledger.policy import Verdict
-from ledger.replies import parse_reply
 from tests.support.commands import ANN, BOB, Rules, asks, connects, disconnects, grants, opens, replies
 from tests.support.scenario import T0, Scenario, Settle, given, later, ms
 

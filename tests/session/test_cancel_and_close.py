@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from ledger.errors import AlreadyAnsweredError, SessionClosedError, UnknownRequestError, UnknownSessionError
-from ledger.events import Cancelled, ReasonDetail, SessionClosed
+from ledger.core.errors import AlreadyAnsweredError, SessionClosedError, UnknownRequestError, UnknownSessionError
+from ledger.core.events import Cancelled, ReasonDetail, SessionClosed
 from ledger.session import next_due_ms
 from tests.support.commands import asks, cancels, closes, connects, grants, opens, replies, takes_lock
 from tests.support.scenario import T0, Scenario, given, later, ms

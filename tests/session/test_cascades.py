@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.events import (
+from ledger.core.events import (
     CascadeReject,
     Cause,
     Granted,
@@ -12,10 +12,10 @@ from ledger.events import (
     Opinion,
     Replied,
     RepliedDetail,
-    ReplyKind,
     Settings,
 )
-from ledger.grants import derived_grant_id
+from ledger.core.grants import derived_grant_id
+from ledger.core.policy import ReplyKind
 from ledger.policy import Verdict
 from tests.support.commands import ANN, asks, connects, grants, opens, replies, revokes
 from tests.support.scenario import T0, Scenario, given, later, ms

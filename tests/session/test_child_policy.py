@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger import InputError, Ledger
-from ledger.child_policy import child_source
 from ledger.policy import Call, Layer, PolicySource, Rule, Verdict
+from ledger.policy.child_policy import child_source
 from ledger.policy.dialects import compile_policy
 from ledger.session.state import SessionState
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ledger import Ledger, Result, Session
-from ledger.errors import StoreError
-from ledger.events import ReplyKind
+from ledger.core.errors import StoreError
+from ledger.core.policy import ReplyKind
 from ledger.policy import PolicySource
 from ledger.policy.files import load_layer
 from ledger.session.state import Settled
@@ -144,7 +144,7 @@ async def test_a_file_that_cannot_be_written_loses_neither_the_answer_nor_the_gr
 ) -> None:
     config_of(project).parent.mkdir()
     config_of(project).write_text("{ not json")
-    with caplog.at_level(logging.WARNING, "ledger.codelia_config"):
+    with caplog.at_level(logging.WARNING, "ledger.client.codelia_config"):
         result = await answered(await opened(ledger, project), "git push")
     assert result.allowed
     assert result.message is not None

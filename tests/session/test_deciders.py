@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from ledger.events import Opinion
+from ledger.core.events import Opinion
 from ledger.policy import Verdict, strictest
 from ledger.session.verdicts import with_opinions
 from tests.support.commands import asks, grants, opens

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.events import Opinion
-from ledger.policy.model import Verdict
+from ledger.core.events import Opinion
+from ledger.core.policy import Verdict
 from ledger.session.verdicts import with_opinions
 
 FAILED_GUARD = Opinion("guard", Verdict.ASK, failed="no answer within 1 s")

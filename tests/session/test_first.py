@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger, Result, Session
-from ledger.plugins import Decider
+from ledger.client.plugins import Decider
 from ledger.policy import Verdict
 
 ALLOWS: Any = {"permission": {"bash": "allow", "read": "allow"}}

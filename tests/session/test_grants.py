@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from ledger.errors import InputError, SessionClosedError, UnknownGrantError, UnknownSessionError
-from ledger.events import Granted, GrantedDetail, ReasonDetail, Revoked
-from ledger.grants import StandingGrant, in_force
+from ledger.core.errors import InputError, SessionClosedError, UnknownGrantError, UnknownSessionError
+from ledger.core.events import Granted, GrantedDetail, ReasonDetail, Revoked
+from ledger.core.grants import StandingGrant, in_force
 from tests.support.commands import ANN, asks, closes, grants, opens, replies, revokes
 from tests.support.scenario import T0, Scenario, given, later, ms
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.errors import NoInputLockError, SessionClosedError
-from ledger.events import (
+from ledger.core.errors import NoInputLockError, SessionClosedError
+from ledger.core.events import (
     ClientDisconnected,
     Expired,
     LockPassed,

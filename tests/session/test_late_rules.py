@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ledger.errors import AlreadyAnsweredError, EditDeniedError, InputError
-from ledger.events import Cause, Granted, Replied, Settings
+from ledger.core.errors import AlreadyAnsweredError, EditDeniedError, InputError
+from ledger.core.events import Cause, Granted, Replied, Settings
 from ledger.policy import Verdict
 from tests.support.commands import (
     ANN,

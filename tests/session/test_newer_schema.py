@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import codec
-from ledger.codec import NewerEvent
-from ledger.errors import NewerSchemaError
+from ledger.core import codec
+from ledger.core.codec import NewerEvent
+from ledger.core.errors import NewerSchemaError
 from ledger.session.commands import Command
 from ledger.stores.port import Entry
 from tests.support.commands import (

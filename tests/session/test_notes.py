@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ledger.errors import UnknownSessionError
-from ledger.events import LogRegressed, Notification, NotificationDetail, ToolFinished, ToolFinishedDetail
+from ledger.core.errors import UnknownSessionError
+from ledger.core.events import LogRegressed, Notification, NotificationDetail, ToolFinished, ToolFinishedDetail
 from ledger.session.commands import NoteRegression
 from tests.support.commands import AGENT, asks, closes, finishes_tool, notifies, opens, replies
 from tests.support.scenario import Scenario, given

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from ledger.errors import InputError
-from ledger.events import PolicyChanged, PolicyDetail, SessionOpened, Settings
+from ledger.core.errors import InputError
+from ledger.core.events import PolicyChanged, PolicyDetail, SessionOpened, Settings
 from ledger.policy import PolicySource, digest
 from ledger.session.commands import Open
 from tests.support.commands import AGENT, closes, opens, source

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.errors import UnknownRequestError
-from ledger.events import Replied
+from ledger.core.errors import UnknownRequestError
+from ledger.core.events import Replied
 from tests.support.commands import asks, closes, grants_in_project, opens, replies
 from tests.support.scenario import Project, Scenario, Settle, given, later
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ledger import Ledger
+from ledger.client.policy_files import watch_policy
 from ledger.policy import PolicyError, PolicySource, load_rules
-from ledger.policy_files import watch_policy
 from tests.support.waiting import wait_until_async
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from ledger.errors import SessionClosedError, UnknownSessionError
-from ledger.events import ClientConnected, ClientDisconnected, LockPassed, LockTaken, Presence
+from ledger.core.errors import SessionClosedError, UnknownSessionError
+from ledger.core.events import ClientConnected, ClientDisconnected, LockPassed, LockTaken, Presence
 from ledger.session import needs_presence
 from ledger.session.state import Client
 from tests.support.commands import asks, closes, connects, disconnects, has_inbox_open, opens

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.codec import NewerEvent
-from ledger.errors import AlreadyAnsweredError, InputError, NewerSchemaError, UnknownGrantError
-from ledger.events import (
+from ledger.core.codec import NewerEvent
+from ledger.core.errors import AlreadyAnsweredError, InputError, NewerSchemaError, UnknownGrantError
+from ledger.core.events import (
     Asked,
     Cancelled,
     Cause,
@@ -16,9 +16,9 @@ from ledger.events import (
     RepliedDetail,
     Revoked,
 )
-from ledger.grants import derived_event_id, derived_grant_id
+from ledger.core.grants import derived_event_id, derived_grant_id
 from ledger.policy import Evaluation, Part, RuleRef, Verdict
-from ledger.project import decide_project
+from ledger.project.state import decide_project
 from tests.support.commands import (
     ANN,
     asks,

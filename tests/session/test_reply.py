@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.errors import AlreadyAnsweredError, DigestMismatchError, StaleReplyError, UnknownRequestError
-from ledger.events import Granted, GrantedDetail, Replied, RepliedDetail, ReplyKind
-from ledger.grants import derived_grant_id
+from ledger.core.errors import AlreadyAnsweredError, DigestMismatchError, StaleReplyError, UnknownRequestError
+from ledger.core.events import Granted, GrantedDetail, Replied, RepliedDetail
+from ledger.core.grants import derived_grant_id
+from ledger.core.policy import ReplyKind
 from tests.support.commands import ANN, BOB, asks, cancels, closes, connects, opens, replies
 from tests.support.scenario import T0, Project, Scenario, given, later, ms
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ledger.errors import InputError
-from ledger.replies import parse_confirm_result
+from ledger.core.errors import InputError
+from ledger.core.replies import parse_confirm_result
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.events import Cause, Replied
+from ledger.core.events import Cause, Replied
 from tests.support.commands import asks, grants_in_project, opens, releases
 from tests.support.scenario import T0, Project, Scenario, given, ms
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledger import Timeouts
-from ledger.events import Settings
+from ledger.core.events import Settings
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.errors import StaleReplyError
-from ledger.events import ClientConnected, ClientDisconnected, DeadlineMoved, Expired, LockPassed, Replied, Settings
-from ledger.plans import SYSTEM
+from ledger.core.errors import StaleReplyError
+from ledger.core.events import (
+    ClientConnected,
+    ClientDisconnected,
+    DeadlineMoved,
+    Expired,
+    LockPassed,
+    Replied,
+    Settings,
+)
+from ledger.log.plans import SYSTEM
 from ledger.session import next_due_ms, settle
 from tests.support.commands import asks, cancels, connects, disconnects, has_inbox_open, opens, replies
 from tests.support.scenario import T0, LosesLease, Scenario, Settle, given, later, ms

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger import Ledger
-from ledger.asking_tools import tool_requests
+from ledger.client.asking_tools import tool_requests
+from ledger.client.session import Session
+from ledger.core.policy import Verdict
 from ledger.policy import Call, Grant, PolicySource
 from ledger.policy.dialects import compile_policy
 from ledger.policy.honouring import still_asked
-from ledger.policy.model import Verdict
-from ledger.session_handle import Session
 from tests.support.calls import CALLS
 
 TABLE = [(dialect, *call) for dialect, calls in CALLS.items() for call in calls]

@@ -25,11 +25,11 @@ from ledger import (
     UnknownGrantError,
     UnknownRequestError,
 )
-from ledger.errors import InDoubtError
-from ledger.events import ReplyKind
+from ledger.core.errors import InDoubtError
+from ledger.core.policy import ReplyKind
 from ledger.stores.port import Position, StreamKey
 from tests.simulation.world import World
-from workers.settling import Settler
+from workers.expiry.settling import Settler
 
 PROJECT: Final = "shop"
 PATTERNS: Final = ("git push", "npm test", "make")

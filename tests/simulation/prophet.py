@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ledger.events import (
+from ledger.core.events import (
     Asked,
     Cancelled,
     Expired,
@@ -18,8 +18,8 @@ from ledger.events import (
     SessionOpened,
     ToolFinished,
 )
-from ledger.grants import Recorded
-from ledger.limits import SWEEP_SECONDS
+from ledger.core.grants import Recorded
+from ledger.core.limits import SWEEP_SECONDS
 from ledger.policy import Verdict
 from tests.simulation.actors import Told
 from tests.support.auditor import Auditor

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.errors import InDoubtError, StoreError
-from ledger.events import Presence
+from ledger.core.errors import InDoubtError, StoreError
+from ledger.core.events import Presence
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import (
     BOUND_INBOXES,

@@ -9,13 +9,14 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from ledger import Timeouts, stream
-from ledger.calls import Calls
+from ledger import Timeouts
+from ledger.client.calls import Calls
+from ledger.log import stream
+from ledger.log.stream import Stream
+from ledger.log.streams import Streams
 from ledger.session import replying
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import START, Append, Appended, Entry
-from ledger.stream import Stream
-from ledger.streams import Streams
 from tests.simulation import actors, simulation
 from tests.simulation.simulation import Simulation
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, cast
 
 from ledger import Ledger
+from ledger.log.streams import Streams
 from ledger.stores.memory import MemoryServer
 from ledger.stores.port import START, Position, Store, StreamKey
-from ledger.streams import Streams
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import NO_FAULTS, Faults, FaultyStore, ServerClock
 

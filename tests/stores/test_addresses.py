@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from ledger.stores.durability import Durability, durability_in
 from ledger.stores.memory import MemoryStore
 from ledger.stores.opening import _split_addresses, default_home, embedded_folder, open_store, redact

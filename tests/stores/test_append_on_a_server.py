@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.errors import DamageError, StoreError
-from ledger.events import Presence
+from ledger.core.errors import DamageError, StoreError
+from ledger.core.events import Presence
 from ledger.stores.append_calls import append_script
 from ledger.stores.port import START, Appended, Behind, Due, Entry, StreamKey
 from ledger.stores.redis import RedisStore

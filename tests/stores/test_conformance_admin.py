@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.limits import FEED_LENGTH_COUNT
+from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PartitionFacts, RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
 from ledger.stores.redis import RedisStore

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ledger.limits import CONFLICT_TAIL_COUNT
+from ledger.core.limits import CONFLICT_TAIL_COUNT
 from ledger.stores.port import START, Appended, Behind, Conflict, Entry, OutsideWindow, Position, Store
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Backend, answer_to, append_of, entries, log_of, written

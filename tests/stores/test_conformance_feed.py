@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.limits import FEED_LENGTH_COUNT
+from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import START, FeedItem, Position, Store, StreamKey
 from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, answer_to, append_of, written
 

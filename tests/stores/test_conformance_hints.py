@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.events import Presence
+from ledger.core.events import Presence
 from ledger.stores.port import BOUND_INBOXES, NOTHING_DUE, START, Due, Place, Position, Store, StreamKey
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, answer_to, append_of, written

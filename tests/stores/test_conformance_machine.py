@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from ledger import chain
+from ledger.core import chain
 from ledger.stores.port import (
     START,
     Answer,

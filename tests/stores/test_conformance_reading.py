@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.limits import PAGE_COUNT
+from ledger.core.limits import PAGE_COUNT
 from ledger.stores.port import START, Entry, Opening, Position, Store, StreamInfo, StreamKey
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Backend, entries, written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.limits import INLINE_WAKE_UP_BYTES
+from ledger.core.limits import INLINE_WAKE_UP_BYTES
 from ledger.stores.port import START, Entry, Position, Store, StreamKey
 from ledger.testing import TestClock
 from tests.support.backends import PARTITION_COUNT, SESSION, Backend, answer_to, append_of, entries, written

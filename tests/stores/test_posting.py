@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ledger.errors import DamageError
+from ledger.core.errors import DamageError
 from ledger.stores.port import START, Answer, Append, Appended, Behind, Conflict, Entry, OutsideWindow, Position
 from ledger.stores.redis import RedisStore
 from ledger.testing import TestClock

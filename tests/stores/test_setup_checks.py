@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from ledger.errors import InDoubtError, LedgerError, SetupError, StoreError
-from ledger.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
+from ledger.core.errors import InDoubtError, LedgerError, SetupError, StoreError
+from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
 from ledger.stores import redis as redis_store
 from ledger.stores.deployment import refusals, warnings
 from ledger.stores.embedded.address import socket_url

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from ledger.errors import StoreError
+from ledger.core.errors import StoreError
 from ledger.stores.opening import open_store
 from tests.support.backends import SESSION, as_redis, log_of, written
 from tests.support.proxy import Proxy

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from ledger.errors import InDoubtError, InputError, StoreError
-from ledger.limits import EVENT_BYTES, EVENTS_PER_APPEND_COUNT
+from ledger.core.errors import InDoubtError, InputError, StoreError
+from ledger.core.limits import EVENT_BYTES, EVENTS_PER_APPEND_COUNT
+from ledger.log.stream import Stream
 from ledger.stores.port import Store
-from ledger.stream import Stream
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Backend, log_of
 from tests.support.tally import TESTER, Add, Claim, Ears, Tally, Watched, add, tally

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ledger.errors import DamageError
+from ledger.core.errors import DamageError
+from ledger.log.stream import Stream
 from ledger.stores.redis import RedisStore
-from ledger.stream import Stream
 from tests.support.backends import PROJECT, SESSION, Backend, Operator, as_redis, written
 from tests.support.tally import Tally, add, tally
 

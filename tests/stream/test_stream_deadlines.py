@@ -8,13 +8,13 @@ from typing import Final
 
 import pytest
 
-from ledger.errors import StaleReplyError
-from ledger.events import Replied, Settings
-from ledger.folds import SessionFold
+from ledger.core.errors import StaleReplyError
+from ledger.core.events import Replied, Settings
+from ledger.log.folds import SessionFold
+from ledger.log.stream import Stream
 from ledger.session import SessionState
 from ledger.stores.clock import EstimatedClock
 from ledger.stores.port import Store
-from ledger.stream import Stream
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, as_redis, log_of
 from tests.support.commands import asks, opens, replies

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from ledger.errors import InDoubtError, InputError
+from ledger.core.errors import InDoubtError, InputError
 from ledger.stores.port import Store, StreamKey, WakeUp
 from ledger.testing import TestClock
 from tests.support.backends import Backend, log_of

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ledger.errors import InDoubtError, InputError
-from ledger.grants import Recorded
-from ledger.plans import Plan
-from ledger.reading import read_entry
+from ledger.core.errors import InDoubtError, InputError
+from ledger.core.grants import Recorded
+from ledger.log.plans import Plan
+from ledger.log.reading import read_entry
+from ledger.log.stream import Stream
 from ledger.stores.port import START, Store, WakeUp
-from ledger.stream import Stream
 from tests.support.backends import SESSION, Backend, log_of
 from tests.support.tally import Claim, Ears, Tally, TallyFold, Watched, add, tally
 from tests.support.waiting import wait_until_async

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
+from ledger.log.stream import Stream
 from ledger.stores.port import WakeUp
 from ledger.stores.redis import RedisStore
-from ledger.stream import Stream
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, Operator, as_redis, log_of
 from tests.support.tally import Claim, Tally, Watched, add, tally

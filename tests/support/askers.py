@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ledger import Ledger, StoreError
-from ledger.events import Asked, Replied
-from ledger.history import read_events
+from ledger.core.events import Asked, Replied
+from ledger.log.history import read_events
 from ledger.stores.port import StreamKey
 from tests.support.waiting import pause
-from workers.checking import check_stream
+from workers.upkeep.checking import check_stream
 
 ALLOW = [{"permission": "bash", "pattern": "*", "action": "allow"}]
 ASK = [{"permission": "bash", "pattern": "*", "action": "ask"}]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from ledger.events import (
+from ledger.core.events import (
     Asked,
     Cancelled,
     ClientConnected,
@@ -20,7 +20,7 @@ from ledger.events import (
     SessionClosed,
     SessionOpened,
 )
-from ledger.grants import Recorded
+from ledger.core.grants import Recorded
 from ledger.policy import Verdict
 
 Status = Literal["pending", "allowed by rules", "settled"]

@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from ledger.extras import PACKAGES
+from ledger.core.extras import PACKAGES
 
 
 def python_without(folder: Path, *extras: str) -> Path:

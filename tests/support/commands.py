@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from ledger.events import Actor, CancelCause, Opinion, Presence, ReplyKind, Settings, ToolRef
+from ledger.core.events import (
+    Actor,
+    CancelCause,
+    Opinion,
+    Presence,
+    Settings,
+    ToolRef,
+)
+from ledger.core.policy import ReplyKind
+from ledger.core.requests import in_folder, make_question
 from ledger.policy import Layer, PolicySource, digest
-from ledger.project import GrantInProject, ProjectState, RevokeInProject
-from ledger.requests import in_folder, make_question
+from ledger.project.state import GrantInProject, ProjectState, RevokeInProject
 from ledger.session.commands import (
     Ask,
     Cancel,

@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from ledger.events import Actor, Event, event_type
+from ledger.core.events import Actor, Event, event_type
 
 EVENT_TYPES: Final[dict[str, type[msgspec.Struct]]] = {event_type(cls): cls for cls in get_args(Event)}
 

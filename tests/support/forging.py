@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import redis
 
-from ledger import chain
+from ledger.core import chain
 
 TOO_LONG_MS: Final = 2**62
 TOO_LATE_MS: Final = 2**60

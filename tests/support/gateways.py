@@ -19,9 +19,9 @@ from ledger import Ledger
 from tests.support.processes import ROOT, environment_without_settings, free_port
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
-from workers.bridges.errors import RefusedError
-from workers.bridges.gateway_client import GatewayClient
-from workers.bridges.place import Place, find_place, parse_place
+from workers.transport.errors import RefusedError
+from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import Place, find_place, parse_place
 
 Row = dict[str, Any]
 

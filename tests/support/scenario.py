@@ -5,7 +5,7 @@
         .then(Replied(request_id="per_1", reply="once", outcome="allowed"))
 
 A history is commands, events as the log may hold them, and spans of time. Every command is preceded by settling what
-is due, as `ledger.stream` does it, and every event passes through its bytes and the chain before it is folded.
+is due, as `ledger.log.stream` does it, and every event passes through its bytes and the chain before it is folded.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ledger import chain, codec
-from ledger.durations import parse_duration
-from ledger.errors import LedgerError
-from ledger.events import Actor, Event, Presence, Replied, Value
-from ledger.grants import Recorded, derived_event_id
-from ledger.plans import SYSTEM
+from ledger.client.results import Result, result_of
+from ledger.core import chain, codec
+from ledger.core.durations import parse_duration
+from ledger.core.errors import LedgerError
+from ledger.core.events import Actor, Event, Presence, Replied, Value
+from ledger.core.grants import Recorded, derived_event_id
+from ledger.log.plans import SYSTEM
+from ledger.log.reading import read_entry
 from ledger.policy import Policy, PolicySource, compile_policy
-from ledger.project import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
-from ledger.reading import read_entry
-from ledger.results import Result, result_of
+from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
 from ledger.session import Decision, SessionState, decide, evolve, settle
 from ledger.session.commands import AnyCommand, Command, Live
 from ledger.stores.port import START, Entry, Position, StreamKey

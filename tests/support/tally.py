@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from ledger.errors import InputError
-from ledger.events import Actor, Event, LogRegressed, ToolFinished, ToolFinishedDetail
-from ledger.grants import Recorded
-from ledger.plans import SYSTEM, Plan, Regression
+from ledger.core.errors import InputError
+from ledger.core.events import Actor, Event, LogRegressed, ToolFinished, ToolFinishedDetail
+from ledger.core.grants import Recorded
+from ledger.log.plans import SYSTEM, Plan, Regression
+from ledger.log.stream import Stream
 from ledger.stores.port import Answer, Answered, Append, Due, Entry, Opening, Position, Store, StreamKey
-from ledger.stream import Stream
 from tests.support.backends import SESSION
 
 TESTER = Actor("person", "tester")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ledger import Durability
-from workers.disk import DiskSpace, is_on_this_machine, space_of
-from workers.health import check_server_facts
+from workers.runtime.disk import DiskSpace, is_on_this_machine, space_of
+from workers.upkeep.health import check_server_facts
 
 GIB = 1024**3
 

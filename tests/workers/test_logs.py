@@ -14,7 +14,7 @@ import pytest
 from ledger.stores.embedded import stop
 from tests.journeys.processes import Stage
 from tests.support.servers import RealServer
-from workers.logs import JsonLines, TextLines, set_up
+from workers.runtime.logs import JsonLines, TextLines, set_up
 
 LINE: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (debug|info|warning|error|critical) "
@@ -39,7 +39,9 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]
     server.remove()
 
 
-def record(message: str, *values: object, error: BaseException | None = None, name: str = "workers.expiry") -> Any:
+def record(
+    message: str, *values: object, error: BaseException | None = None, name: str = "workers.expiry.worker"
+) -> Any:
     exc_info = None if error is None else (type(error), error, error.__traceback__)
     made = logging.LogRecord(name, logging.WARNING, "x.py", 1, message, values, exc_info)
     made.created = 1_774_000_000.25

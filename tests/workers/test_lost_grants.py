@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ledger import Ledger
-from ledger.events import LogRegressed
-from ledger.history import read_events
+from ledger.core.events import LogRegressed
+from ledger.log.history import read_events
 from ledger.stores.port import StreamKey
 from tests.support.backends import PARTITION_COUNT, Operator, as_redis
-from workers.projector import CatchingUp
+from workers.projector.worker import CatchingUp
 
 if TYPE_CHECKING:
     from tests.support.servers import RealServer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.place import Place, command_name
+from workers.runtime.place import Place, command_name
 
 
 def made(folder: Path) -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ledger import DamageError, Ledger
-from ledger.limits import FEED_LENGTH_COUNT
+from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import StreamKey
 from ledger.stores.redis import RedisStore
 from projections import reading
@@ -21,7 +21,7 @@ from tests.support.backends import PARTITION_COUNT, append_of, as_redis, log_of
 from tests.support.processes import next_line, python
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.projector import GROUP
+from workers.projector.worker import GROUP
 
 if TYPE_CHECKING:
     from tests.support.servers import StartServer
@@ -32,7 +32,7 @@ SHOP = StreamKey("project", "shop")
 PROJECTOR = """
 import asyncio, logging, signal, sys
 from ledger import Ledger
-from workers.projector import Pace, run
+from workers.projector.worker import Pace, run
 
 async def main():
     stop = asyncio.Event()

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from ledger.events import ToolRef
+from ledger.core.events import ToolRef
 from ledger.policy import Rule, Verdict, evaluate, strictest
 
 ROOT = Path(__file__).parents[2]

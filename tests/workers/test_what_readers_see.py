@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pytest
 
 from ledger import Ledger
-from ledger.events import Asked, ToolFinished
-from ledger.grants import Recorded
-from ledger.history import LoggedEvent
+from ledger.client.results import Result, pending_of, result_of
+from ledger.core.events import Asked, ToolFinished
+from ledger.core.grants import Recorded
+from ledger.log.history import LoggedEvent
 from ledger.policy import Layer, PolicySource
-from ledger.results import Result, pending_of, result_of
 from ledger.session.state import SessionState
 from ledger.testing import TestClock
 from projections.sentences import sentence_of
@@ -22,14 +22,14 @@ from tests.support.kinds import KINDS
 from workers.cli.describing import what_would_run
 from workers.cli.log import event_line
 from workers.cli.pending import pending_cells
-from workers.cli.text import visible
-from workers.cli.wording import result_lines
 from workers.demo.story import call_of
-from workers.gateway.answers.page import question_page
 from workers.gateway.events.frames import replay_row
 from workers.gateway.opencode.shapes import request_row
 from workers.notifier.planning import Correction, Reminder
 from workers.notifier.wording import correction_message, reminder_message
+from workers.presentation.answer_page import question_page
+from workers.presentation.text import visible
+from workers.presentation.wording import result_lines
 
 UNTOLD_BY_PATTERNS = [kind for kind in KINDS if kind not in ("edit", "write", "pipeline")]
 """Of an edit OpenCode's clients are told the file, of a pipeline each command, as OpenCode tells them."""

@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.events import Actor
+from ledger.core.events import Actor
 from ledger.session.state import Request
-from ledger.would_run.describing import describe_request
-from ledger.would_run.marks import marks_of
-from ledger.would_run.members import COMMAND_NAMES, LEAVES_COUNT, MEMBERS_COUNT
-from ledger.would_run.model import LONG_CHARS, LONG_LINES, Description
-from ledger.would_run.names import AFTER_NAMES, BEFORE_NAMES, PATCH_NAMES, PATH_NAMES
+from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.marks import marks_of
+from ledger.session.would_run.members import COMMAND_NAMES, LEAVES_COUNT, MEMBERS_COUNT
+from ledger.session.would_run.model import LONG_CHARS, LONG_LINES, Description
+from ledger.session.would_run.names import AFTER_NAMES, BEFORE_NAMES, PATCH_NAMES, PATH_NAMES
 
 KNOWN = (*COMMAND_NAMES, *PATH_NAMES, *PATCH_NAMES, *BEFORE_NAMES, *AFTER_NAMES, "content", "url", "query", "plan")
 NESTED = ("edits", "questions", "options", "answers", "question", "label", "description", "behind", "input")

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Any, Final, Self
 
 from workers.bridges.naming import folder_name
-from workers.bridges.place import data_folder
-from workers.bridges.small_files import read_small
+from workers.transport.place import data_folder
+from workers.transport.small_files import read_small
 
 FOLDER: Final = "askers"
 FILE_BYTES_MAX: Final = 4096

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
-from workers.bridges.errors import BridgeError
+from workers.transport.errors import BridgeError
 
 SCRIPT: Final = "workers/bridges/hooks/run.py"
 

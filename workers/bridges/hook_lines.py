@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from workers.bridges.errors import BridgeError
+from workers.transport.errors import BridgeError
 
 PROGRAM: Final = "permission-ledger"
 SHARED_SCOPE: Final = "project"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ledger.policy.json_edit import Edit
-from workers.bridges.errors import BridgeError
-from workers.bridges.place import data_folder
-from workers.bridges.small_files import read_small
+from workers.transport.errors import BridgeError
+from workers.transport.place import data_folder
+from workers.transport.small_files import read_small
 
 FOLDER: Final = "installed"
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from ledger.policy.json_edit import comments_in
 from ledger.policy.jsonc import JsonSyntaxError
 from workers.bridges import hook_text, install_record
-from workers.bridges.errors import BridgeError
 from workers.bridges.hook_entries import Entries, Settings, events_of_ours, with_entries, without_entries
 from workers.bridges.install_record import Record
-from workers.bridges.small_files import read_small
+from workers.transport.errors import BridgeError
+from workers.transport.small_files import read_small
 
 SETTINGS_BYTES_MAX: Final = 16 * 1024 * 1024
 

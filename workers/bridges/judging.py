@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
 from workers.bridges.askers import Asker, call_digest, waiting_for
-from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
-from workers.bridges.gateway_client import WAIT_SECONDS, GatewayClient, Row
 from workers.bridges.options import Options, opening
 from workers.bridges.rule_files import FollowedRules
+from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.gateway_client import WAIT_SECONDS, GatewayClient, Row
 
 WITHDRAWING_SECONDS: Final = 3.0
 """How long telling the gateway that nobody waits any more may take."""

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from workers.bridges.errors import BridgeError
 from workers.bridges.naming import home_of_agent, project_of
-from workers.bridges.place import GRACE_SECONDS
-from workers.bridges.small_files import read_small
+from workers.transport.errors import BridgeError
+from workers.transport.place import GRACE_SECONDS
+from workers.transport.small_files import read_small
 
 OnUnreachable = Literal["deny", "agent"]
 """No answer to be had: deny, or leave the question to the agent's own prompt. Never allow."""

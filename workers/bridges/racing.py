@@ -12,13 +12,13 @@ from contextlib import suppress
 from typing import Final
 
 from workers.bridges.carrying import Carrier
-from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
-from workers.bridges.gateway_client import GatewayClient, Row
 from workers.bridges.judging import Cause, Judge, Verdict, verdict_of
 from workers.bridges.messages import Message, parse
 from workers.bridges.options import Options
 from workers.bridges.rpc import Ending, HostAnswer, Question, Wire, key_of
 from workers.bridges.stdio import tell
+from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.gateway_client import GatewayClient, Row
 
 _SHOWN_CHARS_MAX: Final = 120
 _LATE: Final = ("ALREADY_ANSWERED", "PERMISSION_STALE")

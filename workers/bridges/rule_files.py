@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from workers.bridges.errors import BridgeError
 from workers.bridges.stdio import tell
+from workers.transport.errors import BridgeError
 
 LOOK_SECONDS: Final = 2.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from workers.bridges.errors import UnreachableError
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.options import Options, check_rules
 from workers.bridges.stdio import tell
+from workers.transport.errors import UnreachableError
+from workers.transport.gateway_client import GatewayClient
 
 
 def run_bridge(options: Options, run: Callable[[GatewayClient], Awaitable[int]]) -> int:

@@ -7,8 +7,8 @@ from typing import Any, Final
 import click
 
 from ledger import Ledger
-from ledger.reads import KINDS, RecordedRead, recorded
-from ledger.times import format_time, parse_time
+from ledger.core.times import format_time, parse_time
+from ledger.log.reads import KINDS, RecordedRead, recorded
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
 

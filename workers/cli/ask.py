@@ -12,22 +12,22 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from ledger import Ledger, Result, Session, Timeouts
-from ledger.calls import carry_through
-from ledger.errors import InputError
-from ledger.ids import check_id, new_request_id
+from ledger.client.calls import carry_through
+from ledger.client.policy_files import watch_policy
+from ledger.core.errors import InputError
+from ledger.core.ids import check_id, new_request_id
 from ledger.policy import PolicySource
 from ledger.policy.asked import OPTIONS
 from ledger.policy.files import load_layer
 from ledger.policy.loader import own_home
 from ledger.policy.placing import placed
-from ledger.policy_files import watch_policy
 from ledger.session.state import SessionState
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.deadlines import with_deadlines
 from workers.cli.exits import OF_OUTCOME
 from workers.cli.inputs import json_object, seconds
 from workers.cli.output import Output, talk
-from workers.cli.wording import result_lines
+from workers.presentation.wording import result_lines
 
 
 class Asking(NamedTuple):

@@ -11,15 +11,15 @@ from typing import Any
 import click
 
 from ledger import Ledger
-from ledger.errors import LedgerError
-from ledger.events import Actor
-from ledger.machine import default_actor_name
-from ledger.requests import check_name
+from ledger.client.machine import default_actor_name
+from ledger.core.errors import LedgerError
+from ledger.core.events import Actor
+from ledger.core.requests import check_name
 from workers.cli.documented import DocumentedCommand
 from workers.cli.exits import Exit
 from workers.cli.failures import tell
 from workers.cli.output import Output, talk, talk_json
-from workers.logs import CONNECTION
+from workers.runtime.logs import CONNECTION
 
 LOCAL = "local"
 """The kind of actor of whoever types a command on a machine that reaches the server itself."""

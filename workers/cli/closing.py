@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from ledger import Ledger
-from ledger.times import format_time
+from ledger.core.times import format_time
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import Output
-from workers.cli.wording import result_lines
+from workers.presentation.wording import result_lines
 
 
 @command(examples=("permission-ledger cancel per_1", "permission-ledger cancel per_1 --reason 'not needed any more'"))

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.session.state import Request
-from ledger.would_run import would_run
-from ledger.would_run.describing import describe_request
-from ledger.would_run.marks import OddCharacter
-from ledger.would_run.model import Description, Section
-from workers.cli.text import revealed, visible
+from ledger.session.would_run import would_run
+from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.marks import OddCharacter
+from ledger.session.would_run.model import Description, Section
+from workers.presentation.text import revealed, visible
 
 CELL_CHARS: Final = 2_000
 """What a table shows of one description; `show` has the whole."""

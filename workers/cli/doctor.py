@@ -10,14 +10,14 @@ from typing import Final
 import click
 
 from ledger import Ledger
-from ledger.client import named_url
-from ledger.errors import SetupError
+from ledger.client.ledger import named_url
+from ledger.core.errors import SetupError
 from ledger.stores.strangers import open_doors
 from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
 from workers.cli.output import Output, talk
-from workers.disk import DiskSpace, is_on_this_machine, space_of
-from workers.health import SAMPLE_COUNT, Finding, check_deployment, check_server_facts, check_tokens
+from workers.runtime.disk import DiskSpace, is_on_this_machine, space_of
+from workers.upkeep.health import SAMPLE_COUNT, Finding, check_deployment, check_server_facts, check_tokens
 
 COLUMNS = ("check", "ok", "what was found", "what to do")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger import errors
+from ledger.core import errors
 from ledger.stores.embedded.errors import NoServerBinaryError
 from workers.cli.exits import Exit
 from workers.cli.output import talk, talk_json

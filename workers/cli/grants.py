@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from ledger import Approved, Ledger
-from ledger.durations import parse_duration
-from ledger.surveys import Survey
-from ledger.times import format_time
+from ledger.core.durations import parse_duration
+from ledger.core.times import format_time
+from ledger.log.surveys import Survey
 from workers.cli.base import Run, checked, command, local_actor, with_ledger
 from workers.cli.output import Output, talk
 from workers.cli.problems import tell_problems

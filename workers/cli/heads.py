@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from ledger.errors import InputError
-from ledger.regular_files import private_file, read_regular
+from ledger.core.errors import InputError
+from ledger.core.regular_files import private_file, read_regular
+from ledger.log.verify import Head
 from ledger.stores.port import Position, StreamKey
-from ledger.verify import Head
-from workers.cli.text import json_line
+from workers.presentation.text import json_line
 
 FORMAT: Final = 1
 FILE_BYTES_MAX: Final = 512 * 1024 * 1024

@@ -9,10 +9,10 @@ from typing import Any, Final
 import click
 
 from ledger import Ledger
-from ledger.errors import InputError
-from ledger.machine import default_actor_name
+from ledger.client.machine import default_actor_name
+from ledger.client.tokens import ROLES
+from ledger.core.errors import InputError
 from ledger.stores.opening import default_home
-from ledger.tokens import ROLES
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
 
@@ -39,8 +39,8 @@ async def inbox(
     ledger: Ledger, output: Output, *, opens: bool, role: Any, name: str | None, gateway: str | None
 ) -> None:
     """Print a link that signs one browser in to the inbox, once, within 15 minutes."""
-    from workers.bridges.place import require_private_way  # noqa: PLC0415 - only this command needs it
     from workers.gateway.signing_in import sign_in_link  # noqa: PLC0415 - an extra
+    from workers.transport.place import require_private_way  # noqa: PLC0415 - only this command needs it
 
     if gateway is not None and not gateway.startswith(_WEB):
         raise InputError(

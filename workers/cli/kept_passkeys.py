@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from ledger.errors import InputError
-from ledger.events import Actor
-from ledger.passkeys.state import Passkey
-from ledger.times import parse_time
+from ledger.access.passkeys.state import Passkey
+from ledger.core.errors import InputError
+from ledger.core.events import Actor
+from ledger.core.times import parse_time
 
 
 class _Line(msgspec.Struct):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from ledger import Ledger
-from ledger.history import LoggedEvent
-from ledger.times import format_time
+from ledger.core.times import format_time
+from ledger.log.history import LoggedEvent
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output
-from workers.cli.wording import event_words
+from workers.presentation.wording import event_words
 
 
 @command(examples=("permission-ledger log ses_1", "permission-ledger log ses_1 --follow --after 12 --json"))

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from ledger.errors import LedgerError
-from workers import logs
+from ledger.core.errors import LedgerError
 from workers.cli.base import run_async
 from workers.cli.failures import exit_of
+from workers.runtime import logs
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from workers.cli.exits import Exit
-from workers.cli.text import json_line, visible, without_passwords
+from workers.presentation.text import json_line, visible, without_passwords
 
 _GAP: Final = "  "
 

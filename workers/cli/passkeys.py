@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ledger import Ledger
-from ledger.passkeys.rows import passkey_json
+from ledger.access.passkeys.rows import passkey_json
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import Output, talk
 

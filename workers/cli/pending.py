@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import click
 
 from ledger import Ledger, Pending
-from ledger.askers import gone_askers
+from ledger.core.times import format_time
+from ledger.log.askers import gone_askers
+from ledger.log.surveys import Survey
 from ledger.session.state import Request
-from ledger.surveys import Survey
-from ledger.times import format_time
 from workers.cli.base import command, with_ledger
 from workers.cli.describing import danger_kinds, what_would_run, who_asks
 from workers.cli.output import Output, talk
 from workers.cli.problems import tell_problems
-from workers.cli.text import revealed
-from workers.cli.wording import about, listed
+from workers.presentation.text import revealed
+from workers.presentation.wording import about, listed
 
 COLUMNS = (
     "request", "session", "permission", "what would run", "dangers", "folder", "asked by", "always grants", "asked",

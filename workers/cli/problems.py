@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ledger.surveys import StreamProblem
+from ledger.log.surveys import StreamProblem
 from workers.cli.exits import Exit
 from workers.cli.output import Output, talk, talk_json
 

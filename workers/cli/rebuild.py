@@ -17,7 +17,7 @@ from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import Output, talk
 from workers.cli.progress import progress
-from workers.repairs import Repairs
+from workers.projector.repairs import Repairs
 
 COLUMNS = ("view", "key", "same", "live", "rebuilt")
 

@@ -10,16 +10,16 @@ from typing import Any, Final
 import click
 
 from ledger import DamageError, InputError, Ledger
-from ledger.grants import Recorded, StandingGrant
-from ledger.history import logged, read_events
+from ledger.core.grants import Recorded, StandingGrant
+from ledger.log.history import logged, read_events
+from ledger.log.surveys import survey
 from ledger.session.state import SessionState, in_order
 from ledger.stores.port import StreamKey
-from ledger.surveys import survey
 from workers.cli.base import command, with_ledger
 from workers.cli.log import event_line
 from workers.cli.output import Output
 from workers.cli.problems import tell_problems
-from workers.moments import approved_at, project_grants
+from workers.presentation.moments import approved_at, project_grants
 
 PAUSE_MAX_SECONDS: Final = 3.0
 """The longest pause at speed 1: nobody wants to wait seven days for an expiry."""

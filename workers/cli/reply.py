@@ -8,15 +8,15 @@ from typing import Any, Final, NamedTuple
 import click
 
 from ledger import AlreadyAnsweredError, Ledger, LedgerError, Result, StaleReplyError, StoreError
-from ledger.events import Actor
-from ledger.replies import Answer, parse_answer, parse_reply
-from ledger.unheard import unheard
+from ledger.client.unheard import unheard
+from ledger.core.events import Actor
+from ledger.core.replies import Answer, parse_answer, parse_reply
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.exits import Exit, worst
 from workers.cli.failures import tell
 from workers.cli.inputs import json_object
 from workers.cli.output import Output, talk, talk_json
-from workers.cli.wording import result_lines
+from workers.presentation.wording import result_lines
 
 _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})
 

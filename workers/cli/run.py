@@ -13,7 +13,7 @@ from workers.cli.base import command, run_async
 from workers.cli.deadlines import with_deadlines
 from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import Output
-from workers.serving import Work, serve
+from workers.runtime.serving import Work, serve
 
 
 @click.group(short_help="Run one worker: expiry, projector or notifier.")
@@ -56,15 +56,15 @@ def _run_worker(name: str, work: Work, url: str | None, logs: Logs, parent: int 
 
 
 async def _expiry(ledger: Ledger, stop: asyncio.Event) -> None:
-    from workers import expiry  # noqa: PLC0415 - the scheduler is slow to import
+    from workers.expiry.worker import run  # noqa: PLC0415 - the scheduler is slow to import
 
-    await expiry.run(ledger, stop)
+    await run(ledger, stop)
 
 
 async def _projector(ledger: Ledger, stop: asyncio.Event) -> None:
-    from workers import projector  # noqa: PLC0415 - as its sibling
+    from workers.projector.worker import run  # noqa: PLC0415 - as its sibling
 
-    await projector.run(ledger, stop)
+    await run(ledger, stop)
 
 
 worker.add_command(_worker_command("expiry", _expiry, "End requests that nobody answered when their time has come."))
@@ -139,7 +139,7 @@ def up(*, url: str | None, home: Path | None, **said: Any) -> int | None:
     The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
     Rules and deadlines are the gateway's, for sessions that state none.
     """
-    from workers.place import Place  # noqa: PLC0415 - only this command needs it
+    from workers.runtime.place import Place  # noqa: PLC0415 - only this command needs it
     from workers.up import Wanted  # noqa: PLC0415
     from workers.up import up as run_up  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ import click
 
 from workers.cli.exits import Exit
 from workers.cli.output import silence_stdout, talk, talk_json
-from workers.cli.text import visible
+from workers.presentation.text import visible
 
 DEBUG = "PERMISSION_LEDGER_DEBUG"
 
@@ -81,7 +81,7 @@ def _in_our_style(message: str) -> str:
 
 def _tell_missing(error: ModuleNotFoundError) -> int:
     """Name the extra that brings the package, if one does."""
-    from ledger.extras import missing_extra  # noqa: PLC0415 - slow to import, and rarely needed
+    from ledger.core.extras import missing_extra  # noqa: PLC0415 - slow to import, and rarely needed
     from workers.cli.failures import tell  # noqa: PLC0415 - the same
 
     missing = missing_extra(error)

@@ -23,7 +23,7 @@ def server_user(*, server: str, url_file: Path, acl_file: Path, as_json: bool) -
     The URL with the password goes into one file, its SHA-256 and the rights into the other. The server's default user
     is switched off.
     """
-    from workers.server_user import write_server_user  # noqa: PLC0415 - slow to import
+    from workers.runtime.server_user import write_server_user  # noqa: PLC0415 - slow to import
 
     write_server_user(server, url_file, acl_file)
     if as_json:

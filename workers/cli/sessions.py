@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from ledger import Ledger
+from ledger.log.surveys import survey
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
-from ledger.surveys import survey
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk
 from workers.cli.problems import tell_problems
-from workers.moments import session_json
+from workers.presentation.moments import session_json
 
 COLUMNS = ("session", "project", "agent", "opened", "last event", "events", "pending", "closed")
 

@@ -7,17 +7,17 @@ from typing import Any
 import click
 
 from ledger import Approved, Ledger
-from ledger.history import Moment
-from ledger.results import pending_of, result_of
+from ledger.client.results import pending_of, result_of
+from ledger.core.times import format_time, parse_moment
+from ledger.log.history import Moment
 from ledger.session.state import SessionState
 from ledger.session.texts import answerer
-from ledger.times import format_time, parse_moment
 from workers.cli import grants, pending
 from workers.cli.base import command, with_ledger
 from workers.cli.describing import description_lines, what_would_run
 from workers.cli.inputs import version_or_time
 from workers.cli.output import Output
-from workers.moments import approved_at, moment_json, project_grants, settled_ids
+from workers.presentation.moments import approved_at, moment_json, project_grants, settled_ids
 
 
 @command(

@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from ledger import Ledger
-from ledger.reading import check_entry_time
+from ledger.core.times import format_time
+from ledger.log.reading import check_entry_time
+from ledger.log.surveys import StreamProblem, Survey, survey
 from ledger.stores.admin import PartitionFacts
 from ledger.stores.port import StreamInfo, StreamKey
-from ledger.surveys import StreamProblem, Survey, survey
-from ledger.times import format_time
 from projections.lag import checkpoints
 from workers.cli.base import command, with_ledger
 from workers.cli.output import Output, talk

@@ -8,8 +8,8 @@ from typing import Any, Final
 import click
 
 from ledger import Ledger
-from ledger.durations import parse_duration
-from ledger.tokens import ROLES, token_json
+from ledger.client.tokens import ROLES, token_json
+from ledger.core.durations import parse_duration
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import Output, talk
 

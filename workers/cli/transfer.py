@@ -14,23 +14,23 @@ from typing import IO, Any
 import click
 
 from ledger import Approved, InputError, Ledger, UnknownSessionError
-from ledger.errors import StoreError
-from ledger.ids import check_id
-from ledger.machine import default_actor_name
-from ledger.reads import Read, record
-from ledger.regular_files import open_regular, private_file
+from ledger.client.machine import default_actor_name
+from ledger.core.errors import StoreError
+from ledger.core.ids import check_id
+from ledger.core.regular_files import open_regular, private_file
+from ledger.log.reads import Read, record
+from ledger.log.surveys import StreamProblem, problem_of
+from ledger.log.verify import head_of
 from ledger.stores.port import StreamKey
-from ledger.surveys import StreamProblem, problem_of
-from ledger.verify import head_of
-from workers.checking import check_stream
 from workers.cli import grants
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import Output, talk
 from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
-from workers.cli.text import json_line
-from workers.importing import Arrival, arrival_of, in_force_by, mark, refusal
-from workers.transfer import (
+from workers.presentation.text import json_line
+from workers.upkeep.checking import check_stream
+from workers.upkeep.importing import Arrival, arrival_of, in_force_by, mark, refusal
+from workers.upkeep.transfer import (
     Exported,
     already_there,
     export_stream,

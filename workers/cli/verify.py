@@ -10,17 +10,17 @@ import click
 import msgspec
 
 from ledger import Ledger, UnknownSessionError
-from ledger.ids import check_id
-from ledger.passkeys.auditing import Anchors
+from ledger.client.passkeys.auditing import Anchors
+from ledger.core.ids import check_id
+from ledger.log.verify import Head
 from ledger.stores.port import StreamKey
-from ledger.verify import Head
-from workers.checking import Checked, check_stream, read_anchors
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.heads import read_heads, write_heads
 from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import Output, talk
 from workers.cli.progress import progress
+from workers.upkeep.checking import Checked, check_stream, read_anchors
 
 _OF_HEADS: Final = {"truncated", "rewritten"}
 

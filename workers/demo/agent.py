@@ -9,8 +9,8 @@ import asyncio
 import sys
 
 from ledger import Ledger, RefusalError, Session, Timeouts
-from ledger.events import ClientConnected, ClientDisconnected
-from ledger.requests import make_question
+from ledger.core.events import ClientConnected, ClientDisconnected
+from ledger.core.requests import make_question
 from workers.demo.recording import Call, RecordedAsk, Recording, recording
 from workers.demo.script import AGENT, NOBODY_THERE_SECONDS, THINKING_SECONDS
 

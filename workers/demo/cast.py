@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final, Self
 
-from workers.children import end, own_command, own_environment
+from workers.runtime.children import end, own_command, own_environment
 
 TAIL_LINES: Final = 8
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from ledger.core.times import format_time
 from ledger.session import SessionState
 from ledger.session.state import Settled
 from ledger.session.texts import answerer
-from ledger.times import format_time
 from workers.demo.script import ENDINGS, Ending
 from workers.demo.story import call_of, short_name
 

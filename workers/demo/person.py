@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from ledger import Ledger, Pending, Session
-from ledger.events import SessionOpened
+from ledger.core.events import SessionOpened
 from workers.demo.script import PERSON, PHONE, READING_SECONDS, answer_to
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from workers.cli.text import visible
+from workers.presentation.text import visible
 
 PIPE_WIDTH_CHARS: Final = 160
 """Where nobody looks at once, lines may be long."""

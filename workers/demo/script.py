@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from ledger.events import ReplyKind
+from ledger.core.policy import ReplyKind
 
 AGENT: Final = "opencode"
 PERSON: Final = "ann"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ledger import Ledger, LedgerError, Session
-from ledger.events import SessionClosed
+from ledger.core.events import SessionClosed
 from ledger.stores.port import StreamKey
 from workers.demo.cast import Cast, output_of
 from workers.demo.findings import not_as_told, summary, timeline
@@ -16,7 +16,7 @@ from workers.demo.recording import recording
 from workers.demo.screen import Screen
 from workers.demo.script import NOBODY_THERE_SECONDS, PERSON
 from workers.demo.story import Story
-from workers.place import Place, command_name
+from workers.runtime.place import Place, command_name
 
 STORY_SECONDS: Final = 60.0
 """After so long something hangs; on a quiet machine the story takes six seconds."""

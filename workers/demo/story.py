@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ledger.durations import spell_duration
-from ledger.events import (
+from ledger.core.durations import spell_duration
+from ledger.core.events import (
     Asked,
     ClientConnected,
     ClientDisconnected,
@@ -15,12 +15,12 @@ from ledger.events import (
     SessionClosed,
     SessionOpened,
 )
-from ledger.grants import Recorded
-from ledger.history import LoggedEvent
-from ledger.policy.model import Verdict
+from ledger.core.grants import Recorded
+from ledger.core.policy import Verdict
+from ledger.log.history import LoggedEvent
 from ledger.session import SessionState, evolve
 from ledger.session.state import Request
-from ledger.would_run import quoted, would_run
+from ledger.session.would_run import quoted, would_run
 from workers.demo.screen import Line
 
 

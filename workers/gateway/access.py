@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger.events import Role
+from ledger.core.events import Role
 
 AGENT: Final[Role] = "agent"
 APPROVER: Final[Role] = "approver"

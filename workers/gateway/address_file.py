@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from ledger.errors import UnauthorizedError
-from ledger.machine import default_actor_name
-from ledger.tokens import Tokens
-from workers.bridges.small_files import read_small
+from ledger.client.machine import default_actor_name
+from ledger.client.tokens import Tokens
+from ledger.core.errors import UnauthorizedError
+from workers.transport.small_files import read_small
 
 FILE_NAME: Final = "gateway.json"
 TOKEN_FILE_NAME: Final = "gateway-token"  # noqa: S105 - the name of a file

@@ -15,13 +15,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from ledger.tokens import Tokens
-from workers.bridges.errors import BridgeError
-from workers.bridges.gateway_client import GatewayClient
-from workers.bridges.place import parse_place
+from ledger.client.tokens import Tokens
 from workers.gateway.address_file import read_address, remove_address, write_address
 from workers.gateway.names import LOOPBACK
 from workers.gateway.serving import url_of
+from workers.transport.errors import BridgeError
+from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import parse_place
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
 from workers.gateway.access import ACCESS
 from workers.gateway.authenticating import guard, operation_of
 from workers.gateway.gateway import Gateway

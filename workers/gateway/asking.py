@@ -12,9 +12,9 @@ import msgspec
 from litestar import Response
 
 from ledger import Result, Session
-from ledger.calls import carry_through
-from ledger.errors import InputError
-from ledger.ids import new_request_id
+from ledger.client.calls import carry_through
+from ledger.core.errors import InputError
+from ledger.core.ids import new_request_id
 from ledger.policy.narrowing import within
 from ledger.session.state import SessionState
 from workers.gateway.attending import Attending

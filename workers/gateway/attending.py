@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from ledger.askers import RENEW_SECONDS, forget_asker, see_asker
-from ledger.errors import StoreError
+from ledger.core.errors import StoreError
+from ledger.log.askers import RENEW_SECONDS, forget_asker, see_asker
 from ledger.stores.port import Store
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from litestar.connection import ASGIConnection
 from litestar.exceptions import ClientException
 from litestar.handlers import BaseRouteHandler
 
-from ledger.access import Token
-from ledger.errors import UnauthorizedError
-from ledger.reads import Read
-from ledger.tokens import is_proof_of
+from ledger.access.state import Token
+from ledger.client.tokens import is_proof_of
+from ledger.core.errors import UnauthorizedError
+from ledger.log.reads import Read
 from workers.gateway.access import ACCESS, ANYBODY
 from workers.gateway.gateway import Gateway
 from workers.gateway.names import own_origins

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from ledger.errors import InputError
-from ledger.events import (
+from ledger.core.errors import InputError
+from ledger.core.events import (
     AgentAction,
     Answering,
     CascadeAlways,
@@ -17,7 +17,7 @@ from ledger.events import (
     Role,
     WhenAbandoned,
 )
-from ledger.proofs import Assertion
+from ledger.core.proofs import Assertion
 from workers.gateway.principals import OWN_CHANNELS
 
 DIALECT_DEFAULT: Final = "opencode"

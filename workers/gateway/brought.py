@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
 from ledger.session.state import SessionState
 
 SESSIONS_COUNT: Final = 10_000

@@ -14,12 +14,12 @@ from typing import Final
 import msgspec
 
 from ledger import Ledger, Timeouts
-from ledger.durations import parse_duration
-from ledger.errors import InputError
-from ledger.extras import require_extra
-from ledger.machine import default_actor_name
-from ledger.policy_files import PolicyFiles
-from ledger.reads import KEPT_MS
+from ledger.client.machine import default_actor_name
+from ledger.client.policy_files import PolicyFiles
+from ledger.core.durations import parse_duration
+from ledger.core.errors import InputError
+from ledger.core.extras import require_extra
+from ledger.log.reads import KEPT_MS
 from ledger.stores.opening import default_home
 from workers.gateway.address_file import SOCKET_NAME
 from workers.gateway.announcing import announced, local_url
@@ -31,8 +31,8 @@ from workers.gateway.rule_options import read_rule_files
 from workers.gateway.serving import Address, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
-from workers.place import Place
-from workers.serving import serve
+from workers.runtime.place import Place
+from workers.runtime.serving import serve
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.results import Pending
+from ledger.client.results import Pending
 from ledger.session.state import Request
-from ledger.would_run.describing import describe_request
+from ledger.session.would_run.describing import describe_request
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
 OF_EACH_BYTES: Final = 1024

@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from ledger.errors import InputError
-from ledger.events import Outcome
+from ledger.core.errors import InputError
+from ledger.core.events import Outcome
+from ledger.core.times import parse_time
 from ledger.stores.port import Store
-from ledger.times import parse_time
 from projections import reading
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row

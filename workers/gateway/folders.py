@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.requests import check_folder
+from ledger.core.requests import check_folder
 from ledger.session.state import SessionState
 from workers.gateway.principals import ForbiddenError, Principal
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ledger import Ledger
 from ledger.stores.port import StreamKey
 from projections.lag import events_behind, streams_behind
-from workers.projector import CatchingUp
+from workers.projector.worker import CatchingUp
 
 log = logging.getLogger(__name__)
 

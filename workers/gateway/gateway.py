@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ledger import Ledger, Session
-from ledger.errors import UnknownSessionError
-from ledger.ids import check_id
+from ledger.client.tokens import Tokens
+from ledger.core.errors import UnknownSessionError
+from ledger.core.ids import check_id
+from ledger.log.trails import Trails
 from ledger.session.state import SessionState
-from ledger.tokens import Tokens
-from ledger.trails import Trails
 from workers.gateway.beside.pool import Beside
 from workers.gateway.beside.rehearsing import Rehearsals
 from workers.gateway.brought import Brought

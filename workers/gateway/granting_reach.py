@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ledger.access import Token
+from ledger.access.state import Token
 from ledger.session.state import SessionState
 from ledger.session.wanted import ALWAYS_SCOPE
 from workers.gateway.principals import ForbiddenError, Principal

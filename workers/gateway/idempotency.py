@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from litestar.params import HeaderParameter
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from workers.gateway.principals import Principal
 
 KEY_CHARS_MAX: Final = 255

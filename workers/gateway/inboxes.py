@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ledger.askers import gone_anywhere
-from ledger.errors import DamageError
-from ledger.results import Pending, pending_of
+from ledger.client.results import Pending, pending_of
+from ledger.core.errors import DamageError
+from ledger.core.times import format_time
+from ledger.log.askers import gone_anywhere
+from ledger.log.surveys import StreamProblem
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
-from ledger.surveys import StreamProblem
-from ledger.times import format_time
 from workers.gateway.descriptions import described
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
 
 CALLERS_COUNT: Final = 10_000
 """Callers that are kept apart; the one not heard of for the longest time is forgotten first."""

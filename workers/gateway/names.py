@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 ON_SOCKETS: Final = "gateway"

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import to_builtins
 
 from ledger import Session, Timeouts
-from ledger.errors import InputError
-from ledger.ids import check_id
-from ledger.policy.model import PolicySource
+from ledger.core.errors import InputError
+from ledger.core.ids import check_id
+from ledger.core.policy import PolicySource
 from ledger.session.state import SessionState
 from workers.gateway.bodies import DIALECT_DEFAULT, SETTINGS, OpenSession
 from workers.gateway.folders import folder_to_open

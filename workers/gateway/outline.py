@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.events import Outcome
+from ledger.core.events import Outcome
+from ledger.core.times import format_time
 from ledger.session.state import Request, SessionState, Settled
-from ledger.times import format_time
 
 OUTLINES_COUNT: Final = 16
 """Sessions whose outline is kept; of others the one not asked for longest is forgotten."""

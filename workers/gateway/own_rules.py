@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from ledger import LedgerError, Session
+from ledger.client.policy_files import LOOK_SECONDS, PolicyFiles, PolicyWatch, judge_by_files
 from ledger.policy import PolicySource
 from ledger.policy.dialects import compile_policy
 from ledger.policy.files import load_layer
-from ledger.policy_files import LOOK_SECONDS, PolicyFiles, PolicyWatch, judge_by_files
 from workers.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)

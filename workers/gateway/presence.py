@@ -6,10 +6,10 @@ Nothing is kept here: whether a client is known stands in the log and in its lea
 from __future__ import annotations
 
 from ledger import Ledger, Session
-from ledger.events import Presence
-from ledger.ids import check_id
-from ledger.inboxes import Inbox, open_inboxes
-from ledger.results import Pending
+from ledger.client.results import Pending
+from ledger.core.events import Presence
+from ledger.core.ids import check_id
+from ledger.log.inboxes import Inbox, open_inboxes
 from ledger.session.state import SessionState
 from workers.gateway.principals import ForbiddenError, Principal
 

@@ -6,10 +6,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from ledger.access import Token
-from ledger.errors import LedgerError
-from ledger.events import TOLD, Actor, Role
-from ledger.inboxes import Reach
+from ledger.access.state import Token
+from ledger.core.errors import LedgerError
+from ledger.core.events import TOLD, Actor, Role
+from ledger.log.inboxes import Reach
 from ledger.session.state import SessionState
 
 Channel = Literal["gateway", "inbox", "link", "opencode"]

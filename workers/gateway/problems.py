@@ -9,7 +9,7 @@ from typing import Any, Final
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException, ValidationException
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
 from workers.gateway.authenticating import address_of
 from workers.gateway.limiting import RateLimitedError
 from workers.gateway.settings import BODY_BYTES_MAX

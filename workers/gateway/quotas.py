@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger import Ledger, Session
-from ledger.errors import InputError, LedgerError
+from ledger.core.errors import InputError, LedgerError
 from workers.gateway.limiting import Limiter, RateLimitedError
 
 HOUR_SECONDS: Final = 3600

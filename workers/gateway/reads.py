@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from ledger.errors import LedgerError
-from ledger.reads import KINDS, Kind, Read, record
+from ledger.core.errors import LedgerError
+from ledger.log.reads import KINDS, Kind, Read, record
 from ledger.stores.port import Store
 from workers.gateway.principals import Principal
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from ledger.results import Pending, Result
+from ledger.client.results import Pending, Result
+from ledger.core.times import format_time
 from ledger.session.state import Client, SessionState
 from ledger.session.wanted import ALWAYS_SCOPE
-from ledger.times import format_time
 from workers.gateway.descriptions import described
 
 Row = dict[str, Any]

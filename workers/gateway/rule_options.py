@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ledger.errors import InputError
+from ledger.client.policy_files import PolicyFiles
+from ledger.core.errors import InputError
 from ledger.policy.dialects import DIALECTS
-from ledger.policy_files import PolicyFiles
 from workers.gateway.own_rules import rule_file
 
 

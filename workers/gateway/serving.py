@@ -15,7 +15,7 @@ import msgspec
 import uvicorn
 
 from ledger import Ledger
-from ledger.errors import InputError, SetupError
+from ledger.core.errors import InputError, SetupError
 from workers.gateway.app import make_app
 from workers.gateway.edge import with_edge
 from workers.gateway.gateway import Gateway

@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from ledger.policy_files import PolicyFiles
-from ledger.reads import KEPT_MS
-from ledger.timeouts import Timeouts
+from ledger.client.policy_files import PolicyFiles
+from ledger.core.timeouts import Timeouts
+from ledger.log.reads import KEPT_MS
 from workers.gateway.identity.settings import OidcSettings, ProxySettings
 from workers.gateway.quotas import Quotas
 

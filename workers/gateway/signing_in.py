@@ -6,11 +6,11 @@ import hmac
 from hashlib import sha256
 from typing import Any
 
-from ledger.access import Token
-from ledger.durations import DAY_MS, MINUTE_MS
-from ledger.errors import UnauthorizedError
-from ledger.events import Actor, Role
-from ledger.tokens import Made, Tokens
+from ledger.access.state import Token
+from ledger.client.tokens import Made, Tokens
+from ledger.core.durations import DAY_MS, MINUTE_MS
+from ledger.core.errors import UnauthorizedError
+from ledger.core.events import Actor, Role
 from workers.gateway.gateway import Gateway
 from workers.gateway.settings import BROWSER_DAYS, SIGN_IN_LINK_MINUTES
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ledger import Ledger
-from ledger.errors import SetupError
-from ledger.machine import default_actor_name
+from ledger.client.machine import default_actor_name
+from ledger.core.errors import SetupError
 from workers.gateway.address_file import SOCKET_NAME
 from workers.gateway.command import public_url_of
 from workers.gateway.serving import Address, listen, parse_address, url_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.durations import DAY_MS
+from ledger.core.durations import DAY_MS
 from ledger.stores.port import Store
 from projections import reading
 from projections.reading import Message

@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from ledger.events import Asked, DeadlineMoved, Notification, Reopened
-from ledger.grants import Recorded
+from ledger.core.events import Asked, DeadlineMoved, Notification, Reopened
+from ledger.core.grants import Recorded
 from ledger.session.state import SessionState
 
 

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from ledger import Ledger
-from ledger.errors import DamageError
-from ledger.limits import PAGE_COUNT
+from ledger.core.errors import DamageError
+from ledger.core.limits import PAGE_COUNT
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Foreign, StreamKey
 from projections.folding import Folded, nothing

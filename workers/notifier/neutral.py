@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from workers.cli.text import revealed
+from workers.presentation.text import revealed
 
 RAW_CHARS_MAX: Final = 8000
 """Characters of a text that are looked at, half of them from its end; a line of a message shows fewer."""

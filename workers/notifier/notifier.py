@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from ledger import Ledger
-from ledger.durations import DAY_MS
-from ledger.errors import LedgerError, StoreError
-from ledger.limits import FEED_LENGTH_COUNT
+from ledger.core.durations import DAY_MS
+from ledger.core.errors import LedgerError, StoreError
+from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import FeedItem, WakeUp
 from projections.sessions import RECENT
 from workers.notifier.allowance import Allowance
@@ -32,7 +32,7 @@ from workers.notifier.delivering import keep_addresses_out_of_the_log
 from workers.notifier.planning import Channel, plan
 from workers.notifier.runner import Runner
 from workers.notifier.settings import NotifierSettings, read_settings
-from workers.serving import Work
+from workers.runtime.serving import Work
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.durations import DAY_MS, HOUR_MS
+from ledger.core.durations import DAY_MS, HOUR_MS
 from ledger.session.state import Request, SessionState, Settled, in_order
 from projections.reading import Message
 from workers.notifier.book import Book, Told

@@ -9,9 +9,8 @@ from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 from ledger import Ledger, Session
-from ledger.errors import LedgerError, StoreError
-from ledger.ids import new_id
-from workers.gateway.answers.links import AnswerLink, AnswerLinks
+from ledger.core.errors import LedgerError, StoreError
+from ledger.core.ids import new_id
 from workers.notifier.allowance import Allowance
 from workers.notifier.books import Books
 from workers.notifier.delivering import deliver
@@ -19,6 +18,7 @@ from workers.notifier.planning import Channel, Correction, Plan, Reminder, plan
 from workers.notifier.rendering import Message
 from workers.notifier.settings import NotifierSettings, Service
 from workers.notifier.wording import correction_message, reminder_message
+from workers.runtime.answer_links import AnswerLink, AnswerLinks
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from ledger.durations import parse_duration
-from ledger.errors import InputError
-from ledger.extras import require_extra
-from ledger.regular_files import read_regular
-from ledger.requests import check_name
+from ledger.core.durations import parse_duration
+from ledger.core.errors import InputError
+from ledger.core.extras import require_extra
+from ledger.core.regular_files import read_regular
+from ledger.core.requests import check_name
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 FROM_ENVIRONMENT: Final = "env:"

@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from ledger.results import result_of
+from ledger.client.results import result_of
 from ledger.session.state import Request, SessionState
-from ledger.would_run.describing import describe_request
-from ledger.would_run.model import Description, Section
-from workers.cli.wording import about
-from workers.gateway.answers.page import headline
+from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.model import Description, Section
 from workers.notifier.neutral import has_broken_addresses, neutral
 from workers.notifier.planning import Correction, Reminder
 from workers.notifier.rendering import Line, Message
+from workers.presentation.answer_page import headline
+from workers.presentation.wording import about
 
 BODY_CHARS_MAX: Final = 3500
 """What the smallest of the usual services shows whole, with room for its own words."""

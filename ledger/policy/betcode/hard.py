@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from ledger.core.policy import Verdict
 from ledger.policy.betcode.judge import Judge
 from ledger.policy.betcode.match import Matching
 from ledger.policy.betcode.tiers import Decision, Matches, decide
-from ledger.policy.model import Verdict
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Ruling, Spelling
 from ledger.policy.spelled import spelled_paths

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ledger.core.policy import Part, RuleRef, Verdict, strictest
 from ledger.policy.betcode.match import Matching
 from ledger.policy.betcode.tiers import TOP_TIER, Decision, Matches, decide, tier
 from ledger.policy.betcode.units import CommandUnit, FileUnit, Unit
-from ledger.policy.model import Part, RuleRef, Verdict, strictest
 from ledger.policy.shell import Command
 from ledger.policy.shell.hardened import spellings
 from ledger.policy.shell.unwrap import peeled

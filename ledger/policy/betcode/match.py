@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ledger.core.policy import Verdict
 from ledger.policy.betcode.tiers import names
-from ledger.policy.model import Verdict
 from ledger.policy.shell import Access, Command
 from ledger.policy.spelled import ANY_FILE
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.betcode.hard import BetCodeCommands
 from ledger.policy.betcode.judge import Judge
 from ledger.policy.betcode.match import Matching
@@ -14,7 +15,6 @@ from ledger.policy.betcode.tiers import Decision, decide, names
 from ledger.policy.betcode.units import CommandUnit, units_of
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined_calls
-from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ledger.policy.model import RuleRef, Verdict
+from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.toolrules.names import is_glob, may_allow, names_tool
 from ledger.policy.toolrules.rule import ToolRule
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
+from ledger.core.policy import Verdict, strictest
 from ledger.policy.brutus.bash import Place
 from ledger.policy.brutus.judge import Judge
 from ledger.policy.brutus.rules import Compiled
-from ledger.policy.model import Verdict, strictest
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
 from ledger.policy.spelled import spelled_paths, with_inside

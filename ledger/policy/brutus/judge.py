@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ledger.core.policy import Grant, Part, Verdict
 from ledger.policy.brutus.rules import Compiled, Key, caseless, granted, sort_key
 from ledger.policy.meeting import is_glob, wildcard_meets
-from ledger.policy.model import Grant, Part, Verdict
 
 _FIRST: Key = (-1, b"")
 

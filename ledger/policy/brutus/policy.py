@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
 from ledger.policy.brutus.arity import arity_prefix
 from ledger.policy.brutus.bash import Place, commands_of, outside, pattern_of, really_outside
 from ledger.policy.brutus.hard import ACCESS_PERMISSION, BrutusCommands
@@ -16,7 +17,6 @@ from ledger.policy.brutus.rules import compile_rule, read_layers
 from ledger.policy.brutus.tightening import tightened
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined
-from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
 from ledger.policy.rules import EDIT_TOOLS
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Grant, Layer, Rule, RuleRef, Verdict
 from ledger.policy.checks import Origin, as_rules, check_action, check_pattern, check_permission, origin_of, shown
 from ledger.policy.config import drop_allows
 from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
-from ledger.policy.model import Grant, Layer, Rule, RuleRef, Verdict
 from ledger.policy.wildcard import Matcher, compile_wildcard
 
 _PATTERNS_MAX: Final = 4_096

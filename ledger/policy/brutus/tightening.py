@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Evaluation, Part, Verdict
 from ledger.policy.brutus.bash import Place
 from ledger.policy.brutus.judge import Judge
-from ledger.policy.model import Evaluation, Part, Verdict
 from ledger.policy.spelled import is_of_a_process, spelled_paths
 from ledger.policy.urls import read_address
 

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude import readonly
 from ledger.policy.claude.line import Line, Output, Stage, read_line
 from ledger.policy.claude.places import Places
@@ -26,7 +27,6 @@ from ledger.policy.claude.words import (
     peeled_for_reading,
     wide_texts,
 )
-from ledger.policy.model import RuleRef, Verdict
 from ledger.policy.shell.model import Access, Word
 from ledger.policy.shell.text import too_long
 from ledger.policy.toolrules.calls import BASH

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude.bash import BashRules
 from ledger.policy.claude.line import plain_stage
 from ledger.policy.claude.places import Places
 from ledger.policy.claude.reading import looks_outside
 from ledger.policy.claude.words import peeled_for_reading
 from ledger.policy.facts import Kind
-from ledger.policy.model import RuleRef, Verdict
 from ledger.policy.reach import leads_out
 from ledger.policy.shell.model import Access, Command, CommandRules, Ruling, Spelling, Word
 from ledger.policy.spelled import spelled_paths

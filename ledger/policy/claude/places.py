@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ledger.policy.model import Verdict
+from ledger.core.policy import Verdict
 from ledger.policy.shell.model import Access
 from ledger.policy.spelled import ANY_FILE
 from ledger.policy.toolrules.globs import PathMatcher, ignore_glob

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.claude.bash import BashRules, Judged, Why, judge_line
 from ledger.policy.claude.hard import ClaudeCommands
 from ledger.policy.claude.line import Line, Stage, read_line
@@ -16,7 +17,6 @@ from ledger.policy.claude.tools import DENIED_FILE, Found, Tools, has_member, wh
 from ledger.policy.claude.words import narrow_texts
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined_calls
-from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.toolrules.callfiles import files_of
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude.hosts import DOCUMENTATION
 from ledger.policy.claude.places import Places
-from ledger.policy.model import RuleRef, Verdict
 from ledger.policy.shell.model import Access
 from ledger.policy.toolrules.calls import WEB_FETCH
 from ledger.policy.toolrules.domains import UNREADABLE, address_of, host_of, is_unreadable, reaches_host

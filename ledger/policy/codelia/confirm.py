@@ -9,11 +9,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from ledger.core.policy import Evaluation
 from ledger.policy.codelia.danger import is_dangerous
 from ledger.policy.codelia.match import skills_of
 from ledger.policy.codelia.rule import SHELL, SKILL, canonical
 from ledger.policy.codelia.text import normalise
-from ledger.policy.model import Evaluation
 
 PREVIEW_RULES_MAX: Final = 5
 INPUT_CHARS_MAX: Final = 500

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ledger.core.policy import Verdict
 from ledger.policy.codelia.judge import Judge, Matches
 from ledger.policy.codelia.rule import SHELL, CodeliaRule
 from ledger.policy.codelia.sandbox import real_cd
 from ledger.policy.codelia.text import normalise
-from ledger.policy.model import Verdict
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Analysis, Command, CommandRules, Form, Ruling, Spelling
 from ledger.policy.shell.glob import spells

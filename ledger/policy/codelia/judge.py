@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Part, Verdict, strictest
 from ledger.policy.checks import shown
 from ledger.policy.codelia.index import Indexes
 from ledger.policy.codelia.match import is_misnamed, matches_full_text, matches_text, matches_tool, skills_of
@@ -14,7 +15,6 @@ from ledger.policy.codelia.options import CodeliaOptions
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule
 from ledger.policy.codelia.sandbox import virtual_cd
 from ledger.policy.codelia.text import Line, Segment, is_cd
-from ledger.policy.model import Part, Verdict, strictest
 
 CHANGES_MAX: Final = 100
 """A line may change the directory this often; the next `cd` is asked. Each one makes the path to reckon with longer."""

@@ -12,15 +12,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ledger.limits import POLICY_BYTES
+from ledger.core.limits import POLICY_BYTES
+from ledger.core.policy import Layer
+from ledger.core.regular_files import read_regular
 from ledger.policy.checks import Origin, shown
 from ledger.policy.codelia.edit import remembered
 from ledger.policy.codelia.rule import read_config
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
-from ledger.policy.model import Layer
 from ledger.policy.reading import cause_of, parse_document, read_text
-from ledger.regular_files import read_regular
 
 PROJECT_CONFIG: Final = ".codelia/config.json"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
 from ledger.policy.codelia.hard import CodeliaCommands
 from ledger.policy.codelia.index import indexed
@@ -19,7 +20,6 @@ from ledger.policy.codelia.system import system_layer
 from ledger.policy.codelia.text import split
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined_calls
-from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened

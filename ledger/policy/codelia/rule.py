@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ledger.limits import NAME_LENGTH_CHARS
+from ledger.core.limits import NAME_LENGTH_CHARS
+from ledger.core.policy import Layer, Rule, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, Origin, check_pattern, origin_of, shown
 from ledger.policy.codelia.text import normalise
 from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
-from ledger.policy.model import Layer, Rule, RuleRef, Verdict
 from ledger.policy.wildcard import Matcher, compile_normalised
 
 SHELL: Final = "bash"

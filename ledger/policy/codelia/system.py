@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from ledger.policy.model import Layer
+from ledger.core.policy import Layer
 
 Edition = Literal["codelia.md", "current"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ledger.core.policy import Verdict
 from ledger.policy.codelia.rule import skill_name
 from ledger.policy.converting.model import Change
 from ledger.policy.linting import TOOLS
-from ledger.policy.model import Verdict
 from ledger.policy.neutral import ANY, NAMES, Form, Neutral, tool_names
 
 _COMMAND_WORDS_MAX = 2

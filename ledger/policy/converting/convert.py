@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ledger.core.policy import Policy
 from ledger.policy.converting.codelia import codelia_config, codelia_rules
 from ledger.policy.converting.flat import flat_config, flat_rules, same_rules
 from ledger.policy.converting.model import Change, Converted
@@ -14,7 +15,6 @@ from ledger.policy.converting.tools import tool_config, tool_rules
 from ledger.policy.converting.verbatim import between_tool_rules
 from ledger.policy.covering import LAST_MATCH
 from ledger.policy.listing import TOOL_RULES
-from ledger.policy.model import Policy
 from ledger.policy.neutral import neutral_rules
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from ledger.core.policy import Policy, Verdict
 from ledger.policy.brutus.rules import sort_key
 from ledger.policy.converting.model import Change
 from ledger.policy.converting.paths import flat_of_ignore, flat_of_rooted
 from ledger.policy.listing import Listed, listed_rules
-from ledger.policy.model import Policy, Verdict
 from ledger.policy.neutral import ANY, NAMES, Form, Neutral, tool_name
 from ledger.policy.opencode.names import ACTION_ONLY
 from ledger.policy.wildcard import match

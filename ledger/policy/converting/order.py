@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ledger.core.policy import Verdict
 from ledger.policy.converting.model import Change
-from ledger.policy.model import Verdict
 from ledger.policy.neutral import ANY, NAMES, Form, Neutral
 from ledger.policy.wildcard import compile_normalised
 

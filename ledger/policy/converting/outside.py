@@ -7,10 +7,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Call, Policy, Verdict
 from ledger.policy.brutus.bash import MORE_PATH_COMMANDS, PATH_COMMANDS
 from ledger.policy.checking import EXTERNAL
 from ledger.policy.converting.model import Change
-from ledger.policy.model import Call, Policy, Verdict
 from ledger.policy.neutral import Form, Neutral
 from ledger.policy.opencode.commands import FILE_COMMANDS
 

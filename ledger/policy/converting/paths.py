@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ledger.core.policy import Verdict
 from ledger.policy.listing import Listed
-from ledger.policy.model import Verdict
 from ledger.policy.neutral import Form, Neutral
 
 _ODD: Final = frozenset("?[\\")

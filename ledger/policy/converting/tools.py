@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from ledger.core.policy import Verdict
 from ledger.policy.converting.model import Change
 from ledger.policy.converting.order import everything
 from ledger.policy.converting.paths import ignore_of_flat
 from ledger.policy.linting import TOOLS
-from ledger.policy.model import Verdict
 from ledger.policy.neutral import ANY, NAMES, Form, Neutral, tool_names
 from ledger.policy.toolrules.commands import normal_specifier
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from ledger.core.policy import Policy, Verdict
 from ledger.policy.converting.model import Change
 from ledger.policy.converting.paths import ELSEWHERE
 from ledger.policy.listing import WHOLE, Listed, listed_rules
-from ledger.policy.model import Policy, Verdict
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import names_tool
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, is_path_tool

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ledger.core.policy import Verdict
 from ledger.policy.linting.finding import Finding, Severity, about, joined
 from ledger.policy.linting.siblings import Siblings, siblings
 from ledger.policy.linting.trying import PROFILES, Trial, is_weaker, wildcards_of
 from ledger.policy.linting.writing import written
 from ledger.policy.listing import WHOLE, Listed
-from ledger.policy.model import Verdict
 
 NARROW_COUNT: Final = 4
 """Rules that one piece of advice names; where more are needed, the whole family is named."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ledger.core.policy import Layer, Verdict
 from ledger.policy.errors import PolicyError
 from ledger.policy.linting.finding import Finding, about
 from ledger.policy.linting.meant import meant_commands
 from ledger.policy.linting.trying import Trial
 from ledger.policy.listing import WHOLE, Listed, always_config, command_entry
-from ledger.policy.model import Layer, Verdict
 
 _HARDENED = "hardened"
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final
 
+from ledger.core.policy import Verdict
 from ledger.policy.linting.finding import Finding, about
 from ledger.policy.listing import TOOL_RULES, WHOLE, Listed
-from ledger.policy.model import Verdict
 from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.toolrules.names import MCP, may_allow
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, access_of, is_path_tool

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ledger.core.policy import Verdict
 from ledger.policy.covering import LAST_MATCH, covers, decides_before, is_redundant, lifts
 from ledger.policy.linting.finding import Finding, about
 from ledger.policy.listing import TOOL_RULES, WHOLE, Listed
-from ledger.policy.model import Verdict
 from ledger.policy.toolrules.pathrules import is_path_tool
 
 

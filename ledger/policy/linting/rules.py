@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.core.policy import Policy
 from ledger.policy.advising import Compile
 from ledger.policy.linting.denies import exact_deny, leaky_deny
 from ledger.policy.linting.finding import Finding
@@ -12,7 +13,6 @@ from ledger.policy.linting.texts import no_rules, unknown_members
 from ledger.policy.linting.trying import Trial
 from ledger.policy.linting.whole import blanket
 from ledger.policy.listing import listed_rules
-from ledger.policy.model import Policy
 
 
 def lint_rules(policy: Policy, compile_again: Compile) -> list[Finding]:

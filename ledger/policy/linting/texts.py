@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
+from ledger.core.policy import Layer, PolicySource
 from ledger.policy.jsonc import JsonSyntaxError, parse, pointer
 from ledger.policy.linting.finding import Finding
 from ledger.policy.linting.names import ALIKE
-from ledger.policy.model import Layer, PolicySource
 
 _SECTIONS: Final = {"betcode": "permissions", "claude": "permissions", "codelia": "permissions"}
 _SECTION: Final = "permission"

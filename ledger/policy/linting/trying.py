@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.core.policy import Call, Evaluation, Layer, Policy, PolicySource, Verdict
 from ledger.policy.advising import Compile
 from ledger.policy.asked import shell_tool
 from ledger.policy.listing import TOOL_RULES, Listed, rule_config
-from ledger.policy.model import Call, Evaluation, Layer, Policy, PolicySource, Verdict
 
 PROFILES: Final = ("faithful", "hardened")
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ledger.core.policy import Policy, Verdict
 from ledger.policy.linting.finding import Finding, about, joined
 from ledger.policy.linting.trying import Trial, samples
 from ledger.policy.linting.writing import written
 from ledger.policy.listing import WHOLE, Listed
-from ledger.policy.model import Policy, Verdict
 
 _EDITORS: Final = ("Edit", "Write", "MultiEdit")
 _OUTSIDE: Final = "/nowhere/x"

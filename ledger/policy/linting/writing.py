@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from ledger.core.policy import Verdict
 from ledger.policy.listing import TOOL_RULES
-from ledger.policy.model import Verdict
 
 
 class Written(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.core.policy import Rule, Verdict
 from ledger.policy.config import read_section, section_rules
-from ledger.policy.model import Rule, Verdict
 from ledger.policy.opencode.places import below
 from ledger.policy.rules import from_config
 

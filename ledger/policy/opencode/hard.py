@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ledger.policy.model import Verdict, strictest
+from ledger.core.policy import Verdict, strictest
 from ledger.policy.opencode.commands import ENTERING
 from ledger.policy.opencode.compiled import (
     CompiledGrant,

@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Layer, Rule
 from ledger.policy.checks import Origin, as_rules, origin_of, shown
 from ledger.policy.config import Section, drop_allows, merge_sections, read_section, read_tools, section_rules
 from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
-from ledger.policy.model import Layer, Rule
 from ledger.policy.opencode.builtin import agent_rules, default_rules, tool_output_rules
 from ledger.policy.opencode.names import ACTION_ONLY
 from ledger.policy.opencode.options import Options

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Layer
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, pointer
 from ledger.policy.loader import config_layer
-from ledger.policy.model import Layer
 from ledger.policy.opencode.frontmatter import read_frontmatter
 from ledger.policy.reading import parse_document, read_text
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ledger.policy.model import Rule
+from ledger.core.policy import Rule
 from ledger.policy.rules import EDIT_TOOLS
 
 PERMISSIONS: Final[Mapping[str, str]] = MappingProxyType(

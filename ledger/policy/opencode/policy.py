@@ -9,10 +9,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
 from ledger.policy.checks import shown
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined
-from ledger.policy.model import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
 from ledger.policy.opencode.commands import hidden_directories, offered, shell_request
 from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, compile_grants, last_match
 from ledger.policy.opencode.hard import OpenCodeCommands

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ledger.policy.model import Call, Evaluation, Part, RuleRef, Verdict
+from ledger.core.policy import Call, Evaluation, Part, RuleRef, Verdict
 from ledger.policy.opencode.compiled import CompiledRules, PermissionRules, last_match, restricting
 from ledger.policy.opencode.patch import patched_files
 from ledger.policy.opencode.places import Places

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.facts import FileFacts, NoFacts
-from ledger.policy.model import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.own.commands import OwnCommands
 from ledger.policy.own.paths import DATA, HOOKS, OwnPaths, joined
 from ledger.policy.shell.text import shorten

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from ledger.policy.model import Evaluation, Part, RuleRef, Verdict, strictest
+from ledger.core.policy import Evaluation, Part, RuleRef, Verdict, strictest
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed, runs_anything
 from ledger.policy.shell.directories import Directories

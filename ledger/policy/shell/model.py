@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from ledger.policy.model import RuleRef, Verdict
+from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.shell.flow import Step
 
 

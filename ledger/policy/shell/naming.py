@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ledger.core.policy import Verdict
 from ledger.policy.meeting import UNKNOWN, is_glob
-from ledger.policy.model import Verdict
 from ledger.policy.shell.files import LineOfFiles, Named, folders, named_files
 from ledger.policy.shell.forms import NormalForm
 from ledger.policy.shell.model import Access, Command, CommandRules, Ruling

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.policy.model import Call
+from ledger.core.policy import Call
 from ledger.policy.toolrules.paths import PATH_FIELDS
 
 BASH = "Bash"

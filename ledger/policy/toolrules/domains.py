@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from ledger.policy.model import Verdict
+from ledger.core.policy import Verdict
 from ledger.policy.toolrules.calls import WEB_FETCH
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.urls import Address, ascii_host, read_address

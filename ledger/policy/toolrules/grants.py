@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ledger.core.policy import Grant, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, check_action, shown
 from ledger.policy.errors import PolicyError
-from ledger.policy.model import Grant, RuleRef, Verdict
 from ledger.policy.toolrules.rule import ToolRule, parse_rule
 
 

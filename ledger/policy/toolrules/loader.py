@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from ledger.core.policy import Layer
 from ledger.policy.checks import Origin, shown
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
-from ledger.policy.model import Layer
 from ledger.policy.reading import parse_document, read_text
 from ledger.policy.toolrules.rule import check_config
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.limits import NAME_LENGTH_CHARS
+from ledger.core.limits import NAME_LENGTH_CHARS
+from ledger.core.policy import Layer, RuleRef, Verdict
 from ledger.policy.checks import Origin, check_pattern, origin_of, shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
-from ledger.policy.model import Layer, RuleRef, Verdict
 
 _SECTION: Final = "permissions"
 _FINAL: Final = "final"

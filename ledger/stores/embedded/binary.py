@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from ledger.extras import install_line
+from ledger.core.extras import install_line
 from ledger.stores.embedded.errors import NoServerBinaryError
 
 if TYPE_CHECKING:

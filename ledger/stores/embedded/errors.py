@@ -8,7 +8,7 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ledger.errors import StoreError
+from ledger.core.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

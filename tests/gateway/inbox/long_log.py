@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ledger import Ledger, codec
-from ledger.chain import after_entry, genesis
-from ledger.events import Asked, Event, Replied
-from ledger.grants import Recorded
-from ledger.history import read_events
+from ledger import Ledger
+from ledger.core import codec
+from ledger.core.chain import after_entry, genesis
+from ledger.core.events import Asked, Event, Replied
+from ledger.core.grants import Recorded
+from ledger.log.history import read_events
 from ledger.stores.port import START, Entry, StreamKey
 
 PORTION_COUNT = 500

@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 from ledger import ExpiredError, Timeouts
 from tests.gateway.inbox.barriers import barriers
 from tests.gateway.inbox.visitors import Inbox
-from workers.gateway.answers.links import AnswerLink, AnswerLinks
+from workers.runtime.answer_links import AnswerLink, AnswerLinks
 
 PHONE: dict[str, Any] = {"viewport": {"width": 320, "height": 640}, "has_touch": True, "is_mobile": True}
 TAP_PX_MIN = 44

@@ -7,7 +7,7 @@ import asyncio
 from playwright.async_api import Route, expect
 
 from ledger import Timeouts
-from ledger.events import Actor
+from ledger.core.events import Actor
 from tests.gateway.inbox.stopped import visit_stopped
 from tests.gateway.inbox.visitors import Inbox
 from tests.support.waiting import wait_until_async

@@ -8,8 +8,8 @@ from contextlib import suppress
 from playwright.async_api import expect
 
 from tests.gateway.inbox.visitors import Inbox
-from workers.bridges.gateway_client import GatewayClient
-from workers.bridges.place import parse_place
+from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import parse_place
 
 GONE_MS = 40_000
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from ledger import ExpiredError, Timeouts
-from ledger.events import Actor
+from ledger.core.events import Actor
 from tests.gateway.inbox.visitors import Inbox
 from tests.support.waiting import wait_until_async
 

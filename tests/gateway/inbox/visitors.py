@@ -8,8 +8,8 @@ from typing import Any
 from playwright.async_api import Browser, BrowserContext, Locator, Page, Request, StorageState
 
 from ledger import Ledger, Session
-from ledger.events import Role
-from workers.projector import CatchingUp
+from ledger.core.events import Role
+from workers.projector.worker import CatchingUp
 
 PROOF_ENTRY = "permission-ledger.proof"
 """The name under which `proof.js` keeps a sign-in's second secret in the origin's storage."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ledger.core.policy import RuleRef
 from ledger.policy import Call, Evaluation, Layer, Part, PolicyError, PolicySource, Rule, Verdict, compile_policy
 from ledger.policy.brutus import BrutusPolicy
-from ledger.policy.model import RuleRef
 from tests.policy.brutus.brutus_calls import PROFILES, PROJECT, approved, bash, configured, policy
 
 EXTERNAL = "external_directory"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ledger.core.policy import RuleRef
 from ledger.policy import Call, Evaluation, Grant, Layer, Part, PolicyError, PolicySource, Rule, Verdict, compile_policy
 from ledger.policy.codelia import CodeliaPolicy
-from ledger.policy.model import RuleRef
 from tests.policy.codelia.codelia_calls import (
     PROFILES,
     ROOT,

@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Sequence
 from typing import Any
 
+from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.policy.facts import NoFacts
-from ledger.policy.model import Evaluation, RuleRef, Verdict
 from ledger.policy.reach import leads_out
 from ledger.policy.shell.glob import matches, spells
 from ledger.policy.shell.hardened import hardened

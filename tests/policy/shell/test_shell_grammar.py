@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.policy.model import Verdict
+from ledger.core.policy import Verdict
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.grammar.cursor import WORDS_MAX
 from ledger.policy.shell.grammar.walk import STEPS_MAX

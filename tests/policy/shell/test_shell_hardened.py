@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger.policy.model import Evaluation, Part, RuleRef, Verdict
+from ledger.core.policy import Evaluation, Part, RuleRef, Verdict
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.text import SENTENCE_CHARS_MAX
 from tests.policy.shell.simple_rules import ROOT, SimpleRules, judge, verdict

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ledger.policy.model import Verdict
+from ledger.core.policy import Verdict
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Word
 from tests.policy.shell.simple_rules import verdict

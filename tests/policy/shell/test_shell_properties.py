@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.policy.model import Evaluation, Part, Verdict, strictest
+from ledger.core.policy import Evaluation, Part, Verdict, strictest
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.budget import Budget
 from ledger.policy.shell.hardened import hardened

@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.command_line import CommandLine
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.gateway_client import GatewayClient
+from workers.transport.gateway_client import GatewayClient
 
 GONE_S = 40
 

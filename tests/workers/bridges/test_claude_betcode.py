@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
-from workers.bridges.gateway_client import GatewayClient
+from workers.transport.gateway_client import GatewayClient
 
 BRIDGE: Final = (sys.executable, "-m", "workers.cli", "bridge", "claude", "--dialect", "betcode")
 STDIO: Final = ("--input-format", "stream-json", "--permission-prompt-tool", "stdio")

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.command_line import CommandLine, Ran
 from workers.bridges.claude.hooking import AGENT, EVENTS, hook_settings
-from workers.bridges.errors import BridgeError
 from workers.bridges.hook_entries import events_of_ours, with_entries, without_entries
 from workers.bridges.hook_lines import own_line
+from workers.transport.errors import BridgeError
 
 THEIRS: Final[dict[str, Any]] = {
     "permissions": {"allow": ["Bash(ls)"]},

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Judge, ToolCall
 from workers.bridges.options import Options
+from workers.transport.gateway_client import GatewayClient
 
 WITHIN_S = 5.0
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
-from workers.bridges.gateway_client import GatewayClient, Row
 from workers.bridges.judging import Judge, ToolCall, Verdict
 from workers.bridges.options import Options
-from workers.bridges.place import find_place, parse_place
+from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.gateway_client import GatewayClient, Row
+from workers.transport.place import find_place, parse_place
 
 RULES = {"permissions": {"allow": ["Bash(mytool *)"], "deny": ["Bash(rm *)"]}}
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.support.command_line import CommandLine
 from tests.support.gateways import RunningGateway
-from workers.bridges.errors import BridgeError
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.judging import Judge, ToolCall
 from workers.bridges.options import Options, opening
+from workers.transport.errors import BridgeError
+from workers.transport.gateway_client import GatewayClient
 
 BRIDGES = (
     ("bridge", "acp", "--", "agent"),

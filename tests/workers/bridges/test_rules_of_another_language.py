@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workers.bridges.errors import BridgeError
 from workers.bridges.options import read_rules
+from workers.transport.errors import BridgeError
 
 
 @pytest.mark.parametrize(

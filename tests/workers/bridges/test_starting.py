@@ -15,11 +15,11 @@ import pytest
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT, free_port
 from tests.support.waiting import wait_until, wait_until_async
-from workers.bridges.errors import UnreachableError
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Judge, ToolCall
 from workers.bridges.options import Options
-from workers.bridges.place import Place, parse_place, unreachable
+from workers.transport.errors import UnreachableError
+from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import Place, parse_place, unreachable
 
 AGENT: Final = [sys.executable, "-c", "pass"]
 BRIDGES: Final = [

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.command_line import CommandLine
 from tests.support.gateways import Person, RunningGateway
-from workers.bridges.gateway_client import GatewayClient
+from workers.transport.gateway_client import GatewayClient
 
 NOTE = "the agent will not see these words"
 

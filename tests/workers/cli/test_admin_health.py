@@ -18,7 +18,7 @@ from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
 from tests.workers.cli.filling import entries, fill, names
-from workers.health import Finding, check_deployment, check_server_facts
+from workers.upkeep.health import Finding, check_deployment, check_server_facts
 
 if TYPE_CHECKING:
     from tests.support.servers import StartServer

@@ -15,7 +15,7 @@ from ledger import InputError
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.workers.cli.filling import entries, fill, heads, names
-from workers.transfer import read_export
+from workers.upkeep.transfer import read_export
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from ledger.extras import PACKAGES
+from ledger.core.extras import PACKAGES
 from ledger.stores.embedded import stop
 from tests.support.bare_python import python_without
 from tests.support.processes import environment_without_settings
@@ -117,7 +117,7 @@ def test_a_command_with_json_names_the_extra_in_json(bare: Bare) -> None:
 def test_a_library_function_names_the_extra_that_it_needs(bare: Bare, extra: str, program: str) -> None:
     code, _, err = bare.run("-c", program)
     assert code == 1
-    assert err.splitlines()[-1] == f"ledger.errors.MissingExtraError: this {told(extra)}"
+    assert err.splitlines()[-1] == f"ledger.core.errors.MissingExtraError: this {told(extra)}"
 
 
 def test_up_runs_without_the_gateway_and_says_so(bare_with_server: Bare) -> None:

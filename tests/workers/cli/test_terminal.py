@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.command_line import PROGRAM, ROOT, CommandLine
-from workers.cli.text import json_line, visible, without_passwords
+from workers.presentation.text import json_line, visible, without_passwords
 
 HOSTILE = "rm -rf ~\x1b[2K\x1b[1Gls\r\u202egpj.exe\x9b31m\u200b\u3164[red]\n\x07"
 SHOWN = r"rm -rf ~\x1b[2K\x1b[1Gls\r\u202egpj.exe\x9b31m\u200b\u3164[red]\n\x07"

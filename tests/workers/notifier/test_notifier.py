@@ -15,8 +15,8 @@ from ledger.testing import TestClock
 from tests.support.servers import RealServer
 from tests.support.waiting import TIMEOUT_S, wait_until_async
 from tests.workers.notifier.listening import TIMING, Listening, listening, notifying, settings_for
-from workers.gateway.answers.links import AnswerLinks
 from workers.notifier.settings import NotifierSettings, Person, Service
+from workers.runtime.answer_links import AnswerLinks
 
 Start = Callable[[NotifierSettings], AbstractAsyncContextManager[None]]
 

@@ -14,7 +14,7 @@ from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import Listening, listening
 from tests.workers.notifier.test_notifier import until_recorded
-from workers.children import own_command
+from workers.runtime.children import own_command
 
 if TYPE_CHECKING:
     from tests.support.servers import StartServer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from workers.notifier.settings import Person, Service, Timing, read_settings
 
 WHOLE = """

@@ -10,13 +10,13 @@ from typing import Any
 from workers.bridges.claude import protocol
 from workers.bridges.claude.lineage import Lineage
 from workers.bridges.claude.protocol import Permission
-from workers.bridges.errors import BridgeError
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Cause, Judge, ToolCall, Verdict
 from workers.bridges.messages import Message
 from workers.bridges.naming import id_of, new_id
 from workers.bridges.options import Options
 from workers.bridges.stdio import tell
+from workers.transport.errors import BridgeError
+from workers.transport.gateway_client import GatewayClient
 
 Answer = Callable[[bytes | None], Awaitable[None]]
 """Takes the line for the client, or None where the host is to be asked."""

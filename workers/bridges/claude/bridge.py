@@ -13,10 +13,10 @@ from typing import Final
 from workers.bridges.carrying import Carrier
 from workers.bridges.claude import protocol
 from workers.bridges.claude.asking import Asking
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.messages import Message, line_of, parse
 from workers.bridges.options import Options
 from workers.bridges.stdio import tell
+from workers.transport.gateway_client import GatewayClient
 
 _CONTROL: Final = b'"control_'
 _NOTED: Final = (b'"init"', b'"status"', b'"task_started"', b'"tool_use"', b'"tool_result"', b'"result"')

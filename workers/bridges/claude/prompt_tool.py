@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from workers.bridges.claude import protocol
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Judge, ToolCall, Verdict
 from workers.bridges.naming import id_of, new_id
 from workers.bridges.options import Options, check_rules
 from workers.bridges.starting import announce
 from workers.bridges.stdio import tell
+from workers.transport.gateway_client import GatewayClient
 
 SERVER = "ledger"
 TOOL = "approve"

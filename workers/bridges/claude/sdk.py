@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from workers.bridges.claude import protocol
 from workers.bridges.claude.protocol import Permission
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Judge, ToolCall, Verdict
 from workers.bridges.naming import id_of, new_id
 from workers.bridges.options import OnUnreachable, Options
-from workers.bridges.place import GRACE_SECONDS
+from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import GRACE_SECONDS
 
 CanUseTool = Callable[[str, dict[str, Any], Any], Awaitable[Any]]
 
@@ -44,7 +44,7 @@ def ledger_can_use_tool(
     told what a person granted, and asks no more about it: not even once the grant is revoked. Call it inside a running
     loop, or before one. It keeps its connections until `close`. Raises MissingExtraError without claude-agent-sdk.
     """
-    from ledger.extras import require_extra  # noqa: PLC0415 - other bridges never import the ledger
+    from ledger.core.extras import require_extra  # noqa: PLC0415 - other bridges never import the ledger
 
     require_extra("claude-sdk")
     from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny  # noqa: PLC0415 - an extra

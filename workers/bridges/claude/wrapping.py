@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from workers.bridges.claude.hooking import BOTH, hook_settings
 from workers.bridges.claude.protocol import ASKING_MODES
-from workers.bridges.errors import BridgeError
+from workers.transport.errors import BridgeError
 
 PROMPT_TOOL: Final = "--permission-prompt-tool"
 SETTINGS: Final = "--settings"

@@ -9,12 +9,12 @@ from typing import Final, NamedTuple, TypeVar
 
 from workers.bridges.codelia import protocol
 from workers.bridges.codelia.protocol import Call, Confirm
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.judging import Cause, Judge, ToolCall, Verdict
 from workers.bridges.messages import Message
 from workers.bridges.naming import id_of, new_id
 from workers.bridges.options import Options
 from workers.bridges.rpc import key_of
+from workers.transport.gateway_client import GatewayClient
 
 CALLS_COUNT_MAX: Final = 256
 """How many calls, previews and runs are remembered while nothing is asked about them; the oldest are forgotten."""

@@ -12,11 +12,11 @@ from workers.bridges.carrying import Carrier
 from workers.bridges.codelia import protocol
 from workers.bridges.codelia.asking import Asking
 from workers.bridges.codelia.protocol import Confirm
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.messages import Message, line_of, parse
 from workers.bridges.options import Options
 from workers.bridges.rpc import key_of
 from workers.bridges.stdio import tell
+from workers.transport.gateway_client import GatewayClient
 
 
 class Bridge:

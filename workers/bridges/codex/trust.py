@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from workers.bridges.codex import trust_file
-from workers.bridges.errors import BridgeError
 from workers.bridges.hook_entries import is_ours
+from workers.transport.errors import BridgeError
 
 PATIENCE_SECONDS: Final = 30.0
 """How long Codex may take in all; then it is ended."""

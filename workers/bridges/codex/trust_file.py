@@ -18,10 +18,10 @@ from tomlkit.exceptions import TOMLKitError
 
 from ledger.policy.json_edit import Edit
 from workers.bridges import install_record, installing
-from workers.bridges.errors import BridgeError
 from workers.bridges.hook_entries import is_ours
 from workers.bridges.install_record import Record
 from workers.bridges.installing import Change
+from workers.transport.errors import BridgeError
 
 _BY_HAND = 'take its `[hooks.state."…"]` out by hand'
 

@@ -6,8 +6,8 @@ import json
 import sys
 
 from workers.bridges.deciding import decided_by
-from workers.bridges.errors import BridgeError, UnreachableError
 from workers.bridges.hooks.exchange import ReaderGoneError
+from workers.transport.errors import BridgeError, UnreachableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

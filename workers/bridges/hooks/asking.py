@@ -6,10 +6,10 @@ import os
 from contextlib import suppress
 from time import monotonic
 
-from workers.bridges.errors import BridgeError, RefusedError
 from workers.bridges.hooks.brought_rules import BroughtRules
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
 from workers.bridges.hooks.terminal import PROMPT
+from workers.transport.errors import BridgeError, RefusedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

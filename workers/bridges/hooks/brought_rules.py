@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from workers.bridges.errors import BridgeError
-from workers.bridges.small_files import read_small
+from workers.transport.errors import BridgeError
+from workers.transport.small_files import read_small
 
 try:  # hashlib is slow to import
     from _sha2 import sha256  # type: ignore[import-not-found]

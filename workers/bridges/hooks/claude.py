@@ -15,13 +15,13 @@ import os
 import sys
 from time import monotonic
 
-from workers.bridges.errors import BridgeError, UnreachableError
 from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.hooks.terminal import Transcript, shows_prompts
 from workers.bridges.naming import id_of, new_id
+from workers.transport.errors import BridgeError, UnreachableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ try:
 except ImportError:
     import socket  # type: ignore[no-redef]
 
-from workers.bridges.errors import RefusedError, UnreachableError
-from workers.bridges.place import find_place, unreachable
+from workers.transport.errors import RefusedError, UnreachableError
+from workers.transport.place import find_place, unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from workers.bridges.place import Place
+    from workers.transport.place import Place
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 20.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from workers.bridges.errors import BridgeError, RefusedError
 from workers.bridges.hooks.exchange import call, quoted
 from workers.bridges.hooks.terminal import PROMPT
+from workers.transport.errors import BridgeError, RefusedError
 
 FORBIDDEN = (401, 403)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from workers.bridges.errors import BridgeError
 from workers.bridges.naming import folder_name, home_of_agent, project_of
-from workers.bridges.place import GRACE_SECONDS, data_folder
+from workers.transport.errors import BridgeError
+from workers.transport.place import GRACE_SECONDS, data_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import os
 from time import monotonic, sleep
 
 from workers.bridges.naming import id_of
-from workers.bridges.small_files import open_regular
+from workers.transport.small_files import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

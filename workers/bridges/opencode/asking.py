@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final
 
-from workers.bridges.errors import BridgeError
-from workers.bridges.gateway_client import GatewayClient, Row
 from workers.bridges.opencode.server import OpenCode
 from workers.bridges.opencode.shapes import Asked
 from workers.bridges.options import Options, opening
 from workers.bridges.rule_files import FollowedRules
+from workers.transport.errors import BridgeError
+from workers.transport.gateway_client import GatewayClient, Row
 
 MARK: Final = "opencode"
 """The member of a request's metadata that says which server asked: another bridge must not take it for its own."""

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import Any, Final
 
-from workers.bridges.errors import BridgeError, UnreachableError
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.opencode.actions import (
     Action,
     Answer,
@@ -27,7 +25,9 @@ from workers.bridges.opencode.questions import said_to_opencode
 from workers.bridges.opencode.server import LOST, OpenCode
 from workers.bridges.opencode.shapes import Asked, ShapeError, is_question_id, read_event, read_question, read_request
 from workers.bridges.options import Options
-from workers.bridges.place import why_lost
+from workers.transport.errors import BridgeError, UnreachableError
+from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import why_lost
 
 RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 GONE_SECONDS: Final = 5.0

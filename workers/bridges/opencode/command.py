@@ -10,14 +10,14 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from workers.bridges.errors import BridgeError
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.opencode.bridge import Bridge
 from workers.bridges.opencode.relay import Relay
 from workers.bridges.opencode.server import OpenCode, place_of
 from workers.bridges.options import Options
 from workers.bridges.starting import run_bridge
 from workers.bridges.stdio import tell
+from workers.transport.errors import BridgeError
+from workers.transport.gateway_client import GatewayClient
 
 URL_DEFAULT: Final = "http://127.0.0.1:4096"
 PASSWORD: Final = "OPENCODE_SERVER_PASSWORD"  # noqa: S105 - the name of a variable

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from workers.bridges.errors import BridgeError, RefusedError, UnreachableError
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.opencode.actions import CloseSession, Note, Record, Withdraw
 from workers.bridges.opencode.asking import Sessions, ask_body
 from workers.bridges.opencode.questions import verdict_of_question
@@ -16,6 +14,8 @@ from workers.bridges.opencode.server import LOST
 from workers.bridges.opencode.shapes import Asked
 from workers.bridges.opencode.verdicts import Verdict, verdict_of
 from workers.bridges.options import OnUnreachable
+from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.gateway_client import GatewayClient
 
 Tell = Callable[[str], None]
 

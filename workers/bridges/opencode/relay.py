@@ -7,8 +7,8 @@ import ssl
 from contextlib import suppress
 from typing import Final
 
-from workers.bridges.errors import BridgeError
-from workers.bridges.place import Place
+from workers.transport.errors import BridgeError
+from workers.transport.place import Place
 
 PIECE_BYTES: Final = 64 * 1024
 CONNECT_SECONDS: Final = 5.0

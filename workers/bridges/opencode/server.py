@@ -10,11 +10,11 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from workers.bridges.errors import BridgeError
 from workers.bridges.opencode.shapes import ENDED, Answers, Asked
 from workers.bridges.opencode.sse import messages
-from workers.bridges.place import Place, parse_place
-from workers.bridges.wire import Connection, Connections, Head
+from workers.transport.errors import BridgeError
+from workers.transport.place import Place, parse_place
+from workers.transport.wire import Connection, Connections, Head
 
 FIRST_BYTE_SECONDS: Final = 3.0
 """A server that is still starting takes a connection and never answers on it."""

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from workers.bridges.wire import Connection, Head
+from workers.transport.wire import Connection, Head
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 """One event; OpenCode sends whole diffs and outputs in them."""

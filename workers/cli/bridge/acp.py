@@ -8,8 +8,6 @@ from pathlib import PurePath
 import click
 
 from workers.bridges.acp.protocol import AcpWire
-from workers.bridges.errors import BridgeError
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.naming import new_id
 from workers.bridges.options import Options
 from workers.bridges.racing import RacingBridge
@@ -17,6 +15,8 @@ from workers.bridges.rpc import Wire
 from workers.bridges.starting import run_bridge
 from workers.bridges.stdio import tell
 from workers.cli.bridge.base import bridge_command
+from workers.transport.errors import BridgeError
+from workers.transport.gateway_client import GatewayClient
 
 
 @bridge_command(

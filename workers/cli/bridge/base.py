@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from workers.bridges.errors import BridgeError
 from workers.bridges.options import ON_UNREACHABLE, PROFILE_ALONE, PROFILES, Options
-from workers.bridges.place import GRACE_SECONDS
 from workers.cli.deadlines import deadline_options
 from workers.cli.documented import DocumentedCommand
+from workers.transport.errors import BridgeError
+from workers.transport.place import GRACE_SECONDS
 
 Run = Callable[..., int | None]
 

@@ -14,13 +14,13 @@ from workers.bridges import installing
 from workers.bridges.claude import hooking
 from workers.bridges.claude.bridge import Bridge
 from workers.bridges.claude.wrapping import asking, wrap
-from workers.bridges.errors import BridgeError
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.hook_lines import SHARED_SCOPE, rules_word
 from workers.bridges.options import Options, check_rules
 from workers.bridges.starting import announce_alone, run_bridge
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.installing import write
+from workers.transport.errors import BridgeError
+from workers.transport.gateway_client import GatewayClient
 
 SCOPES = ("user", "project", "local")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from workers.bridges.errors import BridgeError
 from workers.bridges.options import Options
 from workers.cli.bridge.base import bridge_command
+from workers.transport.errors import BridgeError
 
 
 @bridge_command(
@@ -28,8 +28,8 @@ def codelia(*, options: Options, command: tuple[str, ...], headless: bool, share
     CODELIA_RUNTIME_ARGS="bridge codelia -- COMMAND…".
     """
     from workers.bridges.codelia.bridge import Bridge  # noqa: PLC0415 - asyncio is slow to import
-    from workers.bridges.gateway_client import GatewayClient  # noqa: PLC0415
     from workers.bridges.starting import run_bridge  # noqa: PLC0415
+    from workers.transport.gateway_client import GatewayClient  # noqa: PLC0415
 
     async def bridged(client: GatewayClient) -> int:
         return await Bridge(client, options, shares_grants=share_grants, headless=headless).run(command)

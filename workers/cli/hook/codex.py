@@ -10,7 +10,6 @@ import click
 
 from workers.bridges.codex.trust import trust_hooks, trust_of
 from workers.bridges.codex.trust_file import forgetting
-from workers.bridges.errors import BridgeError
 from workers.bridges.hooks import codex as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
 from workers.bridges.installing import Change, installed_in
@@ -18,6 +17,7 @@ from workers.bridges.options import Options, check_rules
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.installing import SCOPES, Wanted, carry_out, install_options
 from workers.cli.hook.running import entries_of, hook_line, limit_option, print_settings, run_hook, settings_option
+from workers.transport.errors import BridgeError
 
 UNTRUSTED: Final = "Codex leaves it out until it is trusted, and says nothing: `/hooks` in Codex, or --install --trust"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
+from ledger.core.policy import Call
 from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.model import Call
 from workers.cli.policy.options import json_of
 
 _Decorated = Callable[..., Any]

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from ledger.machine import machine_facts
+from ledger.client.machine import machine_facts
 from ledger.policy.checking import Checker
 from ledger.policy.limits import QUESTION_BYTES
 from workers.cli.exits import Exit

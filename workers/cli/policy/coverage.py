@@ -8,7 +8,7 @@ from typing import Final
 import click
 import msgspec
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from ledger.policy.shell.forms import known_programs
 from ledger.policy.shell.forms.telling import Covered, covered
 from workers.cli.output import Output

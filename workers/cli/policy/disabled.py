@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from workers.cli.output import Output
 from workers.cli.policy.options import Choices, policy_command
 

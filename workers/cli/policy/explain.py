@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.machine import machine_facts
+from ledger.client.machine import machine_facts
+from ledger.core.policy import Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.checking import Judged, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.policy.explaining import Explanation, Near, Read
 from ledger.policy.explaining import explain as explained
-from ledger.policy.model import Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.shell.forms.telling import form_json, form_text
 from workers.cli.exits import Exit
 from workers.cli.output import Output

@@ -6,10 +6,10 @@ import os
 
 import msgspec
 
-from ledger.limits import POLICY_BYTES
+from ledger.core.limits import POLICY_BYTES
+from ledger.core.regular_files import read_regular
 from ledger.policy.errors import PolicyError
 from ledger.policy.linting import Finding, lint_rules, lint_text
-from ledger.regular_files import read_regular
 from workers.cli.exits import Exit
 from workers.cli.output import Output, talk
 from workers.cli.policy.explain import compiled_here

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ledger.core.policy import Offer, Verdict
 from ledger.policy.honouring import not_honoured
 from ledger.policy.listing import always_objects
-from ledger.policy.model import Offer, Verdict
 from ledger.policy.offering import narrowed, offers
 from workers.cli.output import Output, talk
 from workers.cli.policy.calls import call_options, typed_call

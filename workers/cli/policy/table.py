@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from ledger.errors import InputError
-from ledger.limits import POLICY_BYTES
+from ledger.core.errors import InputError
+from ledger.core.limits import POLICY_BYTES
+from ledger.core.regular_files import read_regular
 from ledger.policy.asked import source_of
 from ledger.policy.errors import PolicyError
 from ledger.policy.files import load_layer
 from ledger.policy.jsonc import Document, JsonSyntaxError, parse
 from ledger.policy.tables import Held, Table, hold, read_table
-from ledger.regular_files import read_regular
 from workers.cli.exits import Exit
 from workers.cli.output import Output
 from workers.cli.policy.explain import compiled_here

@@ -10,12 +10,13 @@ from typing import Final
 
 import msgspec
 
-from ledger.errors import LedgerError
-from ledger.events import Actor, ReplyKind
+from ledger.core.errors import LedgerError
+from ledger.core.events import Actor
+from ledger.core.policy import ReplyKind
 from ledger.session.state import SessionState
-from workers.gateway.answers.links import AnswerLink
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import LOCAL, Principal, principal_of
+from workers.runtime.answer_links import AnswerLink
 
 _REPLIES: Final[dict[str, tuple[ReplyKind, ...]]] = {
     "once": ("once", "reject"),

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
 from workers.gateway.beside.framing import HEAD_BYTES, framed, length_of
 from workers.gateway.beside.work import WORK
 

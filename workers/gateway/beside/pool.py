@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from ledger.errors import InputError, LedgerError
+from ledger.core.errors import InputError, LedgerError
 from ledger.policy.errors import PolicyError
 from workers.gateway.beside.process import Worker
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from workers.children import own_environment
 from workers.gateway.beside.framing import HEAD_BYTES, framed, length_of
+from workers.runtime.children import own_environment
 
 COMMAND: Final = (sys.executable, "-P", "-m", "workers.gateway.beside.child")
 _KEPT: Final = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.policy.model import PolicySource
+from ledger.core.policy import PolicySource
 from ledger.session.state import SessionState
 from workers.gateway.beside.pool import Beside
 from workers.gateway.bodies import DIALECT_DEFAULT, AskBody, OpenSession

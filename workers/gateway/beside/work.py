@@ -8,19 +8,19 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.asking_tools import tool_requests
-from ledger.errors import InputError
-from ledger.events import Actor
-from ledger.machine import machine_facts
+from ledger.client.asking_tools import tool_requests
+from ledger.client.machine import machine_facts
+from ledger.client.session_options import policy_source_of
+from ledger.core.errors import InputError
+from ledger.core.events import Actor
+from ledger.core.policy import Call, Policy, PolicySource
 from ledger.policy.asked import call_of, source_of
 from ledger.policy.checking import Checker, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.policy.explaining import explain
-from ledger.policy.model import Call, Policy, PolicySource
 from ledger.policy.placing import placed
 from ledger.session.state import Request
-from ledger.session_options import policy_source_of
-from ledger.would_run.describing import describe_request
+from ledger.session.would_run.describing import describe_request
 
 Row = dict[str, Any]
 

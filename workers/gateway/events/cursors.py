@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from ledger.stores.port import Position, StreamKey
 
 ID_CHARS: Final = 32_768

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.codec import NewerEvent
-from ledger.events import (
+from ledger.client.results import Approved, Pending, Result, result_of
+from ledger.core.codec import NewerEvent
+from ledger.core.events import (
     Asked,
     Cancelled,
     ClientConnected,
@@ -22,14 +23,13 @@ from ledger.events import (
     SessionOpened,
     event_type,
 )
-from ledger.grants import Recorded
-from ledger.history import logged
-from ledger.policy.model import Verdict
-from ledger.project import ProjectState
-from ledger.results import Approved, Pending, Result, result_of
+from ledger.core.grants import Recorded
+from ledger.core.policy import Verdict
+from ledger.core.times import format_time
+from ledger.log.history import logged
+from ledger.project.state import ProjectState
 from ledger.session.state import Request, SessionState, in_order
 from ledger.stores.port import Position, StreamKey
-from ledger.times import format_time
 from workers.gateway.descriptions import described
 from workers.gateway.rows import Row, answering_facts, result_row, session_row
 

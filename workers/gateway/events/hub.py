@@ -15,12 +15,12 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ledger import Ledger
-from ledger.client import PENDING_SESSIONS_MAX
-from ledger.errors import DamageError, LedgerError, StoreError
-from ledger.folds import ProjectFold
-from ledger.limits import PAGE_COUNT
-from ledger.plans import Fold
-from ledger.reading import contradicts
+from ledger.client.ledger import PENDING_SESSIONS_MAX
+from ledger.core.errors import DamageError, LedgerError, StoreError
+from ledger.core.limits import PAGE_COUNT
+from ledger.log.folds import ProjectFold
+from ledger.log.plans import Fold
+from ledger.log.reading import contradicts
 from ledger.stores.port import START, Entry, Foreign, Position, StreamKey, WakeUp
 from workers.gateway.events.cursors import SessionCursor, ledger_tag
 from workers.gateway.events.follower import Follower

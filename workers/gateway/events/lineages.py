@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Final
 
 from ledger import Ledger
-from ledger.errors import DamageError
+from ledger.core.errors import DamageError
 
 KEPT_COUNT: Final = 10_000
 DEPTH_MAX: Final = 32

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, NamedTuple
 
-from ledger.errors import LedgerError
+from ledger.core.errors import LedgerError
 from workers.gateway.events.audience import Audience
 from workers.gateway.events.forms import Form
 from workers.gateway.events.ring import Item, Ring

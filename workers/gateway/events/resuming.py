@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ledger.errors import InputError, LedgerError
-from ledger.history import read_events
+from ledger.core.errors import InputError, LedgerError
+from ledger.log.history import read_events
 from ledger.stores.port import Position, StreamKey
 from workers.gateway.events.cursors import Ahead, FeedCursor, SessionCursor, tag_of
 from workers.gateway.events.frames import Frame, frames_of

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Final
 
 from ledger import Ledger
+from ledger.client.tokens import Tokens
 from ledger.session.state import Request, SessionState, in_order
 from ledger.stores.port import StreamKey
-from ledger.tokens import Tokens
 from workers.gateway.events.audience import Audience, Wanted
 from workers.gateway.events.cursors import parse_feed_cursor, parse_session_cursor
 from workers.gateway.events.follower import Follower

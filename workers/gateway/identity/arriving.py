@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from ledger.durations import MINUTE_MS
-from ledger.events import Actor
-from ledger.requests import check_name
-from ledger.tokens import Tokens
+from ledger.client.tokens import Tokens
+from ledger.core.durations import MINUTE_MS
+from ledger.core.events import Actor
+from ledger.core.requests import check_name
 from workers.gateway.identity.roles import RoleOfGroup, granted
 
 CODE_MS: Final = 2 * MINUTE_MS

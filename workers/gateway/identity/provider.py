@@ -16,7 +16,7 @@ from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
-from ledger.errors import LedgerError, UnauthorizedError
+from ledger.core.errors import LedgerError, UnauthorizedError
 from workers.gateway.identity.settings import OidcSettings, is_safe_url
 from workers.gateway.identity.visits import Visit
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from ledger.errors import UnauthorizedError
+from ledger.core.errors import UnauthorizedError
 from workers.gateway.events.readers import TRANSPORT
 from workers.gateway.identity.settings import ProxySettings
 from workers.gateway.principals import ForbiddenError

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from ledger.errors import InputError
-from ledger.ids import check_id
+from ledger.core.errors import InputError
+from ledger.core.ids import check_id
 from workers.gateway.principals import ForbiddenError
 
 PersonRole = Literal["approver", "auditor", "admin"]

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ledger.durations import MINUTE_MS, parse_duration
-from ledger.errors import InputError
-from workers.bridges.small_files import read_small
+from ledger.core.durations import MINUTE_MS, parse_duration
+from ledger.core.errors import InputError
 from workers.gateway.identity.roles import RoleOfGroup, check_roles
+from workers.transport.small_files import read_small
 
 FILE_BYTES_MAX: Final = 256 * 1024
 SESSION_MS_MAX: Final = 24 * 60 * MINUTE_MS

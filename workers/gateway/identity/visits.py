@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from itsdangerous import BadSignature, TimestampSigner
 
-from ledger.errors import UnauthorizedError
+from ledger.core.errors import UnauthorizedError
 
 STATE_BYTES: Final = 32
 VISIT_SECONDS: Final = 600

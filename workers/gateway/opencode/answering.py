@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from ledger import Session
-from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError, UnknownRequestError
-from ledger.replies import parse_reply
+from ledger.core.errors import AlreadyAnsweredError, LedgerError, StaleReplyError, UnknownRequestError
+from ledger.core.replies import parse_reply
 from projections import reading
 from workers.gateway.gateway import Gateway
 from workers.gateway.granting_reach import require_grantable

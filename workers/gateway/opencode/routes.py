@@ -10,8 +10,8 @@ from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 from msgspec.structs import replace
 
-from ledger.errors import LedgerError
-from ledger.results import pending_of
+from ledger.client.results import pending_of
+from ledger.core.errors import LedgerError
 from workers.gateway.events.audience import Wanted
 from workers.gateway.opencode.answering import RefusedError, answer, read_body
 from workers.gateway.opencode.shapes import OpenCodeForm, bad_request, failure, request_row

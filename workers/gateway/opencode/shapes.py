@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.session.state import Request, SessionState
-from ledger.would_run import would_run
+from ledger.session.would_run import would_run
 from workers.gateway.events.frames import Frame
 from workers.gateway.events.ring import Item
 

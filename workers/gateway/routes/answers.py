@@ -10,19 +10,19 @@ from litestar.enums import RequestEncodingType
 from litestar.params import Body
 
 from ledger import Session
-from ledger.errors import AlreadyAnsweredError, LedgerError, StaleReplyError
-from ledger.reads import Read
-from ledger.replies import parse_reply
-from ledger.results import result_of
+from ledger.client.results import result_of
+from ledger.core.errors import AlreadyAnsweredError, LedgerError, StaleReplyError
+from ledger.core.replies import parse_reply
+from ledger.core.times import format_time
+from ledger.log.reads import Read
 from ledger.session.demands import may_be_unsigned
-from ledger.times import format_time
-from workers.gateway.answers.links import AnswerLink, AnswerLinks, BadLinkError
-from workers.gateway.answers.page import HEADERS, outcome_page, problem_page, question_page
 from workers.gateway.answers.rights import Rights, rights_of
 from workers.gateway.authenticating import require_own_pages
 from workers.gateway.gateway import Gateway
 from workers.gateway.parameters import Id, TheGateway
 from workers.gateway.problems import STATUS
+from workers.presentation.answer_page import HEADERS, outcome_page, problem_page, question_page
+from workers.runtime.answer_links import AnswerLink, AnswerLinks, BadLinkError
 
 
 class Answer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -7,8 +7,8 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
-from ledger.replies import parse_answer
-from ledger.unheard import unheard
+from ledger.client.unheard import unheard
+from ledger.core.replies import parse_answer
 from workers.gateway import asking
 from workers.gateway.attending import Attending
 from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ReplyBody, ToolFinishedBody

@@ -9,7 +9,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.types import ASGIApp
 
-from ledger.ids import check_id
+from ledger.core.ids import check_id
 from workers.gateway.events.audience import Wanted
 from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
 

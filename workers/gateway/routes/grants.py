@@ -8,10 +8,10 @@ from litestar import delete, get, post
 from litestar.params import JSONBody
 
 from ledger import Session
-from ledger.durations import parse_duration
-from ledger.errors import InputError, UnknownGrantError
-from ledger.ids import check_id
-from ledger.results import Approved
+from ledger.client.results import Approved
+from ledger.core.durations import parse_duration
+from ledger.core.errors import InputError, UnknownGrantError
+from ledger.core.ids import check_id
 from workers.gateway.bodies import GrantBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived

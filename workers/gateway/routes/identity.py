@@ -10,7 +10,7 @@ from litestar.exceptions import NotFoundException
 from litestar.params import QueryParameter
 from litestar.response import Redirect
 
-from ledger.errors import UnauthorizedError
+from ledger.core.errors import UnauthorizedError
 from workers.gateway.authenticating import address_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.arriving import code_for

@@ -9,12 +9,12 @@ import msgspec
 from litestar import Request, get, post
 from litestar.params import JSONBody
 
-from ledger.errors import InputError, UnknownPasskeyError
-from ledger.passkeys.book import Challenge
-from ledger.passkeys.rows import passkey_json
-from ledger.passkeys.verifying import base64url, belongs_to
-from ledger.proofs import Signed
-from ledger.replies import parse_answer
+from ledger.access.passkeys.rows import passkey_json
+from ledger.access.passkeys.verifying import base64url, belongs_to
+from ledger.client.passkeys.book import Challenge
+from ledger.core.errors import InputError, UnknownPasskeyError
+from ledger.core.proofs import Signed
+from ledger.core.replies import parse_answer
 from workers.gateway.bodies import (
     AnswerChallengeBody,
     PasskeyBody,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from litestar import post
 from litestar.params import JSONBody
 
-from ledger.errors import InputError
+from ledger.core.errors import InputError
 from workers.gateway.parameters import TheGateway, ThePrincipal
 from workers.gateway.rows import Row
 

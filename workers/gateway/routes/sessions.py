@@ -7,11 +7,10 @@ from typing import Annotated, Any
 from litestar import Response, get, post, put
 from litestar.params import JSONBody, QueryParameter
 
-from ledger.errors import DamageError, InputError, UnknownSessionError
+from ledger.core.errors import DamageError, InputError, UnknownSessionError
+from ledger.core.times import parse_moment, parse_time
 from ledger.stores.port import StreamKey
-from ledger.times import parse_moment, parse_time
 from projections import reading
-from workers.checking import Checked, check_stream
 from workers.gateway.bodies import OpenSession, ReasonBody
 from workers.gateway.finding import SessionFilter, find_sessions
 from workers.gateway.gateway import Gateway
@@ -21,7 +20,8 @@ from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGatewa
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, session_row
 from workers.gateway.settings import PAGE_COUNT_MAX
-from workers.moments import approved_at, moment_json, project_grants
+from workers.presentation.moments import approved_at, moment_json, project_grants
+from workers.upkeep.checking import Checked, check_stream
 
 VERSION_DIGITS_MAX = 18
 

@@ -9,10 +9,10 @@ from litestar import Request, Response, delete, get, post
 from litestar.datastructures import Cookie
 from litestar.params import JSONBody
 
-from ledger.durations import parse_duration
-from ledger.errors import InputError, UnauthorizedError, UnknownTokenError
-from ledger.reads import Read
-from ledger.tokens import Made, token_json
+from ledger.client.tokens import Made, token_json
+from ledger.core.durations import parse_duration
+from ledger.core.errors import InputError, UnauthorizedError, UnknownTokenError
+from ledger.log.reads import Read
 from workers.gateway.authenticating import (
     COOKIE,
     SECURE_COOKIE,

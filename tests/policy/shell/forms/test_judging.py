@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.core.policy import Verdict
 from ledger.policy.checking import Checker
-from ledger.policy.model import Verdict
 from tests.policy.shell.simple_rules import verdict
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.policy.model import Verdict
+from ledger.core.policy import Verdict
 from tests.policy.shell.simple_rules import verdict
 
 REACHED = {

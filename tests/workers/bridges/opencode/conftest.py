@@ -12,10 +12,10 @@ import pytest
 from tests.support.gateways import RunningGateway, ann, gateway
 from tests.support.opencode import OpenCodeServer
 from tests.support.waiting import wait_until_async
-from workers.bridges.gateway_client import GatewayClient
 from workers.bridges.opencode.bridge import Bridge
 from workers.bridges.opencode.server import OpenCode
 from workers.bridges.options import Options
+from workers.transport.gateway_client import GatewayClient
 
 __all__ = ["ann", "gateway"]
 

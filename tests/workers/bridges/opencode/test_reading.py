@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from workers.bridges.errors import BridgeError
 from workers.bridges.opencode.asking import METADATA_CHARS_MAX, ask_body
 from workers.bridges.opencode.command import Wanted, run
 from workers.bridges.opencode.shapes import Asked, ShapeError, read_event, read_request
 from workers.bridges.opencode.verdicts import Verdict, verdict_of
 from workers.bridges.options import Options
+from workers.transport.errors import BridgeError
 
 REQUEST: dict[str, Any] = {
     "id": "per_1",

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from workers.bridges.errors import BridgeError
 from workers.bridges.opencode.relay import Relay
 from workers.bridges.opencode.server import place_of
+from workers.transport.errors import BridgeError
 
 LARGE_BYTES = 3_000_000
 

@@ -1,0 +1,1 @@
+"""Passkeys of approvers, and proofs of answers signed with them."""

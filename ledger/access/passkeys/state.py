@@ -1,0 +1,240 @@
+"""The stream of passkeys: who has which, and which challenges are used up. Pure.
+
+One stream a deployment, of the kind that is never exported (`access`), beside that of tokens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
+from rpds import HashTrieMap
+
+from ledger.core.codec import NewerEvent
+from ledger.core.errors import (
+    InputError,
+    NewerSchemaError,
+    PasskeyRefusedError,
+    PasskeyRequiredError,
+    UnknownPasskeyError,
+)
+from ledger.core.events import (
+    Actor,
+    Event,
+    PasskeyDetail,
+    PasskeyRegistered,
+    PasskeyRemoved,
+    PasskeyUsed,
+    ReasonDetail,
+    Value,
+)
+from ledger.core.proofs import EnrolmentClaims, Proof
+
+if TYPE_CHECKING:
+    from ledger.core.grants import Recorded
+
+PASSKEYS_ID = "passkeys"
+"""The id of this one stream."""
+
+PASSKEYS_PER_PERSON_COUNT = 32
+
+
+class Passkey(Value, kw_only=True, frozen=True):
+    """A passkey as state knows it; `removed_ms` is a server time, None while it counts.
+
+    `vouched` says that another passkey of the person consented to its registration.
+    """
+
+    credential_id: str
+    person: str
+    name: str
+    public_key: str
+    rp_id: str
+    by: Actor
+    at_ms: int
+    sign_count: int = 0
+    vouched: bool = False
+    removed_ms: int | None = None
+    used_ms: int | None = None
+
+
+Passkeys: TypeAlias = "HashTrieMap[str, Passkey]"
+
+
+class PasskeysState(Value, kw_only=True, frozen=True):
+    """What the stream folds to. `nonces` are those of used challenges, with the time (ms) when they are void anyway."""
+
+    version: int = 0
+    last_ms: int = 0
+    newer: bool = False
+    passkeys: Passkeys = HashTrieMap()
+    nonces: HashTrieMap[str, int] = HashTrieMap()
+
+    def of(self, person: str) -> list[Passkey]:
+        """The passkeys of a person that count, oldest first."""
+        own = [one for one in self.passkeys.values() if one.person == person and one.removed_ms is None]
+        return sorted(own, key=lambda one: (one.at_ms, one.credential_id))
+
+
+class RegisterPasskey(Value, kw_only=True, frozen=True):
+    """Register a passkey; a person who has one already brings the consent of it as `proof`, checked."""
+
+    actor: Actor
+    person: str
+    name: str
+    credential_id: str
+    public_key: str
+    rp_id: str
+    sign_count: int = 0
+    token_id: str | None = None
+    proof: Proof | None = None
+
+
+class RemovePasskey(Value, kw_only=True, frozen=True):
+    """Remove a passkey, with the consent of one of the person's or as an administrator of the ledger."""
+
+    actor: Actor
+    credential_id: str
+    administrator: bool = False
+    proof: Proof | None = None
+    reason: str | None = None
+
+
+class UsePasskey(Value, kw_only=True, frozen=True):
+    """Use up the challenge that a passkey signed."""
+
+    actor: Actor
+    credential_id: str
+    nonce: str
+    until_ms: int
+    sign_count: int
+
+
+PasskeyCommand = RegisterPasskey | RemovePasskey | UsePasskey
+
+
+def decide_passkeys(state: PasskeysState, command: PasskeyCommand, now_ms: int) -> tuple[Event, ...]:
+    """Return the events of a command.
+
+    Raises PasskeyRequiredError, PasskeyRefusedError, UnknownPasskeyError, InputError.
+    """
+    if state.newer:
+        raise NewerSchemaError("the stream of passkeys holds events of a newer version; upgrade this worker")
+    match command:
+        case RegisterPasskey():
+            return _register(state, command)
+        case RemovePasskey():
+            return _remove(state, command)
+        case UsePasskey():
+            return _use(state, command, now_ms)
+
+
+def standing(state: PasskeysState, credential_id: str) -> Passkey:
+    """Return a passkey that counts. Raises UnknownPasskeyError."""
+    found = state.passkeys.get(credential_id)
+    if found is None or found.removed_ms is not None:
+        raise UnknownPasskeyError("this passkey is not registered here, or was removed", credential_id=credential_id)
+    return found
+
+
+def _register(state: PasskeysState, command: RegisterPasskey) -> tuple[Event, ...]:
+    if command.credential_id in state.passkeys:
+        raise InputError("this passkey was registered here before", credential_id=command.credential_id)
+    own = state.of(command.person)
+    if len(own) >= PASSKEYS_PER_PERSON_COUNT:
+        raise InputError(f"`{command.person}` has {len(own)} passkeys, the most there may be; remove one first")
+    if own:
+        _require_consent(command.proof, command.person, "register", None)
+    registered = PasskeyRegistered(
+        person=command.person,
+        credential_id=command.credential_id,
+        public_key=command.public_key,
+        rp_id=command.rp_id,
+        sign_count=command.sign_count,
+        token_id=command.token_id,
+        proof=command.proof if own else None,
+        detail=PasskeyDetail(command.name),
+    )
+    return (registered,)
+
+
+def _remove(state: PasskeysState, command: RemovePasskey) -> tuple[Event, ...]:
+    passkey = standing(state, command.credential_id)
+    if not command.administrator:
+        _require_consent(command.proof, passkey.person, "remove", passkey.credential_id)
+    detail = ReasonDetail(command.reason) if command.reason else None
+    return (PasskeyRemoved(credential_id=passkey.credential_id, proof=command.proof, detail=detail),)
+
+
+def _require_consent(proof: Proof | None, person: str, action: str, credential_id: str | None) -> None:
+    if proof is None:
+        raise PasskeyRequiredError(f"`{person}` has passkeys: one of them must consent to this change")
+    claims = proof.claims
+    asked = (person, action, credential_id)
+    if not isinstance(claims, EnrolmentClaims) or (claims.person, claims.action, claims.credential_id) != asked:
+        raise PasskeyRefusedError("what the passkey signed is not this change of passkeys; sign anew")
+
+
+def _use(state: PasskeysState, command: UsePasskey, now_ms: int) -> tuple[Event, ...]:
+    passkey = standing(state, command.credential_id)
+    if command.nonce in state.nonces:
+        raise PasskeyRefusedError("this signature was used before; sign anew")
+    if now_ms > command.until_ms:
+        raise PasskeyRefusedError("this challenge is too old; sign a new one")
+    if (command.sign_count or passkey.sign_count) and command.sign_count <= passkey.sign_count:
+        raise PasskeyRefusedError(
+            f"the counter of passkey `{passkey.name}` went back from {passkey.sign_count} to {command.sign_count}: "
+            "it may have been copied; remove it"
+        )
+    return (
+        PasskeyUsed(
+            credential_id=command.credential_id,
+            nonce=command.nonce,
+            until_ms=command.until_ms,
+            sign_count=command.sign_count,
+        ),
+    )
+
+
+def evolve_passkeys(state: PasskeysState, recorded: Recorded) -> PasskeysState:
+    """Return the state after one more event."""
+    event, passkeys, nonces = recorded.event, state.passkeys, state.nonces
+    if isinstance(event, PasskeyRegistered) and event.credential_id not in passkeys:
+        passkeys = passkeys.insert(event.credential_id, _registered(recorded, event))
+    elif isinstance(event, PasskeyRemoved) and event.credential_id in passkeys:
+        gone = replace(passkeys[event.credential_id], removed_ms=recorded.ms)
+        passkeys = passkeys.insert(event.credential_id, gone)
+    elif isinstance(event, PasskeyUsed) and event.credential_id in passkeys:
+        used = replace(passkeys[event.credential_id], sign_count=event.sign_count, used_ms=recorded.ms)
+        passkeys = passkeys.insert(event.credential_id, used)
+        nonces = _without_void(nonces, recorded.ms).insert(event.nonce, event.until_ms)
+    return replace(
+        state,
+        version=recorded.version,
+        last_ms=recorded.ms,
+        newer=state.newer or isinstance(event, NewerEvent),
+        passkeys=passkeys,
+        nonces=nonces,
+    )
+
+
+def _without_void(nonces: HashTrieMap[str, int], now_ms: int) -> HashTrieMap[str, int]:
+    """Without those whose challenges are too old to be used again."""
+    for nonce in [nonce for nonce, until_ms in nonces.items() if until_ms < now_ms]:
+        nonces = nonces.remove(nonce)
+    return nonces
+
+
+def _registered(recorded: Recorded, event: PasskeyRegistered) -> Passkey:
+    name = event.detail.name if event.detail else None
+    return Passkey(
+        credential_id=event.credential_id,
+        person=event.person,
+        name=name or event.credential_id,
+        public_key=event.public_key,
+        rp_id=event.rp_id,
+        by=recorded.actor,
+        at_ms=recorded.ms,
+        sign_count=event.sign_count,
+        vouched=event.proof is not None,
+    )

@@ -1,0 +1,1 @@
+"""The public client: `Ledger`, `Session` and the life of a call."""

@@ -1,0 +1,283 @@
+"""A tool call as requests: what its dialect wants allowed first, each asked by itself, then the call.
+
+OpenCode and BRUTUS ask about directories outside the project before the command that touches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from ledger.client.calls import carry_through
+from ledger.client.codelia_config import DIALECT, Remembering
+from ledger.client.results import Result
+from ledger.core.errors import InputError
+from ledger.core.events import Actor, ToolRef
+from ledger.core.ids import check_id, new_request_id
+from ledger.core.limits import METADATA_BYTES, PATTERN_COUNT, PATTERN_LENGTH_BYTES
+from ledger.core.policy import Call, Evaluation, Policy, Verdict
+from ledger.core.requests import check_name, make_question
+from ledger.policy.asked import known_tool, permission_of
+from ledger.policy.codelia import confirm_request
+from ledger.policy.honouring import not_honoured
+from ledger.policy.offering import narrowed
+from ledger.session.first import BEHIND, call_behind, first_request_id
+from ledger.session.state import Request, SessionState
+
+CONFIRM: Final = "confirm"
+"""The member of a request's metadata that holds its dialect's confirm request."""
+
+
+_FRAME_BYTES: Final = 2048
+"""What stands in metadata around the call behind a folder: names of members, and of the tool."""
+
+
+class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of a tool call; the fields are arguments of `Session.submit`."""
+
+    permission: str
+    patterns: tuple[str, ...]
+    always: tuple[str, ...]
+    request_id: str
+    cwd: str | None
+    tool_name: str | None = None
+    tool_input: Any = None
+    metadata: dict[str, Any] = {}
+
+    def arguments(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self)
+
+
+def tool_requests(
+    policy: Policy,
+    tool_name: str,
+    tool_input: Any,
+    *,
+    request_id: str,
+    cwd: str | None = None,
+    always: Iterable[str] | None = None,
+) -> tuple[ToolRequest, ...]:
+    """The requests of a tool call in the order in which they are asked; the last one is the call itself.
+
+    Those before it have ids made of `request_id`, so that asking again with it attaches to them too. `always` is what
+    the agent proposes to remember, instead of what the dialect would. Raises InputError.
+    """
+    if not isinstance(tool_input, Mapping):
+        raise InputError(f"the input of a tool must be an object, not {type(tool_input).__name__}")
+    dialect = policy.source.dialect
+    tool_name = known_tool(dialect, check_name(tool_name, "tool name"))
+    permission = permission_of(dialect, tool_name)
+    # Checked as `submit` checks it, so that what is judged here and there is the same.
+    call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd).call
+    evaluation = policy.evaluate(call)
+    first = (
+        ()
+        if _is_denied_for_certain(policy, evaluation)
+        else tuple(_first_requests(policy, evaluation, request_id, call))
+    )
+    own = ToolRequest(
+        permission=call.permission,
+        patterns=_shown_patterns(policy, call, evaluation),
+        always=_grantable(_honoured(policy, call, evaluation, evaluation.always if always is None else tuple(always))),
+        request_id=request_id,
+        cwd=cwd,
+        tool_name=tool_name,
+        tool_input=call.input,
+        metadata=_confirm(policy, call, evaluation),
+    )
+    return (*first, own)
+
+
+def as_asked(requests: Iterable[ToolRequest], state: SessionState) -> tuple[ToolRequest, ...]:
+    """The requests, those that the session knows as they were asked: other rules by now are no other request."""
+    return tuple(_as_asked(request, state) for request in requests)
+
+
+def _as_asked(request: ToolRequest, state: SessionState) -> ToolRequest:
+    own, known = request.tool_name is not None, state.find(request.request_id)
+    if known is None or (known.tool_name, known.input) != (request.tool_name, request.tool_input):
+        return request
+    patterns = known.patterns if own else request.patterns
+    metadata = {CONFIRM: known.metadata[CONFIRM]} if CONFIRM in known.metadata else {}
+    if not own and _names_the_call(state, known):
+        metadata = request.metadata
+    return msgspec.structs.replace(request, patterns=patterns, always=known.always, metadata=metadata)
+
+
+def _names_the_call(state: SessionState, known: Request) -> bool:
+    """Whether a request about what comes first was asked with the call behind it; those of older logs were not."""
+    settled = state.settled.get(known.request_id)
+    return BEHIND in known.metadata if settled is None else settled.input_digest is not None
+
+
+def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, Any]:
+    """Codelia's confirm request (codelia.md 8), for whoever shows the request; none that is too long to look at."""
+    if policy.source.dialect != DIALECT:
+        return {}
+    confirm = confirm_request(call.tool_name or call.permission, call.input, evaluation)
+    shown = {"title": confirm.title, "message": confirm.message, "danger_level": confirm.danger_level}
+    return {CONFIRM: shown} if _fits(confirm.message) else {}
+
+
+def _is_denied_for_certain(policy: Policy, evaluation: Evaluation) -> bool:
+    """Return whether no answer about a directory, and no grant, can make the call run: nobody is asked then.
+
+    The programs themselves ask about the directory all the same, and profile `faithful` does as they do.
+    """
+    return evaluation.verdict is Verdict.DENY and policy.source.options.get("profile") != "faithful"
+
+
+def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str, call: Call) -> Iterator[ToolRequest]:
+    for number, first in enumerate(evaluation.ask_first, 1):
+        yield ToolRequest(
+            permission=first.permission,
+            patterns=first.patterns,
+            always=_grantable(policy.evaluate(first).always or first.patterns),
+            request_id=check_id(first_request_id(request_id, first, number), "request id"),
+            cwd=first.cwd,
+            # Nobody can judge a folder without the command that wants it.
+            metadata={
+                BEHIND: call_behind(call.tool_name or call.permission, call.input, METADATA_BYTES - _FRAME_BYTES)
+            },
+        )
+
+
+def _honoured(policy: Policy, call: Call, evaluation: Evaluation, offered: tuple[str, ...]) -> tuple[str, ...]:
+    """What an `always` would really spare the person; the request says which suggestions are left out."""
+    offered = narrowed(policy, call, evaluation, offered)
+    idle = not_honoured(policy, call, evaluation, offered)
+    return tuple(entry for entry in offered if entry not in idle)
+
+
+def _grantable(entries: tuple[str, ...]) -> tuple[str, ...]:
+    """What fits into a grant; what does not is not offered, and an `always` remembers less."""
+    return tuple(entry for entry in entries if _fits(entry))[:PATTERN_COUNT]
+
+
+def _shown_patterns(policy: Policy, call: Call, evaluation: Evaluation) -> tuple[str, ...]:
+    """The texts of the parts, for whoever is asked; none where they do not fit or would be judged as something else."""
+    texts = tuple(dict.fromkeys(part.text for part in evaluation.parts if part.text))
+    if len(texts) > PATTERN_COUNT or not all(map(_fits, texts)):
+        return ()
+    same = policy.evaluate(msgspec.structs.replace(call, patterns=texts)) == evaluation
+    return texts if same else ()
+
+
+def _joined(own: Mapping[str, Any], given: Any) -> Any:
+    """What the caller says comes first, but for the call behind a folder; what is no object is checked with requests."""
+    if not isinstance(given, Mapping):
+        return own if given is None else given
+    if BEHIND not in own:
+        return {**own, **given}
+    behind = own[BEHIND]
+    if "input" in behind and _size_bytes(given) + _size_bytes(behind) > METADATA_BYTES - _FRAME_BYTES:
+        behind = call_behind(behind["tool"], behind["input"], 0)
+    return {**own, **given, BEHIND: behind}
+
+
+def _size_bytes(value: Any) -> int:
+    """What a value takes as JSON; nothing where it is none, which the check of requests says."""
+    try:
+        return len(msgspec.json.encode(value))
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        return 0
+
+
+def _fits(text: str) -> bool:
+    return len(text.encode("utf-8", "surrogatepass")) <= PATTERN_LENGTH_BYTES
+
+
+class Asks(Protocol):
+    """What asking about a tool needs of a session."""
+
+    async def submit(self, *args: Any, **more: Any) -> Result: ...
+
+    async def wait(self, request_id: str, timeout: float | None = None) -> Result: ...
+
+    async def tool_requests(
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        request_id: str,
+        cwd: str | None = None,
+        always: Iterable[str] | None = None,
+    ) -> tuple[ToolRequest, ...]: ...
+
+    async def submit_tool(self, *args: Any, **more: Any) -> Result: ...
+
+    async def remember(self, result: Result, folder: str | None = None) -> Result: ...
+
+
+class ToolCalls(Remembering):
+    """The part of `Session` that asks about calls of tools."""
+
+    async def ask_tool(
+        self: Asks,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        always: Iterable[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """Ask about a call of a tool as its dialect does, and wait; returns when the call may run.
+
+        What must be allowed first (directories outside the project) is a request of its own, with an id made of
+        `request_id`, and is asked first; the result is that of the call itself. An `always` remembers what the
+        dialect would, or what the agent proposes as `always` where the rules honour it, and in dialect `codelia` is written to the project's file (see `remember`). Raises what `ask` raises.
+        """
+        request_id = new_request_id() if request_id is None else request_id
+        submit = partial(
+            self.submit_tool,
+            tool_name,
+            tool_input,
+            always=always,
+            metadata=metadata,
+            request_id=request_id,
+            tool=tool,
+            agent=agent,
+            parent=parent,
+            cwd=cwd,
+            actor=actor,
+        )
+        result = await carry_through(submit, lambda pending: self.wait(pending.request_id), request_id)
+        error = result.error()
+        if error is not None:
+            raise error
+        return await self.remember(result, cwd)
+
+    async def submit_tool(
+        self: Asks,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        always: Iterable[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """As `ask_tool` without waiting: the first request that is not allowed yet, or that of the call itself.
+
+        Once somebody has allowed the one that was pending, submitting again with the same `request_id` goes on.
+        """
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        requests = await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd, always=always)
+        for request in requests:
+            arguments = request.arguments() | {"metadata": _joined(request.metadata, metadata)}
+            result = await self.submit(**arguments, tool=tool, agent=agent, parent=parent, actor=actor)
+            if not result.allowed:
+                break
+        return result

@@ -1,0 +1,297 @@
+"""The life of a call in one session: submitted, waited for, told.
+
+Everybody who learns that a call may run learns it here: `Session` in process, the gateway, the command line and the
+bridges behind it. An allow is told only after what it rests on was read again (`docs/decisions/0013-one-life-of-a-call.md`):
+the project's grants where one of them allowed it, and as many replicas as the settings demand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ledger.client.grounds import TRIES_MAX, Grounds
+from ledger.client.plugins import opinions_of
+from ledger.client.results import Result, result_of
+from ledger.client.safe import AWAY_SECONDS, patiently, safe_result
+from ledger.core import codec
+from ledger.core.errors import AlreadyAnsweredError, InDoubtError, StoreError, UnauthorizedError
+from ledger.core.events import Actor, Asked, AskedDetail
+from ledger.core.policy import Call, Policy
+from ledger.core.requests import Question, in_folder
+from ledger.log.plans import SYSTEM
+from ledger.log.stream import Stream
+from ledger.log.waiters import Waiters
+from ledger.project.state import ProjectState
+from ledger.session.commands import Ask, Cancel, Recheck, Release
+from ledger.session.decision import require_readable, standing_grants
+from ledger.session.rechecking import has_changed, may_change
+from ledger.session.state import Request, SessionState
+from ledger.session.verdicts import lifts_denies
+from ledger.stores.port import Position
+
+if TYPE_CHECKING:
+    from ledger.client.ledger import Ledger
+
+
+class _Asking(NamedTuple):
+    """The question of whoever submits a request, and who that is."""
+
+    question: Question
+    actor: Actor
+
+
+class Calls:
+    """The requests of one session, from the ask to the answer that somebody acts on."""
+
+    def __init__(self, ledger: Ledger, stream: Stream[SessionState], grounds: Grounds) -> None:
+        self._ledger = ledger
+        self._stream = stream
+        self._grounds = grounds
+        self._waiters = Waiters(ledger.streams, stream)
+        self.token_id: str | None = None
+        """The access token of whoever asks and waits here; None in a process that needs none."""
+        self.owner: str = ledger.actor_name
+        """The person for whom the asker works: as its token says, else whoever runs this process."""
+
+    # --- submitted --------------------------------------------------------------------------------------------------
+
+    async def submit(self, request_id: str, question: Question, actor: Actor) -> Result:
+        """Ask, or attach to what was asked under this id; the result may be pending.
+
+        Raises SessionClosedError, DifferentRequestError, StoreError; InDoubtError where it is not known whether it
+        may run.
+        """
+        asking = _Asking(question, actor)
+        result = await self._grounds.by_current_rules(self._ask, request_id, asking)
+        return await self._safe(result)
+
+    async def _ask(self, request_id: str, asking: _Asking) -> Result:
+        state = await self._grounds.folded()
+        asking = asking._replace(question=in_folder(asking.question, state.cwd))
+        question, actor = asking
+        policy = self._grounds.policy(state)
+        project = await self._grounds.project(state)
+        if project is not None and lifts_denies(policy):
+            # Only here may a grant lift a deny, so only here must even a denial know the newest grants.
+            await project.refresh()
+        command = Ask(
+            actor=actor,
+            request_id=request_id,
+            call=question.call,
+            digest=question.digest,
+            policy=policy,
+            policy_digest=state.policy_digest,
+            always=question.always,
+            metadata=question.metadata,
+            tool=question.tool,
+            agent=question.agent,
+            parent=question.parent,
+            token_id=self.token_id,
+            owner=self.owner,
+            opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
+            live=await self._grounds.live(state),
+            project=project.state if project else None,
+        )
+        done = await self._stream.submit(command, project)
+        state = done.state
+        if project is not None:
+            # What was appended has read the project's stream in the same flush.
+            state = await self._by_grants_of_now(request_id, project, project.state if done.events else None, asking)
+        return result_of(state, request_id)
+
+    async def _opinions(self, policy: Policy, question: Question) -> Any:
+        state = await self._stream.refresh()
+        project = await self._grounds.project(state)
+        grants = standing_grants(state, await project.refresh() if project else None, self._now_ms())
+        evaluation = policy.evaluate(question.call, [grant.as_policy_grant() for grant in grants])
+        return await opinions_of(self._ledger.deciders, state.session_id, question, evaluation)
+
+    # --- waited for -------------------------------------------------------------------------------------------------
+
+    async def wait(self, request_id: str, timeout: float | None = None) -> Result:
+        """Return when the request is settled, or after `timeout` seconds with where it stands then.
+
+        Raises UnknownRequestError, NewerSchemaError; InDoubtError where an allow is not safe in time; UnauthorizedError
+        where the token of whoever waits has ended meanwhile.
+        """
+        if self.token_id is None:
+            return await self._waited(request_id, timeout)
+        waiting = asyncio.ensure_future(self._waited(request_id, timeout))
+        over = asyncio.ensure_future(self._ledger.tokens.until_over(self.token_id))
+        try:
+            await asyncio.wait((waiting, over), return_when=asyncio.FIRST_COMPLETED)
+            await self._require_token(request_id, self.token_id)
+            return await waiting
+        finally:
+            for task in (waiting, over):
+                task.cancel()
+            await asyncio.gather(waiting, over, return_exceptions=True)
+
+    async def _require_token(self, request_id: str, token_id: str) -> None:
+        """Raise UnauthorizedError, and end what was asked with the token, where it is not in force any more."""
+        if await patiently(partial(self._ledger.tokens.confirm, token_id)):
+            return
+        request = self._stream.state.pending.get(request_id)
+        if request is not None and request.token_id == token_id:
+            with suppress(AlreadyAnsweredError):
+                await self._stream.submit(Cancel(actor=SYSTEM, request_id=request_id, cause="token_revoked"))
+        raise UnauthorizedError(
+            f"the token was revoked or has expired while request `{request_id}` waited; who holds it is told nothing",
+            request_id=request_id,
+        )
+
+    async def _waited(self, request_id: str, timeout: float | None) -> Result:
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._settled(request_id)
+        except TimeoutError:
+            state = await self._grounds.folded()
+            require_readable(state)
+        # Time ran out, perhaps while it was made sure that an allow lasts: it does not count until that is known.
+        return await self._told(result_of(state, request_id))
+
+    async def _settled(self, request_id: str) -> Result:
+        await self._ledger.streams.watch(self._stream)
+        while True:
+            state = self._stream.state if self._stream.folded else await self._patient_state()
+            require_readable(state)
+            result = result_of(state, request_id)
+            if result.outcome is None:
+                await self._waiters.until_changed(request_id, result.request.deadline_ms)
+                continue
+            result = await patiently(partial(self._told, result))
+            if result.outcome is not None:
+                return result
+
+    async def _patient_state(self) -> SessionState:
+        """The state, however long the server is away: an agent that waits is not told of a server's restart."""
+        while not self._stream.folded:
+            try:
+                await self._stream.refresh()
+            except StoreError:
+                await asyncio.sleep(AWAY_SECONDS)
+        return self._stream.state
+
+    # --- told -------------------------------------------------------------------------------------------------------
+
+    async def result(self, request_id: str) -> Result:
+        """Return where a request stands now. Raises UnknownRequestError, StoreError."""
+        return await self._told(result_of(await self._stream.refresh(), request_id))
+
+    async def recheck(self, request_id: str) -> None:
+        """Judge a request again that a project's grant allowed, where the project's grants have changed since."""
+        await self._grounds.by_current_rules(self._looked_at, request_id)
+
+    async def _told(self, result: Result) -> Result:
+        """Return a result as somebody may act on it."""
+        if result.outcome == "allowed" and may_change(self._stream.state, result.request_id, is_asked=False):
+            await self.recheck(result.request_id)
+            result = result_of(self._stream.state, result.request_id)
+        return await self._safe(result)
+
+    async def _looked_at(self, request_id: str) -> None:
+        project = await self._grounds.project(self._stream.state)
+        if project is not None:
+            await self._by_grants_of_now(request_id, project, None, None)
+
+    async def _safe(self, result: Result) -> Result:
+        """An allow only when it is signed where that is demanded, and as safe as the settings demand (`Durability`)."""
+        if result.outcome == "allowed":
+            await self._ledger.passkeys.require_proven(self._stream.state, result)
+        if not self._ledger.store.confirms:
+            return result
+        project = await self._grounds.project(self._stream.state) if result.request.rests_on_project else None
+        return await safe_result(result, self._stream, project)
+
+    # --- judged again -----------------------------------------------------------------------------------------------
+
+    async def _by_grants_of_now(
+        self, request_id: str, project: Stream[ProjectState], shared: ProjectState | None, asking: _Asking | None
+    ) -> SessionState:
+        """Return the state once the project's grants of now agree with it.
+
+        `shared` is the project where it was read with or after the request; else it is read, on its primary. `asking`
+        is None for whoever only looks. Raises StoreError where the project cannot be read.
+        """
+        for _ in range(TRIES_MAX):
+            state = self._stream.state
+            if not may_change(state, request_id, is_asked=asking is not None):
+                return state
+            shared = await project.refresh() if shared is None else shared
+            command = await self._again(request_id, shared, asking)
+            if command is None:
+                return self._stream.state
+            done = await self._stream.submit(command, project)
+            if project.state.version == shared.version:
+                return done.state
+            shared = project.state
+        raise InDoubtError(
+            f"the grants of project `{project.key.id}` changed {TRIES_MAX} times while request "
+            f"`{request_id}` was judged; ask again with the same request id",
+            request_id=request_id,
+            session=self._stream.key.id,
+        )
+
+    async def _again(self, request_id: str, shared: ProjectState, asking: _Asking | None) -> Release | Recheck | None:
+        """The command that decides anew by what the project grants now; None where that is what it was judged by."""
+        state = self._stream.state
+        if not has_changed(state, request_id, shared, self._now_ms()):
+            return None
+        actor = SYSTEM if asking is None else asking.actor
+        policy, policy_digest = self._grounds.policy(state), state.policy_digest
+        if request_id in state.pending:
+            return Release(
+                actor=actor, policy=policy, policy_digest=policy_digest, project=shared, request_id=request_id
+            )
+        request = state.settled[request_id].request
+        question = await self._as_asked(request) if asking is None else asking.question
+        live = await self._grounds.live(state)
+        return Recheck(
+            actor=actor,
+            policy=policy,
+            policy_digest=policy_digest,
+            request_id=request_id,
+            call=question.call,
+            metadata=question.metadata,
+            project=shared,
+            live=live,
+        )
+
+    async def _as_asked(self, request: Request) -> Question:
+        """The question of a settled request, whose input and metadata only the log still holds."""
+        key = self._stream.key
+        entries = await self._ledger.store.read(key, Position(request.asked_ms, request.version - 1), 1)
+        event = codec.decode(entries[0].payload).event if entries else None
+        if not isinstance(event, Asked) or event.request_id != request.request_id:
+            await self._stream.refresh()
+            raise InDoubtError(
+                f"the server lost what request `{request.request_id}` asked; ask again with the same request id",
+                request_id=request.request_id,
+                session=key.id,
+            )
+        detail = event.detail or AskedDetail()
+        call = Call(event.permission, detail.patterns, event.tool_name, detail.input, request.cwd)
+        return Question(call=call, always=detail.always, metadata=detail.metadata, digest=event.digest)
+
+    def _now_ms(self) -> int:
+        return self._ledger.store.clock.now_ms()
+
+
+async def carry_through(
+    submit: Callable[[], Awaitable[Result]], wait: Callable[[Result], Awaitable[Result]], request_id: str
+) -> Result:
+    """Submit a call and wait for each of its requests in turn; return how the first ends that does not allow it.
+
+    What must be allowed first is a request of its own, after which `submit` goes on to the next. `wait` may give up and
+    return a request that is still pending; that ends it too.
+    """
+    while True:
+        result = await submit()
+        if result.outcome is None:
+            result = await wait(result)
+        if not result.allowed or result.request_id == request_id:
+            return result

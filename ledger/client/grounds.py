@@ -1,0 +1,81 @@
+"""What the commands of one session rest on, as this process knows it: rules, the project's grants, who is there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from ledger.core.errors import InDoubtError
+from ledger.core.policy import Policy, PolicySource
+from ledger.log.stream import Stream
+from ledger.project.state import ProjectState
+from ledger.session.commands import Live, OutdatedRulesError
+from ledger.session.state import SessionState
+
+if TYPE_CHECKING:
+    from ledger.client.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NOBODY: Final[frozenset[str]] = frozenset()
+NOBODY_THERE: Final = Live(asked_for=NOBODY)
+
+TRIES_MAX: Final = 16
+"""Tries of a command while others change what it rests on; after these it is refused as in doubt."""
+
+
+class Grounds:
+    """The state of a session's stream, and what else its commands are decided by."""
+
+    def __init__(self, ledger: Ledger, stream: Stream[SessionState]) -> None:
+        self._ledger = ledger
+        self._stream = stream
+
+    async def folded(self) -> SessionState:
+        """Return the state as known here, read from the server only where nothing is known yet."""
+        return self._stream.state if self._stream.folded else await self._stream.refresh()
+
+    def policy(self, state: SessionState) -> Policy:
+        """Return the compiled rules of a state."""
+        source = state.policy or PolicySource()
+        return self._ledger.compiled(source, state.policy_digest, cwd=state.cwd, home=state.home)
+
+    async def project(self, state: SessionState) -> Stream[ProjectState] | None:
+        """Return the folded stream of the session's project; None for a session without one."""
+        if state.project is None:
+            return None
+        stream = self._ledger.streams.project(state.project)
+        if not stream.folded:
+            await stream.refresh()
+        return stream
+
+    async def live(self, state: SessionState) -> Live:
+        """Return who is there, looked up only where the last look is too old."""
+        return self._known_live(state) or await self._looked_up_live(state)
+
+    def _known_live(self, state: SessionState) -> Live | None:
+        inbox = None if state.clients else self._ledger.known_inbox_presence(state.session_id, state.project)
+        return inbox if inbox is None else Live(inbox=inbox, asked_for=NOBODY) if inbox else NOBODY_THERE
+
+    async def _looked_up_live(self, state: SessionState) -> Live:
+        inbox = await self._ledger.inbox_presence(state.session_id, state.project)
+        if not state.clients:
+            return Live(inbox=inbox, asked_for=NOBODY)
+        return await self._ledger.streams.session_fold.live(state, self._ledger.store.clock.now_ms())
+
+    async def by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Try again when another process has changed the session's rules or clients; by then this one has read them.
+
+        Raises InDoubtError after 16 tries, and what `attempt` raises.
+        """
+        session = self._stream.key.id
+        for _ in range(TRIES_MAX):
+            try:
+                return await attempt(*args, **kwargs)
+            except OutdatedRulesError:
+                log.info("the rules or clients of session %s changed meanwhile; once more", session)
+        raise InDoubtError(f"the rules or clients of session `{session}` changed {TRIES_MAX} times; try again")

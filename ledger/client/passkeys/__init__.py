@@ -1,0 +1,1 @@
+"""Passkeys over a ledger: registering them and auditing the answers they signed."""

@@ -1,0 +1,229 @@
+"""The passkeys of a deployment as a program holds them: registered, removed, challenged, and their answers proved."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from ledger.access.passkeys.proving import CHALLENGE_MS, why_signature_fails, why_unproven
+from ledger.access.passkeys.state import Passkey, PasskeysState, RegisterPasskey, RemovePasskey, UsePasskey, standing
+from ledger.access.passkeys.verifying import belongs_to, check_proof, check_registration
+from ledger.core.errors import DamageError, InputError, PasskeyRefusedError, UnknownRequestError
+from ledger.core.events import Actor
+from ledger.core.policy import ReplyKind
+from ledger.core.proofs import AnswerClaims, Claims, EnrolmentClaims, Proof, Signed
+from ledger.core.requests import check_message, check_name
+from ledger.core.signed import challenge_of, is_issued, issue
+from ledger.session.claims import answer_claims
+from ledger.session.state import SessionState
+
+if TYPE_CHECKING:
+    from ledger.client.ledger import Ledger
+    from ledger.client.results import Result
+    from ledger.log.stream import Stream
+
+NONCE_BYTES: Final = 16
+
+C = TypeVar("C", AnswerClaims, EnrolmentClaims)
+
+
+class Challenge(NamedTuple):
+    """What a person is asked to sign, and the passkeys of theirs that may."""
+
+    claims: Claims
+    passkeys: list[Passkey]
+
+    @property
+    def bytes(self) -> bytes:
+        return challenge_of(self.claims)
+
+
+class PasskeyBook:
+    """The passkeys of all people. Safe to use from many tasks at once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._stream: Stream[PasskeysState] = ledger.streams.passkeys()
+
+    async def all(self) -> list[Passkey]:
+        """Return every passkey there ever was, in the order in which they were registered. Raises StoreError."""
+        state = await self._stream.refresh()
+        return sorted(state.passkeys.values(), key=lambda one: (one.at_ms, one.credential_id))
+
+    async def of(self, person: str) -> list[Passkey]:
+        """Return the passkeys of a person that count. Raises StoreError."""
+        return (await self._stream.refresh()).of(person)
+
+    # --- challenges -------------------------------------------------------------------------------------------------
+
+    async def answer_challenge(
+        self,
+        state: SessionState,
+        request_id: str,
+        reply: ReplyKind,
+        *,
+        person: str,
+        message: str | None = None,
+        updated_input: Any = None,
+    ) -> Challenge:
+        """Return what a person must sign for this answer to a pending request. Raises UnknownRequestError."""
+        request = state.pending.get(request_id)
+        if request is None:
+            raise UnknownRequestError(
+                f"session `{state.session_id}` has no pending request `{request_id}`",
+                request_id=request_id,
+                session=state.session_id,
+            )
+        claims = answer_claims(
+            state,
+            request,
+            reply,
+            person=person,
+            message=message,
+            updated_input=updated_input,
+            **self._fresh(),
+        )
+        return await self._issued(claims)
+
+    async def enrolment_challenge(
+        self, person: str, action: Literal["register", "remove"], credential_id: str | None = None
+    ) -> Challenge:
+        """Return what a new passkey, and one that the person has, must sign for a change of their passkeys."""
+        claims = EnrolmentClaims(person=person, action=action, credential_id=credential_id, **self._fresh())
+        return await self._issued(claims)
+
+    def _fresh(self) -> dict[str, Any]:
+        until_ms = self._ledger.store.clock.now_ms() + CHALLENGE_MS
+        return {"nonce": secrets.token_urlsafe(NONCE_BYTES), "until_ms": until_ms}
+
+    async def _issued(self, claims: Claims) -> Challenge:
+        secret = await self._ledger.store.admin.secret()
+        return Challenge(issue(claims, secret), await self.of(claims.person))
+
+    # --- what was signed --------------------------------------------------------------------------------------------
+
+    async def prove(self, claims: Claims, signed: Signed) -> Proof:
+        """Return the proof of a signature over these claims; its challenge is used up by this.
+
+        Raises PasskeyRefusedError, UnknownPasskeyError, MissingExtraError, StoreError.
+        """
+        claims = replace(claims, nonce=signed.nonce, until_ms=signed.until_ms)
+        await self._require_issued(claims)
+        passkey = standing(await self._stream.refresh(), signed.assertion.credential_id)
+        proof = Proof(
+            claims=claims,
+            assertion=signed.assertion,
+            public_key=passkey.public_key,
+            rp_id=signed.rp_id,
+            origin=signed.origin,
+        )
+        why = why_signature_fails(proof, {passkey.credential_id: passkey})
+        if why is not None:
+            raise PasskeyRefusedError(f"the signature does not count: {why}")
+        used = UsePasskey(
+            actor=Actor("person", claims.person),
+            credential_id=passkey.credential_id,
+            nonce=claims.nonce,
+            until_ms=claims.until_ms,
+            sign_count=check_proof(proof),
+        )
+        await self._stream.submit(used)
+        return proof
+
+    async def _require_issued(self, claims: Claims) -> None:
+        if not is_issued(claims, await self._ledger.store.admin.secret()):
+            raise PasskeyRefusedError(
+                "the challenge was not made for this: what would be answered is not what was shown; look again and sign anew"
+            )
+        if claims.until_ms < self._ledger.store.clock.now_ms():
+            raise PasskeyRefusedError("this challenge is too old; sign a new one")
+
+    async def require_proven(self, state: SessionState, result: Result) -> None:
+        """Raise DamageError for an allow that lacks a signature which was demanded or which it claims."""
+        settled = result.settled
+        if settled is None or not (settled.request.demands or settled.proof):
+            return
+        known = (await self._stream.refresh()).passkeys
+        why = why_unproven(state, settled, dict(known.items()), now=True)
+        if why is not None:
+            raise DamageError(
+                f"request `{result.request_id}` is recorded as allowed, and no passkey stands behind it: {why}; "
+                "run verify",
+                request_id=result.request_id,
+                session=result.session,
+                agent="stop",
+            )
+
+    # --- registered and removed -------------------------------------------------------------------------------------
+
+    async def register(
+        self,
+        person: str,
+        name: str,
+        response: Any,
+        *,
+        nonce: str,
+        until_ms: int,
+        rp_id: str,
+        origin: str,
+        consent: Signed | None = None,
+        token_id: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Passkey:
+        """Register a passkey from an authenticator's response; `consent` is of one that the person has already.
+
+        Raises PasskeyRequiredError without it, PasskeyRefusedError, InputError, MissingExtraError, StoreError.
+        """
+        if not belongs_to(origin, rp_id):
+            raise InputError(f"`{origin}` cannot use passkeys of `{rp_id}`: they need https, or http://localhost")
+        claims = EnrolmentClaims(person=person, action="register", nonce=nonce, until_ms=until_ms)
+        await self._require_issued(claims)
+        found = check_registration(response, challenge_of(claims), rp_id=rp_id, origin=origin)
+        proof = None if consent is None else await self.prove(claims, consent)
+        command = RegisterPasskey(
+            actor=self._ledger.actor(actor, "person"),
+            person=check_name(person, "person"),
+            name=check_name(name.strip(), "name of the passkey"),
+            credential_id=found.credential_id,
+            public_key=found.public_key,
+            rp_id=rp_id,
+            sign_count=found.sign_count,
+            token_id=token_id,
+            proof=proof,
+        )
+        done = await self._stream.submit(command)
+        await self._stream.make_safe()
+        return done.state.passkeys[found.credential_id]
+
+    async def remove(
+        self,
+        credential_id: str,
+        *,
+        consent: Signed | None = None,
+        administrator: bool = False,
+        reason: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Passkey:
+        """Remove a passkey with the consent of one of the person's, or as an administrator of the ledger itself.
+
+        Raises UnknownPasskeyError, PasskeyRequiredError, PasskeyRefusedError, StoreError.
+        """
+        passkey = standing(await self._stream.refresh(), credential_id)
+        proof = None
+        if consent is not None:
+            claims = EnrolmentClaims(
+                person=passkey.person, action="remove", credential_id=credential_id, nonce="", until_ms=0
+            )
+            proof = await self.prove(claims, consent)
+        command = RemovePasskey(
+            actor=self._ledger.actor(actor, "person"),
+            credential_id=credential_id,
+            administrator=administrator,
+            proof=proof,
+            reason=check_message(reason, "reason"),
+        )
+        done = await self._stream.submit(command)
+        await self._stream.make_safe()
+        return done.state.passkeys[credential_id]

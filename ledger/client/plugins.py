@@ -1,0 +1,109 @@
+"""Deciders after the rules: OpenCode's `permission.ask` hook, which here really is called.
+
+Source: `opencode.md` "Plugin Integration". They run in order; each sees the request and the evaluation. A decider may
+tighten anything and may turn only an ask into an allow; one that fails or takes too long counts as ask (or deny, if it
+says so), never as allow. What each said is recorded with the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Iterable, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+import msgspec
+
+from ledger.core.errors import InputError
+from ledger.core.events import Opinion
+from ledger.core.limits import PLUGIN_SECONDS, REASON_LENGTH_CHARS
+from ledger.core.policy import Evaluation, Verdict
+from ledger.core.requests import Question
+
+log = logging.getLogger(__name__)
+
+ENTRY_POINT_GROUP = "permission_ledger.deciders"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a decider says; `verdict` None is no opinion."""
+
+    verdict: Verdict | None = None
+    reason: str | None = None
+
+
+class Decider(Protocol):
+    """One decider. `decide` may be a plain function (it then runs in a thread) or a coroutine function.
+
+    It returns an `Answer`, a verdict (`"allow"`, `"deny"`, `"ask"`), a pair of verdict and reason, or None.
+    Optional attributes: `limit_seconds` (default 1), `on_failure` (`"ask"`, the default, or `"deny"`).
+    """
+
+    name: str
+
+    def decide(self, session: str, question: Question, evaluation: Evaluation) -> Any: ...
+
+
+def from_entry_points() -> list[Decider]:
+    """The deciders that installed distributions offer, by name. Raises InputError when one cannot be loaded."""
+    found: list[Decider] = []
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
+        try:
+            loaded: Any = point.load()
+        except Exception as error:
+            # A decider that is installed but broken must not silently leave the chain: it may be one that denies.
+            raise InputError(f"the decider `{point.name}` ({point.value}) cannot be loaded: {error}") from error
+        decider: Any = loaded() if inspect.isclass(loaded) else loaded
+        found.append(decider)
+    return found
+
+
+async def opinions_of(
+    deciders: Sequence[Decider], session: str, question: Question, evaluation: Evaluation
+) -> tuple[Opinion, ...]:
+    """Ask every decider in order; never raises for what a decider does."""
+    return tuple([await _opinion_of(decider, session, question, evaluation) for decider in deciders])
+
+
+async def _opinion_of(decider: Decider, session: str, question: Question, evaluation: Evaluation) -> Opinion:
+    limit = float(getattr(decider, "limit_seconds", PLUGIN_SECONDS))
+    try:
+        async with asyncio.timeout(limit):
+            answer = _as_answer(await _call(decider, session, question, evaluation))
+    except TimeoutError:
+        return _failed(decider, f"no answer within {limit:g} s")
+    except Exception as error:
+        # Whatever a decider raises is its own; the request is asked (or denied) instead.
+        log.warning("decider %s failed", decider.name, exc_info=True)
+        return _failed(decider, f"{type(error).__name__}: {error}")
+    return Opinion(decider.name, answer.verdict, answer.reason)
+
+
+async def _call(decider: Decider, session: str, question: Question, evaluation: Evaluation) -> Any:
+    if inspect.iscoroutinefunction(decider.decide):
+        return await decider.decide(session, question, evaluation)
+    result = await asyncio.to_thread(decider.decide, session, question, evaluation)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _as_answer(said: Any) -> Answer:
+    if said is None or isinstance(said, Answer):
+        return said or Answer()
+    verdict, reason = said if isinstance(said, tuple) else (said, None)
+    return Answer(Verdict(verdict), None if reason is None else str(reason)[:REASON_LENGTH_CHARS])
+
+
+def _failed(decider: Decider, why: str) -> Opinion:
+    verdict = Verdict.DENY if getattr(decider, "on_failure", "ask") == "deny" else Verdict.ASK
+    return Opinion(decider.name, verdict, failed=why[:REASON_LENGTH_CHARS])
+
+
+def check_deciders(deciders: Iterable[Decider]) -> tuple[Decider, ...]:
+    """Refuse at the start what could only fail later. Raises InputError."""
+    checked = tuple(deciders)
+    for decider in checked:
+        if not isinstance(getattr(decider, "name", None), str) or not callable(getattr(decider, "decide", None)):
+            raise InputError(f"{decider!r} is not a decider: it needs a `name` and a method `decide`")
+    return checked

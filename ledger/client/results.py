@@ -1,0 +1,303 @@
+"""What an ask or a reply came to, as callers and programs see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ledger.core.errors import (
+    CancelledError,
+    CorrectedError,
+    DeniedError,
+    ExpiredError,
+    RefusalError,
+    RejectedError,
+    UnknownRequestError,
+)
+from ledger.core.events import TOLD, Actor, AgentAction, Outcome, Presence
+from ledger.core.grants import StandingGrant
+from ledger.core.policy import Evaluation, Offer, PolicySource, ReplyKind
+from ledger.core.times import format_time
+from ledger.session.state import Request, SessionState, Settled, in_order
+from ledger.session.texts import agent_action, message_of
+from ledger.session.would_run import would_run
+from ledger.session.would_run.demanded import demanded
+from ledger.session.would_run.describing import description_json
+
+_ERRORS: dict[str, type[RefusalError]] = {
+    "denied": DeniedError,
+    "rejected": RejectedError,
+    "corrected": CorrectedError,
+    "expired": ExpiredError,
+    "cancelled": CancelledError,
+}
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Where a request stands. `outcome` None is pending; `at_ms` is when it was settled, else when it was asked."""
+
+    session: str
+    request_id: str
+    version: int
+    outcome: Outcome | None
+    reply: ReplyKind | None
+    by: Actor
+    at_ms: int
+    message: str | None
+    agent: AgentAction | None
+    evaluation: Evaluation | None
+    request: Request
+    settled: Settled | None = None
+
+    def __repr__(self) -> str:
+        """What a person debugging needs; the request and its evaluation are members of it."""
+        names = ("session", "request_id", "version", "outcome", "reply")
+        said = [f"{name}={getattr(self, name)!r}" for name in names]
+        return f"Result({', '.join(said)}, by={self.by.name!r}, at={self.at!r})"
+
+    @property
+    def allowed(self) -> bool:
+        return self.outcome == "allowed"
+
+    @property
+    def code(self) -> str | None:
+        """The code of the error that a refused ask raises."""
+        return _ERRORS[self.outcome].code if self.outcome in _ERRORS else None
+
+    @property
+    def updated_input(self) -> Any:
+        """What the call is to run with, where a person changed its input; else None."""
+        return self.settled.updated_input if self.settled is not None else None
+
+    @property
+    def told(self) -> str | None:
+        """The prompt at which a person answered, where only the agent's side says so; else None."""
+        return self.settled.told if self.settled is not None else None
+
+    @property
+    def at(self) -> str:
+        return format_time(self.at_ms)
+
+    def error(self) -> RefusalError | None:
+        """The error to raise where the call may not run; None while it is pending or when it is allowed."""
+        if self.outcome not in _ERRORS:
+            return None
+        return _ERRORS[self.outcome](
+            self.message or self.outcome,
+            request_id=self.request_id,
+            session=self.session,
+            agent=self.agent,
+            reasons=self.reasons,
+            by=self.by.name,
+            at=self.at,
+            **({"feedback": self.settled.message} if self.outcome == "corrected" and self.settled else {}),
+        )
+
+    @property
+    def reasons(self) -> list[Any]:
+        """Why: the rules that decided, and what deciders after them said."""
+        rules = self.evaluation.rules if self.evaluation else ()
+        said = [opinion for opinion in self.request.opinions if opinion.verdict is not None]
+        return [msgspec.to_builtins(one) for one in (*rules, *said)]
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of CONTRACT's `ask, reply` row."""
+        return {
+            "session": self.session,
+            "request_id": self.request_id,
+            "version": self.version,
+            "outcome": self.outcome,
+            "reply": self.reply,
+            "by": self.by.name,
+            "at": self.at,
+            "message": self.message,
+            "code": self.code,
+            "agent": self.agent,
+            "evaluation": msgspec.to_builtins(self.evaluation),
+            **({"imported": True} if self.settled is not None and self.settled.imported else {}),
+            **({} if self.told is None else {"told": self.told}),
+        }
+
+
+def result_of(state: SessionState, request_id: str) -> Result:
+    """Where a request of this session stands. Raises UnknownRequestError."""
+    settled = state.settled.get(request_id)
+    if settled is not None:
+        return _settled(state, settled)
+    pending = state.pending.get(request_id)
+    if pending is not None:
+        return _pending(state, pending)
+    raise UnknownRequestError(
+        f"session `{state.session_id}` has no request `{request_id}`",
+        request_id=request_id,
+        session=state.session_id,
+    )
+
+
+def _pending(state: SessionState, request: Request) -> Result:
+    return Result(
+        session=state.session_id,
+        request_id=request.request_id,
+        version=request.version,
+        outcome=None,
+        reply=None,
+        by=request.asker,
+        at_ms=request.asked_ms,
+        message=_idle(request) or _asked_again(request),
+        agent=None,
+        evaluation=request.evaluation,
+        request=request,
+    )
+
+
+def _settled(state: SessionState, settled: Settled) -> Result:
+    if settled.outcome != "allowed":
+        message = message_of(settled, state.policy or PolicySource())
+    elif settled.reply in ("always", "session") and settled.cause is None:
+        message = _remembered(settled)
+    else:
+        message = None
+    return Result(
+        session=state.session_id,
+        request_id=settled.request.request_id,
+        version=settled.version,
+        outcome=settled.outcome,
+        reply=settled.reply,
+        by=settled.by,
+        at_ms=settled.at_ms,
+        message=message,
+        agent=agent_action(settled, state.settings),
+        evaluation=settled.request.evaluation,
+        request=settled.request,
+        settled=settled,
+    )
+
+
+def _remembered(settled: Settled) -> str | None:
+    """What a person should know who wanted this remembered; None where it is."""
+    request = settled.request
+    idle = _idle(request)
+    standing = [entry for entry in dict.fromkeys(request.always) if entry not in settled.granted_patterns]
+    if not request.always:
+        why = idle or "the request offers no pattern to grant"
+        return f"nothing is remembered: {why}, so {settled.reply} counts as once"
+    stands = f"a grant of {_entries(standing)} stands already" if standing else None
+    told = "the agent's side told this answer, so it is kept for this session at most" if settled.told else None
+    return "; ".join(one for one in (told, stands, idle or _asked_again(request)) if one) or None
+
+
+def _entries(entries: Iterable[str]) -> str:
+    return ", ".join(f"`{entry}`" for entry in entries)
+
+
+def _asked_again(request: Request) -> str | None:
+    """What the next such call is asked about although all that is offered was granted."""
+    if not request.still_asked:
+        return None
+    return f"the next such call is asked about all the same: {'; '.join(request.still_asked)}"
+
+
+def _idle(request: Request) -> str | None:
+    """That the profile would not honour a grant of some entries, offered or left out."""
+    if not request.not_honoured:
+        return None
+    return f"a grant of {_entries(request.not_honoured)} would lift nothing of this call in profile hardened"
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that waits for a person, as it is shown; `is_replay` when it was asked before the client came."""
+
+    session: str
+    request: Request
+    is_replay: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of CONTRACT's `pending` row, and the request's other fields."""
+        request = self.request
+        return {
+            "session": self.session,
+            "request_id": request.request_id,
+            "permission": request.permission,
+            "patterns": list(request.patterns),
+            "always": list(request.always),
+            "metadata": request.metadata,
+            "tool": msgspec.to_builtins(request.tool),
+            "asked_at": format_time(request.asked_ms),
+            "deadline": None if request.deadline_ms is None else format_time(request.deadline_ms),
+            "tier": request.tier,
+            "digest": request.digest,
+            "agent": request.agent,
+            "parent": request.parent,
+            "tool_name": request.tool_name,
+            "input": request.input,
+            "cwd": request.cwd,
+            "by": request.asker.name,
+            "version": request.version,
+            "evaluation": msgspec.to_builtins(request.evaluation),
+            "is_replay": self.is_replay,
+            "would_run": would_run(request).in_words(),
+            **({} if request.owner is None else {"owner": request.owner}),
+            **({"demands": msgspec.to_builtins(request.demands)} if request.demands else {}),
+            **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
+            **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
+            **({"offers": [_offer_json(one) for one in request.offers]} if request.offers else {}),
+        }
+
+    def described(self, description: Any = None) -> dict[str, Any]:
+        """Return the same object with `description` and `demanded`, for whoever shows it; views do not store those.
+
+        `description` is one of the same request that was made before.
+        """
+        sentences = demanded(self.request)
+        return {
+            **self.as_json(),
+            "description": description_json(self.request) if description is None else description,
+            **({"demanded": list(sentences)} if sentences else {}),
+        }
+
+
+def pending_of(state: SessionState, *, is_replay: bool = False) -> list[Pending]:
+    """What waits in a session, in order of asking."""
+    return [
+        Pending(session=state.session_id, request=request, is_replay=is_replay)
+        for request in in_order(state.pending.values())
+    ]
+
+
+class Approved(msgspec.Struct, frozen=True, kw_only=True):
+    """A grant in force, and where it stands: in a session's stream or in a project's."""
+
+    grant: StandingGrant
+    session: str | None
+    project: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of CONTRACT's `approved` row."""
+        grant = self.grant
+        return {
+            "grant_id": grant.grant_id,
+            "scope": grant.scope,
+            "session": self.session,
+            "project": self.project,
+            "permission": grant.permission,
+            "pattern": grant.pattern,
+            "action": "allow",
+            "by": grant.by.name,
+            "at": format_time(grant.at_ms),
+            "expires_at": None if grant.expires_ms is None else format_time(grant.expires_ms),
+            "request_id": grant.request_id,
+            "reason": grant.reason,
+            **({"imported": True} if grant.imported else {}),
+            **({"told": True} if grant.by.via == TOLD else {}),
+        }
+
+
+def clients_json(clients: list[Presence]) -> list[dict[str, Any]]:
+    return [{"client_id": client.client_id, "name": client.name} for client in clients]
+
+
+def _offer_json(offer: Offer) -> dict[str, Any]:
+    built = {"reach": offer.reach, **msgspec.to_builtins(offer)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in built.items()}

@@ -1,0 +1,466 @@
+"""A session as an agent worker, a person's client or a script holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ledger.client.asking_tools import ToolCalls, ToolRequest, as_asked, tool_requests
+from ledger.client.calls import Calls
+from ledger.client.connection import Connection, lease_ms
+from ledger.client.grounds import Grounds
+from ledger.client.notes import Notes
+from ledger.client.results import Approved, Pending, Result, pending_of, result_of
+from ledger.core.durations import check_duration_ms
+from ledger.core.events import Actor, CancelCause, Presence, ToolRef
+from ledger.core.grants import derived_event_id, in_force
+from ledger.core.ids import check_id, new_grant_id, new_request_id
+from ledger.core.proofs import Proof, Signed
+from ledger.core.replies import Answer, parse_answer
+from ledger.core.requests import Question, check_message, check_name, check_tool_input, make_question
+from ledger.log.history import LoggedEvent, follow
+from ledger.log.plans import Done
+from ledger.log.stream import Stream
+from ledger.project.state import GrantInProject, ProjectState, RevokeInProject
+from ledger.session.claims import answer_claims
+from ledger.session.commands import (
+    Cancel,
+    Close,
+    Connect,
+    Disconnect,
+    MakeGrant,
+    OutdatedRulesError,
+    PassLock,
+    Release,
+    Reply,
+    Revoke,
+    TakeLock,
+)
+from ledger.session.state import SessionState, Settled
+
+if TYPE_CHECKING:
+    from ledger.client.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+
+class Session(ToolCalls, Notes):
+    """One session of a ledger. Made by `Ledger.session`; safe to use from many tasks at once."""
+
+    def __init__(self, ledger: Ledger, session_id: str) -> None:
+        self.id = session_id
+        self._ledger = ledger
+        self._streams = ledger.streams
+        self._stream: Stream[SessionState] = ledger.streams.session(session_id)
+        self._grounds = Grounds(ledger, self._stream)
+        self._calls = Calls(ledger, self._stream, self._grounds)
+        self.before_asking: Callable[[], Awaitable[None]] | None = None
+        """Run before each ask; what it raises, the ask raises (see `ledger.client.policy_files`)."""
+
+    def on_behalf_of(self, token_id: str | None, owner: str | None = None) -> None:
+        """Ask and wait for the holder of an access token, who works for `owner`: both end when the token does."""
+        self._calls.token_id = token_id
+        self._calls.owner = owner or self._calls.owner
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        permission: str,
+        patterns: Iterable[str],
+        *,
+        always: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        tool_name: str | None = None,
+        tool_input: Any = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """Ask, and wait as long as it takes; returns when the call may run.
+
+        `cwd` is the folder that the call would run in, an absolute path; without it that is the session's.
+
+        Raises DeniedError, RejectedError, CorrectedError, ExpiredError or CancelledError when it may not; InputError
+        for a malformed request; InDoubtError when no answer came from the server (never an allow: ask again with the
+        same `request_id`). Cancelling the task leaves the request pending; `cancel` withdraws it.
+        """
+        question = make_question(
+            permission,
+            patterns,
+            always=always,
+            metadata=metadata,
+            tool=tool,
+            tool_name=tool_name,
+            tool_input=tool_input,
+            agent=agent,
+            parent=parent,
+            cwd=cwd,
+        )
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        who = self._ledger.actor(agent if actor is None else actor, "agent")
+        result = await self._submit(request_id, question, who)
+        if result.outcome is None:
+            result = await self.wait(request_id)
+        error = result.error()
+        if error is not None:
+            raise error
+        return await self.remember(result)
+
+    async def submit(
+        self,
+        permission: str,
+        patterns: Iterable[str],
+        *,
+        always: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+        tool: ToolRef | Mapping[str, str] | None = None,
+        tool_name: str | None = None,
+        tool_input: Any = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        cwd: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.
+
+        `cwd` is where the call would run, an absolute path; without it that is the session's.
+        """
+        question = make_question(
+            permission,
+            patterns,
+            always=always,
+            metadata=metadata,
+            tool=tool,
+            tool_name=tool_name,
+            tool_input=tool_input,
+            agent=agent,
+            parent=parent,
+            cwd=cwd,
+        )
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        who = self._ledger.actor(agent if actor is None else actor, "agent")
+        return await self._submit(request_id, question, who)
+
+    async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
+        if self.before_asking is not None:
+            await self.before_asking()
+        return await self._calls.submit(request_id, question, who)
+
+    async def tool_requests(
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        request_id: str,
+        cwd: str | None = None,
+        always: Iterable[str] | None = None,
+    ) -> tuple[ToolRequest, ...]:
+        """What a call of a tool asks, in order; the last request is the call itself. Raises InputError."""
+        if self.before_asking is not None:
+            await self.before_asking()
+        state = await self._grounds.folded()
+        where = state.cwd if cwd is None else cwd
+        found = tool_requests(
+            self._grounds.policy(state), tool_name, tool_input, request_id=request_id, cwd=where, always=always
+        )
+        return as_asked(found, state)
+
+    async def wait(self, request_id: str, timeout: float | None = None) -> Result:
+        """Return when the request is settled, or after `timeout` seconds with where it stands then.
+
+        An allow that rests on a grant of the project is told only if that grant still stands; else it is waited for
+        again. Raises NewerSchemaError when something happens in the session that this version cannot understand: it
+        may concern the request.
+        """
+        return await self._calls.wait(request_id, timeout)
+
+    # --- answering --------------------------------------------------------------------------------------------------
+
+    async def reply(
+        self,
+        request_id: str,
+        reply: Answer,
+        *,
+        actor: Actor | str | None = None,
+        message: str | None = None,
+        digest: str | None = None,
+        client_id: str | None = None,
+        administrator: bool = False,
+        updated_input: Mapping[str, Any] | None = None,
+        told: str | None = None,
+        signed: Signed | None = None,
+        role: str | None = None,
+    ) -> Result:
+        """Answer a request; the same answer again succeeds and writes nothing.
+
+        `reply` is `once`, `session`, `always` or `reject`, a name that BetCode has for one of them, or Codelia's
+        `{ok, remember, reason}`. `updated_input` (with `once`) is what the call may run with instead.
+        `told` names the agent's own prompt where a person is said to have answered: kept for this session at most.
+        A yes to what the rules of now deny ends the request as denied, and the result says so; what the answer grants
+        stands. `signed` is what a passkey of the actor signed for this answer (`Ledger.passkeys`); `role` is the role of
+        the actor, where it is known. Raises PasskeyRequiredError for an unsigned answer where a demand wants it signed,
+        PasskeyRefusedError, InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
+        StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown), EditDeniedError (the rules
+        of now deny the updated input).
+        """
+        kind, message = parse_answer(reply, message)
+        state = await self._grounds.folded()
+        command = Reply(
+            actor=self._ledger.actor(actor, "person"),
+            request_id=check_id(request_id, "request id"),
+            reply=kind,
+            policy=self._grounds.policy(state),
+            message=check_message(message),
+            digest=digest,
+            client_id=client_id,
+            administrator=administrator,
+            updated_input=None if updated_input is None else check_tool_input(updated_input),
+            told=None if told is None else check_name(told, "name of the prompt (told)"),
+            role=role,
+        )
+        if signed is not None:
+            command = msgspec.structs.replace(command, proof=await self._proof(command, signed))
+        done = await self._grounds.by_current_rules(self._answer, command)
+        if not done.events:
+            log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
+        result = result_of(done.state, request_id)
+        settled = result.settled
+        assert settled is not None, "answered, or refused"
+        if settled.outcome == "allowed" or settled.grants:
+            await self._stream.make_safe()
+        if done.state.project is not None and settled.granted_to_project:
+            await self.write_project_grants(settled)
+            if done.state.settings.cascade_always == "project":
+                await self._ledger.release_in_project(done.state.project)
+        return result
+
+    async def _proof(self, command: Reply, signed: Signed) -> Proof | None:
+        """Return the proof of a signed answer; None for a request that is settled, which takes no further answer."""
+        state = await self._stream.refresh()
+        request = state.pending.get(command.request_id)
+        if request is None:
+            return None
+        claims = answer_claims(
+            state,
+            request,
+            command.reply,
+            person=command.actor.name,
+            message=command.message,
+            updated_input=command.updated_input,
+            nonce=signed.nonce,
+            until_ms=signed.until_ms,
+        )
+        proof: Proof = await self._ledger.passkeys.prove(claims, signed)
+        return proof
+
+    async def _answer(self, command: Reply) -> Done[SessionState]:
+        """Reply by the rules and the project's grants as this process knows them now."""
+        state = await self._grounds.folded()
+        # A release that does not stand any more is no answer yet: this one may be the first.
+        await self._calls.recheck(command.request_id)
+        project = await self._grounds.project(state)
+        if project is not None and command.reply in ("session", "always"):
+            await project.refresh()
+        current = msgspec.structs.replace(
+            command,
+            policy=self._grounds.policy(state),
+            policy_digest=state.policy_digest,
+            project=project.state if project else None,
+        )
+        done = await self._stream.submit(current)
+        if command.request_id in done.state.pending:
+            raise OutdatedRulesError(f"request `{command.request_id}` was reopened meanwhile; answer again")
+        return done
+
+    async def write_project_grants(self, settled: Settled) -> None:
+        """Write the grants of a winning reply to the project's stream; those that stand there already stay as is."""
+        state = await self._grounds.folded()
+        project = await self._grounds.project(state)
+        if project is None:
+            return
+        commands = [
+            GrantInProject(
+                actor=settled.by,
+                event_id=derived_event_id(grant_id),
+                grant_id=grant_id,
+                permission=settled.request.permission,
+                pattern=pattern,
+                session=self.id,
+                request_id=settled.request.request_id,
+                reason="the reply was imported" if settled.imported else None,
+                proof=None if settled.imported else settled.proof,
+            )
+            # An imported reply may name more grants than patterns: what has no pattern allows nothing.
+            for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=False)
+        ]
+        await asyncio.gather(*(project.submit(command) for command in commands))
+        await project.make_safe()
+
+    async def release(self) -> None:
+        """Release what the project's grants now allow (`cascade_always = "project"`)."""
+        await self._grounds.by_current_rules(self._release)
+
+    async def _release(self) -> None:
+        state = await self._grounds.folded()
+        project = await self._grounds.project(state)
+        if project is not None and state.settings.cascade_always == "project":
+            command = Release(
+                actor=self._ledger.actor(None, "system"),
+                policy=self._grounds.policy(state),
+                policy_digest=state.policy_digest,
+                project=await project.refresh(),
+            )
+            await self._stream.submit(command)
+
+    async def cancel(
+        self,
+        request_id: str,
+        *,
+        cause: CancelCause = "withdrawn",
+        reason: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Result:
+        """Withdraw a pending request. Raises UnknownRequestError, AlreadyAnsweredError."""
+        command = Cancel(
+            actor=self._ledger.actor(actor, "agent"),
+            request_id=check_id(request_id, "request id"),
+            cause=cause,
+            reason=check_message(reason, "reason"),
+        )
+        done = await self._stream.submit(command)
+        return result_of(done.state, request_id)
+
+    async def close(self, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
+        """Close the session: what is pending is cancelled, nothing more is asked."""
+        await self._stream.submit(Close(actor=self._ledger.actor(actor, "agent"), reason=check_message(reason)))
+
+    # --- grants -----------------------------------------------------------------------------------------------------
+
+    async def grant(
+        self,
+        permission: str,
+        pattern: str = "*",
+        *,
+        expires_in_ms: int | None = None,
+        reason: str | None = None,
+        grant_id: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Approved:
+        """A standing allow for this session. Pattern `*` is the whole tool. An id that is known makes nothing."""
+        command = MakeGrant(
+            actor=self._ledger.actor(actor, "person"),
+            grant_id=new_grant_id() if grant_id is None else check_id(grant_id, "grant id"),
+            permission=check_name(permission, "permission"),
+            pattern=make_question("grant", [pattern]).call.patterns[0],
+            expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
+            reason=check_message(reason, "reason"),
+        )
+        done = await self._stream.submit(command)
+        await self._stream.make_safe()
+        return Approved(grant=done.state.grants[command.grant_id], session=self.id, project=done.state.project)
+
+    async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
+        """End a grant of this session or of its project; it allows nothing from the return on."""
+        who = self._ledger.actor(actor, "person")
+        state = await self._stream.refresh()
+        project = await self._grounds.project(state)
+        if grant_id not in state.grants and project is not None and grant_id in (await project.refresh()).grants:
+            await project.submit(RevokeInProject(actor=who, grant_id=grant_id, reason=check_message(reason)))
+            await project.make_safe()
+        else:
+            await self._stream.submit(Revoke(actor=who, grant_id=grant_id, reason=check_message(reason)))
+            await self._stream.make_safe()
+
+    async def approved(self) -> list[Approved]:
+        """The grants in force here: the session's own, then its project's."""
+        state = await self._stream.refresh()
+        now_ms = self._ledger.store.clock.now_ms()
+        own = [
+            Approved(grant=grant, session=self.id, project=state.project) for grant in in_force(state.grants, now_ms)
+        ]
+        project = await self._grounds.project(state)
+        if project is None:
+            return own
+        shared = in_force((await project.refresh()).grants, now_ms)
+        return own + [Approved(grant=grant, session=grant.session, project=state.project) for grant in shared]
+
+    # --- presence and the input lock --------------------------------------------------------------------------------
+
+    async def connect(self, client_id: str, *, actor: Actor | str, name: str | None = None) -> Connection:
+        """A person's client has this session open: what is pending is replayed to it in order of asking.
+
+        Use it as `async with await session.connect(…) as connection`; the lease is renewed until the block ends.
+        """
+        presence = Presence(
+            check_id(client_id, "client id"),
+            check_name(name or (actor if isinstance(actor, str) else actor.name), "client name"),
+        )
+        await self.renew_lease(presence)
+        who = self._ledger.actor(actor, "person")
+        done = await self._grounds.by_current_rules(self._connect, presence, who)
+        return Connection(self, presence, who, pending_of(done.state, is_replay=True))
+
+    async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
+        state = await self._stream.refresh()
+        live = await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
+        command = Connect(actor=actor, client_id=presence.client_id, name=presence.name, live=live)
+        return await self._stream.submit(command)
+
+    async def renew_lease(self, client: Presence, *, is_held: bool = False) -> None:
+        """Say that a connected client is still there; `is_held` is one that goes on saying so by itself."""
+        await self._ledger.store.renew_lease(self.id, client, lease_ms(self._ledger.store.clock, is_held=is_held))
+
+    async def disconnect(self, client_id: str, *, actor: Actor | str | None = None) -> None:
+        await self._ledger.store.drop_lease(self.id, client_id)
+        await self._stream.submit(Disconnect(actor=self._ledger.actor(actor, "person"), client_id=client_id))
+
+    async def take_lock(self, client_id: str, *, actor: Actor | str | None = None) -> bool:
+        """Take the input lock, or ask for it: then it passes after 10 s. True when it is held from now on."""
+        done = await self._stream.submit(TakeLock(actor=self._ledger.actor(actor, "person"), client_id=client_id))
+        return done.state.lock == client_id
+
+    async def pass_lock(self, client_id: str, to: str, *, actor: Actor | str | None = None) -> None:
+        who = self._ledger.actor(actor, "person")
+        await self._stream.submit(PassLock(actor=who, client_id=client_id, to=to))
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def state(self) -> SessionState:
+        """The session as it stands on the server now."""
+        return await self._stream.refresh()
+
+    async def pending(self) -> list[Pending]:
+        return pending_of(await self._stream.refresh())
+
+    async def result(self, request_id: str) -> Result:
+        """Where a request stands now; an allow only if the project's grant that it rests on still stands.
+
+        Raises UnknownRequestError.
+        """
+        return await self._calls.result(request_id)
+
+    async def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        """The tools that the rules deny wholly (`opencode.md` "Disabled Tools Detection")."""
+        return self._grounds.policy(await self._grounds.folded()).disabled(tools)
+
+    def events(self, after: int = 0, *, follow_on: bool = True) -> AsyncIterator[LoggedEvent]:
+        """The session's events after a version: those there are, then (`follow_on`) each as it comes. Resumable."""
+        return follow(self._streams, self._ledger.store, self._stream, after, follow_on=follow_on)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    @property
+    def stream(self) -> Stream[SessionState]:
+        return self._stream
+
+    async def _project_stream(self, state: SessionState) -> Stream[ProjectState] | None:
+        return await self._grounds.project(state)

@@ -1,0 +1,61 @@
+"""The rules and settings of a session to be opened, made of the arguments of `Ledger.session`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ledger.core.errors import InputError
+from ledger.core.events import Settings
+from ledger.core.policy import Layer, PolicySource, Rule
+from ledger.core.timeouts import Timeouts
+from ledger.policy.demands import MEMBER, demands_in
+from ledger.policy.rules import merge
+from ledger.session.state import SessionState
+
+OPENCODE_SHAPED = ("opencode", "brutus")
+OPENCODE_SECTIONS = frozenset({"permission", "tools", "agent"})
+"""What of a configuration file is read; an object with none of these is a misunderstanding, not "no rules"."""
+
+REJECTS_ALONE = ("betcode", "claude", "codelia")
+"""Dialects in whose source a reject ends one request only; OpenCode and BRUTUS end all of the session's."""
+
+
+def policy_source_of(
+    rules: Sequence[Rule | Mapping[str, Any]] | Mapping[str, Any] | None,
+    dialect: str,
+    options: Mapping[str, Any] | None,
+) -> PolicySource | None:
+    """Return the rules of a program as a policy; None without rules. Raises InputError."""
+    if rules is None:
+        return None
+    if isinstance(rules, Mapping) and dialect in OPENCODE_SHAPED and not OPENCODE_SECTIONS.intersection(rules):
+        raise InputError(
+            f"rules given as an object are a whole configuration, with `permission` in it; this one has only "
+            f"{', '.join(f'`{name}`' for name in list(rules)[:5]) or 'nothing'}"
+        )
+    given: dict[str, Any] = {"rules": merge(rules)} if not isinstance(rules, Mapping) else _of_config(rules)
+    layer = Layer("session", **given)
+    return PolicySource(dialect=dialect, layers=(layer,), options=dict(options or {}))
+
+
+def _of_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a layer: the configuration as its dialect reads it, and its demands on answers."""
+    kept = {name: value for name, value in config.items() if name != MEMBER}
+    return {"config": kept, "demands": demands_in(config)}
+
+
+def settings_of(state: SessionState, dialect: str, timeouts: Timeouts | None, **named: str | None) -> Settings:
+    """Return the given settings over those that stand; a new session begins with its dialect's. Raises InputError."""
+    changes: dict[str, Any] = {}
+    if state.opened_ms is None and dialect in REJECTS_ALONE:
+        changes["cascade_reject"] = "none"
+    if timeouts is not None:
+        changes.update(timeouts.as_ms())
+    changes.update({name: value for name, value in named.items() if value is not None})
+    try:
+        return msgspec.convert({**msgspec.to_builtins(state.settings), **changes}, Settings)
+    except msgspec.ValidationError as error:
+        raise InputError(f"a setting of session `{state.session_id}` is not one of those there are: {error}") from error

@@ -1,0 +1,303 @@
+"""The ledger for scripts without an event loop: the same names, arguments and errors, and every call blocks.
+
+    with SyncLedger.connect("redis://localhost") as ledger:
+        session = ledger.session("ses_1", rules=[…])
+        session.ask("bash", ["git push"], always=["git push *"])
+
+One background thread runs the loop that the asynchronous face lives in; any number of threads may call at once. No
+call has a logic of its own here: each one hands the asynchronous call of the same name to that loop and waits. An
+interrupt (Ctrl-C) while an ask waits leaves the request pending, as cancelling the task does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from ledger.client.connection import Connection
+from ledger.client.ledger import Ledger
+from ledger.client.plugins import Decider
+from ledger.client.results import Pending
+from ledger.client.session import Session
+from ledger.core.errors import StoreError
+from ledger.stores.clock import Clock
+from ledger.stores.durability import Durability
+
+A = TypeVar("A")
+R = TypeVar("R")
+F = TypeVar("F")
+P = ParamSpec("P")
+
+_END = object()
+
+
+class _Loop:
+    """The background thread, and the calls that are under way in it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._under_way: set[concurrent.futures.Future[Any]] = set()
+        self._started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._open = False
+        # A daemon: a script that forgets to close, or dies, is not kept alive by its ledger.
+        self._thread = threading.Thread(target=self._run_thread, name="ledger loop", daemon=True)
+
+    def start(self) -> None:
+        """Returns when the ledger is open. Raises what opening it raises."""
+        self._thread.start()
+        try:
+            self._started.result()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the calls that are under way, close the ledger and wait for the thread."""
+        with self._lock:
+            self._open = False
+            loop, life = self._loop, self._life
+        if loop is not None and life is not None:
+            # The loop may just have ended by itself, as when the ledger could not be opened.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(life.cancel)
+        self._thread.join()
+
+    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """What the coroutine comes to in the loop; an interrupt of this thread cancels it there."""
+        is_own = threading.current_thread() is self._thread
+        if is_own:
+            coroutine.close()
+        assert not is_own, "in the ledger's own loop, use the asynchronous face"
+        future = self._submit(coroutine)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise StoreError("the ledger was closed while this call waited; a request stays pending") from None
+        except BaseException:
+            # Interrupted: without this the ask would wait on in the background, with nobody to hear of it.
+            future.cancel()
+            raise
+        finally:
+            self._under_way.discard(future)
+
+    def _submit(self, coroutine: Coroutine[Any, Any, R]) -> concurrent.futures.Future[R]:
+        with self._lock:
+            if not self._open or self._loop is None:
+                coroutine.close()
+                raise StoreError("the ledger is closed; use it inside `with SyncLedger.connect(...) as ledger`")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            self._under_way.add(future)
+        return future
+
+    def _run_thread(self) -> None:
+        try:
+            # The runner ends what is left over: tasks, asynchronous generators and the threads of deciders.
+            with asyncio.Runner() as runner:
+                runner.run(self._live())
+        except asyncio.CancelledError:
+            self._started.cancel()
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for the start
+            if not self._started.done():
+                self._started.set_exception(error)
+
+    async def _live(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._life = asyncio.current_task()
+        async with self._ledger:
+            self._open = True
+            self._started.set_result(None)
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            for future in list(self._under_way):
+                future.cancel()
+
+
+class _Face(Generic[A]):
+    """An asynchronous object, and the loop in which its calls are made."""
+
+    def __init__(self, loop: _Loop, inner: A) -> None:
+        self._loop = loop
+        self._inner = inner
+
+    def _iterate(self, iterator: AsyncIterator[R]) -> Iterator[R]:
+        async def following() -> R | object:
+            return await anext(iterator, _END)
+
+        async def close() -> None:
+            if (closing := getattr(iterator, "aclose", None)) is not None:
+                await closing()
+
+        try:
+            while (item := self._loop.run(following())) is not _END:
+                yield item  # type: ignore[misc]
+        finally:
+            # Also reached when a caller drops the iterator after the ledger was closed: then nothing is left to close.
+            with suppress(StoreError):
+                self._loop.run(close())
+
+
+def _blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[_Face[A], P], R]:
+    """The blocking call of an asynchronous method, with the same arguments."""
+
+    @functools.wraps(method)
+    def call(face: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return face._loop.run(method(face._inner, *args, **kwargs))  # noqa: SLF001 - a method of that very class
+
+    return call
+
+
+def _blocking_as(
+    wrap: Callable[[_Loop, R], F], method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]
+) -> Callable[Concatenate[_Face[A], P], F]:
+    """As `_blocking`, for a method whose result has a blocking face of its own."""
+
+    @functools.wraps(method)
+    def call(face: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> F:
+        return wrap(face._loop, face._loop.run(method(face._inner, *args, **kwargs)))  # noqa: SLF001 - as above
+
+    return call
+
+
+def _iterating(
+    method: Callable[Concatenate[A, P], AsyncIterator[R]],
+) -> Callable[Concatenate[_Face[A], P], Iterator[R]]:
+    """The blocking iterator of an asynchronous one."""
+
+    @functools.wraps(method)
+    def call(face: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        return face._iterate(method(face._inner, *args, **kwargs))  # noqa: SLF001 - as above
+
+    return call
+
+
+class SyncConnection(_Face[Connection]):
+    """A client's stay in a session; inside `with session.connect(…) as connection` its lease is renewed."""
+
+    renew = _blocking(Connection.renew)
+    disconnect = _blocking(Connection.disconnect)
+    reply = _blocking(Connection.reply)
+
+    @property
+    def client_id(self) -> str:
+        return self._inner.client_id
+
+    @property
+    def replayed(self) -> list[Pending]:
+        return self._inner.replayed
+
+    @property
+    def session(self) -> SyncSession:
+        return SyncSession(self._loop, self._inner.session)
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._loop.run(self._inner.__aexit__(*exc))
+
+
+class SyncSession(_Face[Session]):
+    """One session of a ledger; see `Session` for every call."""
+
+    ask = _blocking(Session.ask)
+    submit = _blocking(Session.submit)
+    ask_tool = _blocking(Session.ask_tool)
+    submit_tool = _blocking(Session.submit_tool)
+    tool_requests = _blocking(Session.tool_requests)
+    wait = _blocking(Session.wait)
+    reply = _blocking(Session.reply)
+    cancel = _blocking(Session.cancel)
+    close = _blocking(Session.close)
+
+    grant = _blocking(Session.grant)
+    revoke = _blocking(Session.revoke)
+    approved = _blocking(Session.approved)
+
+    connect = _blocking_as(SyncConnection, Session.connect)
+    disconnect = _blocking(Session.disconnect)
+    take_lock = _blocking(Session.take_lock)
+    pass_lock = _blocking(Session.pass_lock)
+
+    state = _blocking(Session.state)
+    pending = _blocking(Session.pending)
+    result = _blocking(Session.result)
+    disabled = _blocking(Session.disabled)
+    remember = _blocking(Session.remember)
+    events = _iterating(Session.events)
+
+    note_tool_finished = _blocking(Session.note_tool_finished)
+    note_notification = _blocking(Session.note_notification)
+
+    @property
+    def id(self) -> str:
+        return self._inner.id
+
+
+class SyncLedger(_Face[Ledger]):
+    """`with SyncLedger.connect(url) as ledger:`; see `Ledger` for every call. Safe to use from several threads."""
+
+    @classmethod
+    def connect(
+        cls,
+        url: str | None = None,
+        *,
+        plugins: Iterable[Decider] = (),
+        entry_points: bool = True,
+        clock: Clock | None = None,
+        actor: str | None = None,
+        partitions: int | None = None,
+        durability: Durability | None = None,
+    ) -> SyncLedger:
+        """As `Ledger.connect`. Entering the block raises StoreError, SetupError or InputError."""
+        ledger = Ledger.connect(
+            url,
+            plugins=plugins,
+            entry_points=entry_points,
+            clock=clock,
+            actor=actor,
+            partitions=partitions,
+            durability=durability,
+        )
+        return cls(_Loop(ledger), ledger)
+
+    def __enter__(self) -> Self:
+        self._loop.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.stop()
+
+    session = _blocking_as(SyncSession, Ledger.session)
+    attach = _blocking_as(SyncSession, Ledger.attach)
+    sessions = _iterating(Ledger.sessions)
+    state_at = _blocking(Ledger.state_at)
+
+    pending = _blocking(Ledger.pending)
+    sessions_of = _blocking(Ledger.sessions_of)
+    session_of = _blocking_as(SyncSession, Ledger.session_of)
+    reply = _blocking(Ledger.reply)
+    cancel = _blocking(Ledger.cancel)
+
+    approved_in_project = _blocking(Ledger.approved_in_project)
+    approved_anywhere = _blocking(Ledger.approved_anywhere)
+    grants_anywhere = _blocking(Ledger.grants_anywhere)
+    pending_anywhere = _blocking(Ledger.pending_anywhere)
+    grant_in_project = _blocking(Ledger.grant_in_project)
+    revoke = _blocking(Ledger.revoke)
+
+    connect_inbox = _blocking(Ledger.connect_inbox)
+    renew_inbox = _blocking(Ledger.renew_inbox)
+    disconnect_inbox = _blocking(Ledger.disconnect_inbox)
+    inbox_presence = _blocking(Ledger.inbox_presence)

@@ -1,0 +1,281 @@
+"""Access tokens as a program holds them: made, looked up, listed, revoked. The secret is shown once and kept nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+
+from ledger.access.state import AccessState, ClaimProject, CreateToken, NoteLinkKey, RevokeToken, Token
+from ledger.core.durations import check_duration_ms
+from ledger.core.errors import InputError, UnauthorizedError
+from ledger.core.events import Actor, Role, TokenUse
+from ledger.core.ids import check_id, new_id
+from ledger.core.requests import check_folder, check_message, check_name
+from ledger.core.times import format_time
+from ledger.log.people import Person, person_of
+
+if TYPE_CHECKING:
+    from ledger.client.ledger import Ledger
+    from ledger.log.stream import Stream
+
+PREFIX: Final = "plt"
+"""What every token's text begins with, so that scanners for leaked secrets can be told of it."""
+
+SECRET_BYTES: Final = 32
+TOKEN_TEXT_CHARS: Final = 200
+SCOPE_COUNT: Final = 64
+"""Projects, or sessions, that one token may be bound to."""
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+
+
+class Made(NamedTuple):
+    """A new token, and its text `plt_<id>_<secret>`, which nobody can show again.
+
+    `proof` is a browser token's second secret, kept apart from the cookie that holds the text.
+    """
+
+    token: Token
+    text: str
+    proof: str | None = None
+
+
+class Tokens:
+    """The tokens of a deployment, followed live: a revoked one is refused everywhere within a wake-up's time."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._stream: Stream[AccessState] = ledger.streams.access()
+
+    async def watch(self) -> None:
+        """From the return on, what others make or revoke is known here. Raises StoreError."""
+        await self._ledger.streams.watch(self._stream)
+        self._stream.observe(lambda _: None)
+
+    def on_change(self, observer: Callable[[], None]) -> None:
+        """Be told, as long as this process watches, when a token was made or revoked."""
+        self._stream.observe(lambda _: observer())
+
+    async def create(
+        self,
+        name: str,
+        role: Role,
+        *,
+        projects: Iterable[str] = (),
+        sessions: Iterable[str] = (),
+        expires_in_ms: int | None = None,
+        brings_rules: bool = False,
+        owner: str | None = None,
+        everything: bool = False,
+        any_project: bool = False,
+        folders: Sequence[str] = (),
+        use: TokenUse = "bearer",
+        made_from: str | None = None,
+        redeems: str | None = None,
+        secret: str | None = None,
+        token_id: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> Made:
+        """Make a token.
+
+        An agent's token reaches the sessions opened with it, in one project: of `projects`, else the first one that it
+        opens a session in. `any_project` lifts the second bound, `everything` both. `owner` is the person for whom an
+        agent works (default: whoever makes the token); `folders` are those in which its sessions may work.
+        `secret` and `token_id` are given where the same call may come twice. Raises InputError.
+        """
+        if role not in ROLES:
+            raise InputError(f"`{role}` is no role; there are {', '.join(ROLES)}")
+        if brings_rules and role not in ("agent", "admin"):
+            raise InputError(f"only an agent brings rules, not a token of role {role}")
+        if role != "agent" and (everything or any_project or folders):
+            raise InputError(
+                f"`everything`, `any_project` and folders are said of agents, not of a token of role {role}"
+            )
+        secret = secrets.token_urlsafe(SECRET_BYTES) if secret is None else secret
+        proof = secrets.token_urlsafe(SECRET_BYTES) if use == "browser" else None
+        command = CreateToken(
+            actor=self._ledger.actor(actor, "person"),
+            token_id=new_id("tok") if token_id is None else check_id(token_id, "token id"),
+            name=check_name(name, "name"),
+            role=role,
+            digest=digest_of(secret),
+            use=use,
+            projects=_scope(projects, "project id"),
+            sessions=_scope(sessions, "session id"),
+            brings_rules=brings_rules,
+            expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
+            made_from=made_from,
+            redeems=redeems,
+            proof_digest=None if proof is None else digest_of(proof),
+            owner=None if owner is None else check_name(owner, "owner"),
+            everything=everything,
+            any_project=any_project,
+            folders=_folders(folders),
+        )
+        done = await self._stream.submit(command)
+        await self._stream.make_safe()
+        return Made(done.state.tokens[command.token_id], f"{PREFIX}_{command.token_id}_{secret}", proof)
+
+    async def claim(self, token_id: str, project: str) -> str | None:
+        """Bind an agent's token to the project of its first session; return the project that it is bound to.
+
+        None for a token that is not bound in this way. Raises UnknownTokenError, StoreError.
+        """
+        command = ClaimProject(actor=self._ledger.actor(None, "system"), token_id=token_id, project=project)
+        done = await self._stream.submit(command)
+        await self._stream.make_safe()
+        return done.state.tokens[token_id].claimed
+
+    def claimed_by(self, token: Token) -> str | None:
+        """Return the project that a token, or the one that a browser's stands for, is bound to by its first session."""
+        return self._stream.state.tokens.get(token.root_id, token).claimed
+
+    async def find(self, text: str) -> Token:
+        """The token in force that has this text. Raises UnauthorizedError."""
+        token_id, secret = parse_token(text)
+        if not self._stream.folded:
+            await self._stream.refresh()
+        found = self._in_force(token_id)
+        if found is None:
+            # Made a moment ago by another process, perhaps; a wrong one costs a look at the server.
+            await self._stream.refresh()
+            found = self._in_force(token_id)
+        if found is None or not hmac.compare_digest(found.digest, digest_of(secret)):
+            raise UnauthorizedError("the token is not known here, revoked or expired; ask for a new one")
+        return found
+
+    def held(self, token_id: str) -> Token | None:
+        """A token that is in force, as far as this process knows."""
+        return self._in_force(token_id)
+
+    def known(self, text: str) -> Token | None:
+        """Return the token in force that has this text, as far as this process knows. Raises UnauthorizedError."""
+        token_id, secret = parse_token(text)
+        found = self._in_force(token_id)
+        return found if found is not None and hmac.compare_digest(found.digest, digest_of(secret)) else None
+
+    def still_in_force(self, token_id: str) -> bool:
+        """Whether a token that was found before holds now, as far as this process knows."""
+        return self._in_force(token_id) is not None
+
+    async def all(self) -> list[Token]:
+        """Every token there ever was, in the order in which they were made."""
+        state = await self._stream.refresh()
+        return sorted(state.tokens.values(), key=lambda token: (token.at_ms, token.token_id))
+
+    async def until_over(self, token_id: str) -> None:
+        """Return when the token is not in force any more, as far as this process knows."""
+        clock = self._ledger.store.clock
+        changed = asyncio.Event()
+        stop = self._stream.observe(lambda _: changed.set())
+        try:
+            while (token := self._in_force(token_id)) is not None:
+                changed.clear()
+                waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(changed.wait())]
+                if token.expires_ms is not None:
+                    waits.append(asyncio.ensure_future(clock.wait_until(token.expires_ms)))
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for wait in waits:
+                        wait.cancel()
+        finally:
+            stop()
+
+    async def confirm(self, token_id: str) -> bool:
+        """Return whether a token that was found before holds now, read from the server. Raises StoreError."""
+        await self._stream.refresh()
+        return self.still_in_force(token_id)
+
+    async def revoke(self, token_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> Token:
+        """End a token, the browsers that signed in with it, and the requests that wait for whoever holds it.
+
+        The same again ends what the first time could not. Raises UnknownTokenError, StoreError.
+        """
+        command = RevokeToken(
+            actor=self._ledger.actor(actor, "person"),
+            token_id=check_id(token_id, "token id"),
+            reason=check_message(reason, "reason"),
+        )
+        done = await self._stream.submit(command)
+        await self._stream.make_safe()
+        await self._ledger.cancel_of_token(token_id)
+        return done.state.tokens[token_id]
+
+    async def person(self, name: str) -> Person:
+        """The person of this name by the tokens of this moment, read from the server. Raises StoreError."""
+        return person_of(await self._stream.refresh(), name, self._ledger.store.clock.now_ms())
+
+    async def links_replaced_ms(self) -> int | None:
+        """When the key of answer links was last replaced; None is never. Raises StoreError."""
+        return (await self._stream.refresh()).links_replaced_ms
+
+    async def rotate_links(self, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
+        """End all answer links that are out: they are signed with a new key from now on. Raises StoreError."""
+        command = NoteLinkKey(actor=self._ledger.actor(actor, "person"), reason=check_message(reason, "reason"))
+        # The key first: an event without a new key would say that links have ended which have not.
+        await self._ledger.store.admin.replace_link_key()
+        await self._stream.submit(command)
+
+    def _in_force(self, token_id: str) -> Token | None:
+        return self._stream.state.token(token_id, self._ledger.store.clock.now_ms())
+
+
+def parse_token(text: str) -> tuple[str, str]:
+    """The id and the secret of a token's text. Raises UnauthorizedError."""
+    # Ids hold one `_` themselves (`tok_…`); the secret may hold any number.
+    parts = text.split("_", 3) if len(text) <= TOKEN_TEXT_CHARS else []
+    if len(parts) != 4 or parts[0] != PREFIX or not parts[3]:
+        raise UnauthorizedError(f"this is not a token; tokens begin with `{PREFIX}_`")
+    return f"{parts[1]}_{parts[2]}", parts[3]
+
+
+def digest_of(secret: str) -> str:
+    """What is kept of a secret. It is 256 random bits, so a plain SHA-256 cannot be guessed back."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def is_proof_of(token: Token, proof: str) -> bool:
+    """Return whether this is the second secret of a browser token; False for one that was made without."""
+    return token.proof_digest is not None and hmac.compare_digest(token.proof_digest, digest_of(proof))
+
+
+def token_json(token: Token, now_ms: int) -> dict[str, Any]:
+    """One row of `token list`."""
+    return {
+        "token_id": token.token_id,
+        "name": token.name,
+        "role": token.role,
+        "use": token.use,
+        "projects": list(token.projects),
+        "sessions": list(token.sessions),
+        "brings_rules": token.brings_rules,
+        "everything": token.everything,
+        "any_project": token.any_project,
+        "claimed": token.claimed,
+        "folders": list(token.folders),
+        "owner": token.owner,
+        "by": token.by.name,
+        "at": format_time(token.at_ms),
+        "expires_at": None if token.expires_ms is None else format_time(token.expires_ms),
+        "revoked_at": None if token.revoked_ms is None else format_time(token.revoked_ms),
+        "made_from": token.made_from,
+        "in_force": token.in_force(now_ms),
+    }
+
+
+def _folders(values: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(values, str) or len(values) > SCOPE_COUNT:
+        raise InputError(f"a token is bound to a list of {SCOPE_COUNT} folders at most")
+    return tuple(dict.fromkeys(folder for value in values if (folder := check_folder(value, "folder"))))
+
+
+def _scope(values: Iterable[str], what: str) -> tuple[str, ...]:
+    checked = tuple(dict.fromkeys(check_id(value, what) for value in values))
+    if len(checked) > SCOPE_COUNT:
+        raise InputError(f"a token can be bound to {SCOPE_COUNT} at most, not to {len(checked)} {what}s")
+    return checked

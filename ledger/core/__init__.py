@@ -1,0 +1,1 @@
+"""The vocabulary of the ledger: events, ids, limits, errors, encoding. Pure."""

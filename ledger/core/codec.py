@@ -1,0 +1,151 @@
+"""Events to bytes and back. One entry's payload is one JSON object: readable in any Redis client.
+
+{"v": 1, "id": "evt_…", "prev": "<64 hex>", "actor": {"kind", "name", "via"?}, "event": {"type": "asked", …}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ledger.core.errors import DamageError, InputError
+from ledger.core.events import (
+    Actor,
+    Asked,
+    Event,
+    Granted,
+    PasskeyRegistered,
+    PasskeyRemoved,
+    PasskeyUsed,
+    PolicyChanged,
+    Replied,
+    SessionOpened,
+    Value,
+)
+from ledger.core.limits import EVENT_BYTES
+from ledger.policy.demands import demand_rules
+
+SCHEMA_VERSION: Final = 2
+"""The newest schema that this version reads. It reads all before it, too."""
+
+FIRST_SCHEMA: Final = 1
+
+DEMANDING_SCHEMA: Final = 2
+"""The schema of events that demand passkeys of answers, or hold proofs of them."""
+
+SCHEMA_OF: Final[Mapping[type, int]] = {PasskeyRegistered: 2, PasskeyRemoved: 2, PasskeyUsed: 2}
+"""The schema of each event type that the first one does not have.
+
+An event is written as the schema that brought its type and not as the newest, so that during an upgrade workers of the
+version before are kept from those sessions only in which something new has happened. What a reader must not pass over
+is therefore a type of its own, or a member of `_carries_demands` (`docs/guides/upgrade.md`).
+"""
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """What every entry carries besides the fact itself."""
+
+    v: int
+    id: str
+    prev: str
+    actor: Actor
+    event: Event
+
+
+class NewerEvent(Value, tag="newer", kw_only=True, frozen=True):
+    """An event of a schema that this version does not know: kept, shown, never decided upon. Never written."""
+
+    schema: int
+    event_type: str
+    body: Any = None
+
+
+class _RawEnvelope(msgspec.Struct, frozen=True):
+    v: int
+    id: str
+    prev: str
+    actor: Actor
+    event: dict[str, Any]
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    """A payload that was read; `event` is a NewerEvent when `v` is above this version's."""
+
+    v: int
+    id: str
+    prev: str
+    actor: Actor
+    event: Event | NewerEvent
+
+
+# Bytes that are not UTF-8 and nesting without end are no DecodeError, though nobody of ours has written them either.
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Envelope)
+_raw_decoder = msgspec.json.Decoder(_RawEnvelope)
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
+    """The payload of one entry. Raises InputError when it is larger than an event may be, or could not be read again."""
+    try:
+        payload = _encoder.encode(Envelope(schema_of(event), event_id, prev, actor, event))
+        # One value of a wrong type would make the whole stream unreadable for ever; the check costs a microsecond.
+        _decoder.decode(payload)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise InputError(f"the event cannot be written: {error}") from error
+    if len(payload) > EVENT_BYTES:
+        raise InputError(f"the event takes {len(payload)} bytes; at most {EVENT_BYTES} are taken")
+    return payload
+
+
+def decode(payload: bytes) -> Envelope | Decoded:
+    """Read one payload. Raises DamageError for anything that no version of the ledger has written."""
+    try:
+        envelope = _decoder.decode(payload)
+    except _UNREADABLE as error:
+        return _decode_newer(payload, error)
+    if schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION:
+        return envelope
+    return _decode_newer(payload, None)
+
+
+def schema_of(event: Event) -> int:
+    """Return the schema that an event is written as: the one that brought what it holds."""
+    schema = SCHEMA_OF.get(type(event), FIRST_SCHEMA)
+    return max(schema, DEMANDING_SCHEMA) if _carries_demands(event) else schema
+
+
+def _carries_demands(event: Event) -> bool:
+    """Return whether an event demands passkeys of answers, or holds a proof: a worker that knows neither must stop."""
+    match event:
+        case Asked():
+            return bool(event.proofs) or any(demand.answer_by for demand in event.demands)
+        case Replied():
+            return event.proof is not None or bool(event.proofs)
+        case Granted():
+            return event.proof is not None
+        case SessionOpened() | PolicyChanged():
+            return event.detail is not None and any(demand.answer_by for demand in demand_rules(event.detail.policy))
+        case _:
+            return False
+
+
+def _decode_newer(payload: bytes, cause: Exception | None) -> Decoded:
+    try:
+        raw = _raw_decoder.decode(payload)
+    except _UNREADABLE as error:
+        raise DamageError(f"an entry is not an event of this ledger: {error}") from error
+    if raw.v <= SCHEMA_VERSION:
+        why = cause or "it had no such type"
+        raise DamageError(f"an entry claims schema {raw.v} but is not an event of it: {why}") from cause
+    tag = raw.event.get("type")
+    return Decoded(raw.v, raw.id, raw.prev, raw.actor, NewerEvent(schema=raw.v, event_type=str(tag), body=raw.event))
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys and no white space, as digests are taken of it."""
+    return _canonical.encode(value)

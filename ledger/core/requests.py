@@ -1,0 +1,265 @@
+"""A request as it comes from outside: checked, bounded, and given the digest that binds an answer to it.
+
+Request fields: `opencode.md` "Permission Request"; `opencode-zh.md` 3.4; `brutus.md` types.go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from ledger.core.content import request_digest
+from ledger.core.errors import InputError
+from ledger.core.events import ToolRef
+from ledger.core.ids import check_id
+from ledger.core.limits import (
+    JSON_DEPTH_LEVELS,
+    MESSAGE_BYTES,
+    METADATA_BYTES,
+    NAME_LENGTH_CHARS,
+    PATTERN_COUNT,
+    PATTERN_LENGTH_BYTES,
+)
+from ledger.core.policy import Call
+
+REPEATED_COUNT: Final = 512
+"""Questions without metadata or tool that are remembered with their digests."""
+
+REPEATED_TEXTS_COUNT: Final = 4
+REPEATED_CHARS: Final = 2000
+"""One with more or longer patterns is not remembered."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What an agent asks, checked. `digest` is the SHA-256 over all of it but the ids of agent and parent.
+
+    `call.cwd` is the folder that the call would run in; see `in_folder` for a call that names none.
+    """
+
+    call: Call
+    always: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    tool: ToolRef | None = None
+    agent: str | None = None
+    parent: str | None = None
+    digest: str = ""
+
+
+def make_question(
+    permission: str,
+    patterns: Iterable[str],
+    *,
+    always: Iterable[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    tool: ToolRef | Mapping[str, str] | None = None,
+    tool_name: str | None = None,
+    tool_input: Any = None,
+    agent: str | None = None,
+    parent: str | None = None,
+    cwd: str | None = None,
+) -> Question:
+    """Check everything an agent hands in. Raises InputError."""
+    given = _check_patterns(patterns, "pattern")
+    offered = _check_patterns(always, "always pattern")
+    bare = metadata is None and tool is None and tool_name is None and tool_input is None
+    if bare and _are_few(given) and _are_few(offered):
+        try:
+            return _bare_question(permission, given, offered, (agent, parent, cwd))
+        except TypeError:
+            pass  # something that is not even hashable: what it is, is said below
+    call = Call(
+        permission=check_name(permission, "permission"),
+        patterns=given,
+        tool_name=None if tool_name is None else check_name(tool_name, "tool name"),
+        input=_check_json(tool_input, "tool input"),
+        cwd=check_folder(cwd, "working directory"),
+    )
+    question = Question(
+        call=call,
+        always=offered,
+        metadata=_check_metadata(metadata),
+        tool=_check_tool(tool),
+        agent=None if agent is None else check_name(agent, "agent"),
+        parent=None if parent is None else check_name(parent, "parent"),
+    )
+    return _digested(question)
+
+
+@lru_cache(REPEATED_COUNT)
+def _bare_question(
+    permission: str,
+    patterns: tuple[str, ...],
+    always: tuple[str, ...],
+    where: tuple[str | None, str | None, str | None],
+) -> Question:
+    """A question without metadata or tool, which agents ask again and again: it is checked and hashed once."""
+    agent, parent, cwd = where
+    question = Question(
+        call=Call(
+            permission=check_name(permission, "permission"),
+            patterns=patterns,
+            cwd=check_folder(cwd, "working directory"),
+        ),
+        always=always,
+        agent=None if agent is None else check_name(agent, "agent"),
+        parent=None if parent is None else check_name(parent, "parent"),
+    )
+    return _digested(question)
+
+
+def in_folder(question: Question, folder: str | None) -> Question:
+    """Return the question as asked in `folder`, the session's, unless its call names a folder of its own."""
+    call = question.call
+    if folder is None or call.cwd is not None:
+        return question
+    is_bare = call.tool_name is None and call.input is None and question.tool is None and not question.metadata
+    if is_bare and _are_few(call.patterns) and _are_few(question.always):
+        where = (question.agent, question.parent, folder)
+        return _bare_question(call.permission, call.patterns, question.always, where)
+    return _digested(msgspec.structs.replace(question, call=msgspec.structs.replace(call, cwd=folder)))
+
+
+def _digested(question: Question) -> Question:
+    return msgspec.structs.replace(question, digest=request_digest(question, question.call.cwd))
+
+
+def check_name(value: object, what: str) -> str:
+    """A name: 1 to 256 characters that can be shown. Raises InputError."""
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be a string, not {type(value).__name__}")
+    if not value or len(value) > NAME_LENGTH_CHARS:
+        raise InputError(f"the {what} has {len(value)} characters; 1 to {NAME_LENGTH_CHARS} are taken")
+    if not value.isprintable():
+        raise InputError(f"the {what} {value!a} holds characters that cannot be shown")
+    return value
+
+
+def check_folder(value: object, what: str) -> str | None:
+    """An absolute path, bounded; None stays None. Raises InputError."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be a string, not {type(value).__name__}")
+    if not value.startswith("/") or "\0" in value:
+        raise InputError(f"the {what} {value!a} must be an absolute path")
+    if len(_utf8(value, what)) > PATTERN_LENGTH_BYTES:
+        raise InputError(f"the {what} takes more than {PATTERN_LENGTH_BYTES} bytes")
+    return value
+
+
+def check_message(value: str | None, what: str = "message") -> str | None:
+    """Free text of a person, bounded. Raises InputError."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InputError(f"the {what} must be a string, not {type(value).__name__}")
+    size = len(_utf8(value, what))
+    if size > MESSAGE_BYTES:
+        raise InputError(f"the {what} takes {size} bytes; at most {MESSAGE_BYTES} are taken")
+    return value
+
+
+def check_tool_input(value: object) -> dict[str, Any]:
+    """The input of a tool, as it comes back from JSON, bounded. Raises InputError."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"the input of a tool must be an object, not {type(value).__name__}")
+    checked: dict[str, Any] = _check_json(dict(value), "tool input")
+    return checked
+
+
+def _utf8(value: str, what: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the {what} {value[:40]!a} is not valid Unicode") from None
+
+
+def _are_few(texts: tuple[str, ...]) -> bool:
+    return not texts or (len(texts) <= REPEATED_TEXTS_COUNT and sum(map(len, texts)) <= REPEATED_CHARS)
+
+
+def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
+    if type(values) is tuple and not values:
+        return ()
+    if isinstance(values, (str, bytes)):
+        raise InputError(f"{what}s are a list, not the single text {values[:40]!a}")
+    if not isinstance(values, (list, tuple)) and not isinstance(values, Iterable):
+        raise InputError(f"{what}s are a list, not {type(values).__name__}")
+    patterns = tuple(values)
+    if len(patterns) > PATTERN_COUNT:
+        raise InputError(f"{len(patterns)} {what}s are too many; at most {PATTERN_COUNT} are taken")
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise InputError(f"a {what} must be a string, not {type(pattern).__name__}")
+        size = len(_utf8(pattern, what))
+        if size > PATTERN_LENGTH_BYTES:
+            raise InputError(f"a {what} takes {size} bytes; at most {PATTERN_LENGTH_BYTES} are taken")
+    return patterns
+
+
+def _check_metadata(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"metadata must be a JSON object, not {type(value).__name__}")
+    checked: dict[str, Any] = _check_json(dict(value), "metadata")
+    return checked
+
+
+def _check_json(value: Any, what: str) -> Any:
+    """The value as it comes back from JSON, so that what is stored is what was judged. Raises InputError."""
+    if value is None:
+        return None
+    _check_shape(value, what)
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        raise InputError(f"the {what} holds text that is not valid Unicode") from None
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise InputError(f"the {what} cannot be written as JSON: {error}") from error
+    if len(encoded) > METADATA_BYTES:
+        raise InputError(f"the {what} takes {len(encoded)} bytes; at most {METADATA_BYTES} are taken")
+    return msgspec.json.decode(encoded)
+
+
+def _check_shape(value: Any, what: str) -> None:
+    """Refuse what JSON has no form for: an encoder would make something else of it, and that would be judged."""
+    level, count = [value], 0
+    for _ in range(JSON_DEPTH_LEVELS):
+        level = [inner for outer in level for inner in _inside(outer, what)]
+        if not level:
+            return
+        # A value that holds itself twice grows without end; every member takes a byte at least.
+        count += len(level)
+        if count > METADATA_BYTES:
+            raise InputError(f"the {what} has more members than fit into {METADATA_BYTES} bytes")
+    raise InputError(f"the {what} is nested deeper than {JSON_DEPTH_LEVELS} levels")
+
+
+def _inside(value: Any, what: str) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise InputError(f"the {what} has the key {key!a}; the keys of a JSON object are strings")
+        return value.values()
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"the {what} holds `{value}`, which JSON has no form for")
+    if value is not None and not isinstance(value, str | int | float):
+        raise InputError(f"the {what} holds a value of type {type(value).__name__}, which JSON has no form for")
+    return ()
+
+
+def _check_tool(value: object) -> ToolRef | None:
+    if value is None:
+        return None
+    if isinstance(value, ToolRef):
+        value = {"message_id": value.message_id, "call_id": value.call_id}
+    if not isinstance(value, Mapping) or set(value) != {"message_id", "call_id"}:
+        raise InputError("tool must be an object with exactly `message_id` and `call_id`")
+    return ToolRef(check_id(value["message_id"], "message id"), check_id(value["call_id"], "call id"))

@@ -1,0 +1,59 @@
+"""How long a request may wait, in seconds, as callers say it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from ledger.core.durations import SECOND_MS, check_duration_ms, format_duration, parse_duration
+from ledger.core.errors import InputError
+from ledger.core.events import Settings
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds; None means never. `betcode.md`: 60 s with somebody there, 7 days otherwise, at most 30 days in all."""
+
+    attended: float | None = 60
+    unattended: float | None = 7 * 86400
+    cap: float | None = 30 * 86400
+
+    @classmethod
+    def of(cls, settings: Settings) -> Timeouts:
+        """Return the deadlines of a session's settings."""
+        known = (settings.attended_ms, settings.unattended_ms, settings.cap_ms)
+        attended, unattended, cap = (None if ms is None else ms / SECOND_MS for ms in known)
+        return cls(attended=attended, unattended=unattended, cap=cap)
+
+    def stated(self, texts: Mapping[str, str | None], label: str) -> Timeouts:
+        """Return these with the durations that the texts state, by field; None states nothing.
+
+        `label` is how an error calls a field, with `{}` for its name. Raises InputError.
+        """
+        durations = {
+            field: parse_duration(text, label.format(field)) for field, text in texts.items() if text is not None
+        }
+        return replace(self, **{field: None if ms is None else ms / SECOND_MS for field, ms in durations.items()})
+
+    def described(self) -> str:
+        """Return both deadlines for a person."""
+        ms = self.as_ms()
+        return f"{format_duration(ms['attended_ms'])} attended, {format_duration(ms['unattended_ms'])} unattended"
+
+    def as_ms(self) -> dict[str, int | None]:
+        """The members of `Settings`. Raises InputError for a duration out of range."""
+        return {
+            "attended_ms": _ms(self.attended, "attended time"),
+            "unattended_ms": _ms(self.unattended, "unattended time"),
+            "cap_ms": _ms(self.cap, "longest time"),
+        }
+
+
+def _ms(seconds: object, what: str) -> int | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise InputError(f"the {what} must be a number of seconds, or None for never, not {seconds!a}")
+    return check_duration_ms(round(seconds * 1000), what)

@@ -1,0 +1,35 @@
+"""Server milliseconds as people and programs read them: RFC 3339 in UTC with milliseconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+from ledger.core.errors import InputError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def format_time(ms: int) -> str:
+    """`2026-11-21T10:12:00.123Z`."""
+    at = _EPOCH + timedelta(milliseconds=ms)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+def parse_moment(text: str) -> int:
+    """As `parse_time`, for the end of what is looked at: a date alone is the last millisecond of that day in UTC."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return parse_time(text)
+    return parse_time(f"{day.isoformat()}T23:59:59.999Z")
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds of an RFC 3339 time; one without a zone is UTC. Raises InputError."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"`{text}` is not a time; write it like `2026-11-21T10:12:00.000Z`") from None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return (at - _EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,1 @@
+"""Event streams over a store: append, fold, read, follow, verify."""

@@ -1,0 +1,129 @@
+"""Commands on their way into a stream, and what those that are decided together come to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ledger.core import chain, codec
+from ledger.core.errors import LedgerError
+from ledger.core.events import Actor, Event
+from ledger.core.grants import Recorded
+from ledger.core.ids import new_event_id
+from ledger.log.plans import Done, Plan
+from ledger.stores.port import Position
+
+if TYPE_CHECKING:
+    from ledger.log.stream import Stream
+
+S = TypeVar("S")
+
+
+class Job(Generic[S]):
+    """A command on its way. Command None only reads."""
+
+    __slots__ = ("command", "companion", "future", "is_alone")
+
+    def __init__(self, command: Any, companion: Stream[Any] | None) -> None:
+        self.command = command
+        self.companion = companion
+        self.is_alone = False
+        self.future: asyncio.Future[Done[S]] = asyncio.get_running_loop().create_future()
+
+    def alone(self) -> Job[S]:
+        """Decide it in an append of its own."""
+        self.is_alone = True
+        return self
+
+    def succeed(self, done: Done[S]) -> None:
+        if not self.future.done():
+            self.future.set_result(done)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Batch(Generic[S]):
+    """Commands decided together: their events in one row, and what each of them came to.
+
+    `after` is the entry they follow, and `prev` the first link of the chain. `state` counts the first `folded_count` of
+    the events, as if they were written at `now_ms`; most batches are written before anybody needs more than that.
+    """
+
+    __slots__ = (
+        "after",
+        "events",
+        "folded_count",
+        "not_after_ms",
+        "not_before_ms",
+        "now_ms",
+        "outcomes",
+        "payloads",
+        "prev",
+        "recorded",
+        "state",
+        "written_at",
+    )
+
+    def __init__(self, state: S, after: Position, prev: str, now_ms: int) -> None:
+        self.state = state
+        self.folded_count = 0
+        self.now_ms = now_ms
+        self.after = after
+        self.prev = prev
+        self.events: list[tuple[Event, Actor, str]] = []
+        self.payloads: list[bytes] = []
+        self.outcomes: list[tuple[Job[S], LedgerError | None, int, int]] = []
+        self.not_before_ms: int | None = None
+        self.not_after_ms: int | None = None
+        self.written_at: Position | None = None
+        """Where the first of the events stands, once they are in the log."""
+        self.recorded: list[Recorded] = []
+        """All of the events as they stand there, once the server has said so."""
+
+    def take(self, plan: Plan) -> None:
+        """Add a plan's events, all or none. Raises InputError when one is too large: its own command fails, no other."""
+        if len(plan.events) == 1 and not self.payloads and not plan.event_ids:
+            self._take_first(plan)
+            return
+        events: list[tuple[Event, Actor, str]] = []
+        payloads: list[bytes] = []
+        last = self.payloads[-1] if self.payloads else None
+        for index, event in enumerate(plan.events):
+            event_id = plan.event_ids[index] if plan.event_ids else new_event_id()
+            last_version = self.after.version + len(self.events) + len(events)
+            prev = self.prev if last is None else chain.within_append(last_version, last)
+            last = codec.encode(event, event_id=event_id, prev=prev, actor=plan.actor)
+            events.append((event, plan.actor, event_id))
+            payloads.append(last)
+        self.events += events
+        self.payloads += payloads
+        self.narrow(plan)
+
+    def _take_first(self, plan: Plan) -> None:
+        """As `take`, of what most batches are: one event."""
+        event, event_id = plan.events[0], new_event_id()
+        self.payloads.append(codec.encode(event, event_id=event_id, prev=self.prev, actor=plan.actor))
+        self.events.append((event, plan.actor, event_id))
+        self.narrow(plan)
+
+    def narrow(self, plan: Plan) -> None:
+        if plan.not_before_ms is not None:
+            self.not_before_ms = max(self.not_before_ms or 0, plan.not_before_ms)
+        if plan.not_after_ms is not None:
+            self.not_after_ms = _earlier(self.not_after_ms, plan.not_after_ms)
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+def recorded_of(batch: Batch[Any], first: Position) -> list[Recorded]:
+    """A batch's events as they stand in the log, the first of them here."""
+    return [
+        Recorded(event, actor, first.ms, version, event_id)
+        for version, (event, actor, event_id) in enumerate(batch.events, first.version)
+    ]

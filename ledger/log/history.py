@@ -1,0 +1,152 @@
+"""The past of a stream: its events one by one, live and resumable, and the state as of a version or a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from ledger.core.codec import NewerEvent
+from ledger.core.errors import DamageError, InputError, UnknownSessionError
+from ledger.core.events import Actor, Event, event_type
+from ledger.core.grants import Recorded
+from ledger.core.limits import PAGE_COUNT
+from ledger.core.times import format_time, parse_moment
+from ledger.log.plans import Fold
+from ledger.log.reading import check_info, read_entry
+from ledger.log.stream import Stream
+from ledger.log.streams import Streams
+from ledger.stores.port import START, Foreign, Position, Store, StreamKey
+
+S = TypeVar("S")
+
+
+class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event as readers get it. `id` is the entry's, `event_id` the writer's."""
+
+    key: StreamKey
+    id: str
+    version: int
+    ms: int
+    actor: Actor
+    event: Event | NewerEvent
+    event_id: str
+
+    @property
+    def type(self) -> str:
+        return self.event.event_type if isinstance(self.event, NewerEvent) else event_type(self.event)
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of CONTRACT's `log` row."""
+        return {
+            "id": self.id,
+            "version": self.version,
+            "type": self.type,
+            "at": format_time(self.ms),
+            "actor": msgspec.to_builtins(self.actor),
+            "event": msgspec.to_builtins(self.event),
+        }
+
+
+def logged(key: StreamKey, recorded: Recorded) -> LoggedEvent:
+    return LoggedEvent(
+        key=key,
+        id=str(Position(recorded.ms, recorded.version)),
+        version=recorded.version,
+        ms=recorded.ms,
+        actor=recorded.actor,
+        event=recorded.event,
+        event_id=recorded.event_id,
+    )
+
+
+async def read_events(store: Store, key: StreamKey) -> AsyncIterator[Recorded]:
+    """Every event of a stream that there is now, checked against the chain. Raises DamageError at the first damage."""
+    position, payload = START, b""
+    try:
+        opening = await store.open(key)
+        check_info(key, opening.info)
+        page = opening.entries
+        while page:
+            for entry in page:
+                yield read_entry(key, entry, position, payload)
+                position, payload = entry.position, entry.payload
+            page = await store.read(key, position, PAGE_COUNT)
+    except Foreign as error:
+        raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
+
+
+async def follow(
+    streams: Streams, store: Store, stream: Stream[Any], after: int, *, follow_on: bool
+) -> AsyncIterator[LoggedEvent]:
+    """The events after version `after`: first what is there, then each as it comes."""
+    key = stream.key
+    if not follow_on:
+        async for recorded in read_events(store, key):
+            if recorded.version > after:
+                yield logged(key, recorded)
+        return
+    queue: asyncio.Queue[Recorded | None] = asyncio.Queue()
+    stop = stream.observe(queue.put_nowait)
+    try:
+        await streams.watch(stream)
+        last = after
+        while True:
+            await stream.refresh()
+            async for recorded in read_events(store, key):
+                if recorded.version > last:
+                    last = recorded.version
+                    yield logged(key, recorded)
+            # None: the stream was folded anew, so that what comes next is read again from the server.
+            while (fresh := await queue.get()) is not None:
+                if fresh.version > last:
+                    last = fresh.version
+                    yield logged(key, fresh)
+    finally:
+        stop()
+
+
+class Moment(msgspec.Struct, Generic[S], frozen=True):
+    """A state of the past: as of which version, and when that was (server ms)."""
+
+    state: S
+    version: int
+    ms: int
+
+
+async def state_at(store: Store, key: StreamKey, fold: Fold[S], at: str | int | None) -> Moment[S]:
+    """The state as of a version, or after the last event at or before a time (server ms); None is now.
+
+    Raises UnknownSessionError when there was nothing yet.
+    """
+    version, ms = (at, None) if isinstance(at, int) else (None, _time(at))
+    moment = Moment(fold.initial(key), 0, 0)
+    async for recorded in read_events(store, key):
+        if (version is not None and recorded.version > version) or (ms is not None and recorded.ms > ms):
+            if moment.version == 0 and ms is not None:
+                raise before_the_first(key, at, recorded.ms)
+            break
+        moment = Moment(fold.evolve(moment.state, recorded), recorded.version, recorded.ms)
+    if moment.version == 0:
+        raise UnknownSessionError(
+            f"there is no {key.kind} `{key.id}`" + ("" if at is None else f" at `{at}`"), **{key.kind: key.id}
+        )
+    if version is not None and moment.version < version:
+        raise InputError(f"{key.kind} `{key.id}` has {moment.version} versions, not {version}")
+    return moment
+
+
+def before_the_first(key: StreamKey, at: object, first_ms: int) -> UnknownSessionError:
+    """The error for a moment at which a stream had no event yet."""
+    return UnknownSessionError(
+        f"{key.kind} `{key.id}` began at {format_time(first_ms)}, after `{at}`",
+        began_at=format_time(first_ms),
+        hint=f"give a moment from {format_time(first_ms)} on",
+        **{key.kind: key.id},
+    )
+
+
+def _time(at: str | None) -> int | None:
+    return None if at is None else parse_moment(at)

@@ -1,0 +1,185 @@
+"""All streams that a process holds, and the one subscriber that wakes them."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet, WeakValueDictionary
+
+from ledger.access.passkeys.state import PASSKEYS_ID, PasskeysState
+from ledger.access.state import ACCESS_ID, AccessState
+from ledger.core.errors import LedgerError, StoreError
+from ledger.core.limits import STREAMS_KEPT_COUNT, SWEEP_SECONDS
+from ledger.log.folds import AccessFold, PasskeysFold, ProjectFold, SessionFold
+from ledger.log.plans import SETTLE
+from ledger.log.stream import Stream
+from ledger.log.tallies import Tallies
+from ledger.project.state import ProjectState
+from ledger.session.state import SessionState
+from ledger.stores.port import Store, StreamKey, WakeUp
+
+log = logging.getLogger(__name__)
+
+SETTLE_AGAIN_MS = 1000
+
+WakeUpObserver = Callable[[WakeUp], None]
+
+
+class Streams:
+    """Folds by key. One that nobody holds is dropped, but for the most recently used."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.tallies = Tallies()
+        self._held: WeakValueDictionary[StreamKey, Stream[Any]] = WeakValueDictionary()
+        self._recent: OrderedDict[StreamKey, Stream[Any]] = OrderedDict()
+        self._watched: WeakSet[Stream[Any]] = WeakSet()
+        self._observers: list[WakeUpObserver] = []
+        self._gap_observers: list[Callable[[int], None]] = []
+        self._session_fold = SessionFold(store)
+        self._project_fold = ProjectFold()
+        self._access_fold = AccessFold()
+        self._passkeys_fold = PasskeysFold()
+        self._alarms: list[tuple[int, int, StreamKey]] = []
+        self._alarm_count = 0
+        self._alarm_set = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        await self._store.listen(self)
+        self._tasks = [
+            asyncio.create_task(self._sweep(), name="ledger sweep"),
+            asyncio.create_task(self._ring_alarms(), name="ledger alarms"),
+        ]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def session(self, session_id: str) -> Stream[SessionState]:
+        return self._get(StreamKey("session", session_id), self._session_fold)
+
+    def project(self, project_id: str) -> Stream[ProjectState]:
+        return self._get(StreamKey("project", project_id), self._project_fold)
+
+    def access(self) -> Stream[AccessState]:
+        """The one stream of access tokens."""
+        return self._get(StreamKey("access", ACCESS_ID), self._access_fold)
+
+    def passkeys(self) -> Stream[PasskeysState]:
+        """The one stream of people's passkeys."""
+        return self._get(StreamKey("access", PASSKEYS_ID), self._passkeys_fold)
+
+    @property
+    def session_fold(self) -> SessionFold:
+        return self._session_fold
+
+    def _get(self, key: StreamKey, fold: Any) -> Stream[Any]:
+        stream = self._held.get(key)
+        if stream is None:
+            stream = self._held[key] = Stream(self._store, key, fold, self.tallies)
+        self._recent[key] = stream
+        self._recent.move_to_end(key)
+        if len(self._recent) > STREAMS_KEPT_COUNT:
+            self._recent.popitem(last=False)
+        return stream
+
+    # --- being woken ------------------------------------------------------------------------------------------------
+
+    async def watch(self, stream: Stream[Any]) -> None:
+        """From the return on, every append to this stream reaches its fold: by wake-up, or at the latest by sweep.
+
+        Subscribe, wait for the confirmation, then read: the other order loses what is appended in between.
+        """
+        if stream in self._watched:
+            return
+        await self._store.subscribe(self._store.partition_of(stream.key))
+        await stream.refresh()
+        self._watched.add(stream)
+
+    def on_wake_up(self, observer: WakeUpObserver, on_gap: Callable[[int], None]) -> None:
+        """Hear of appends to any stream of the partitions that are subscribed."""
+        self._observers.append(observer)
+        self._gap_observers.append(on_gap)
+
+    def woken(self, wake_up: WakeUp) -> None:
+        stream = self._held.get(wake_up.key)
+        if stream is not None:
+            stream.woken(wake_up)
+        for observer in self._observers:
+            observer(wake_up)
+
+    def gap(self, partition: int) -> None:
+        for stream in list(self._watched):
+            if self._store.partition_of(stream.key) == partition:
+                stream.read_soon()
+        for observer in self._gap_observers:
+            observer(partition)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            for stream in list(self._watched):
+                if stream.observed:
+                    stream.read_soon()
+
+    # --- deadlines of those who wait here ---------------------------------------------------------------------------
+
+    def set_alarm(self, at_ms: int, stream: Stream[Any]) -> None:
+        """Settle this stream when the time has come, should nobody else have done it."""
+        self._alarm_count += 1
+        heapq.heappush(self._alarms, (at_ms + self._store.clock.grace_ms, self._alarm_count, stream.key))
+        if self._alarms[0][1] == self._alarm_count:
+            self._alarm_set.set()
+
+    async def _ring_alarms(self) -> None:
+        clock = self._store.clock
+        while True:
+            self._alarm_set.clear()
+            if not self._alarms:
+                await self._alarm_set.wait()
+                continue
+            earliest = self._alarms[0][0]
+            if clock.now_ms() < earliest:
+                await self._until_set_or(earliest)
+                continue
+            _, _, key = heapq.heappop(self._alarms)
+            stream = self._held.get(key)
+            if stream is not None and stream.observed:
+                self._settle_soon(stream)
+
+    async def _until_set_or(self, at_ms: int) -> None:
+        timer = asyncio.ensure_future(self._store.clock.wait_until(at_ms))
+        setting = asyncio.ensure_future(self._alarm_set.wait())
+        try:
+            await asyncio.wait((timer, setting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            setting.cancel()
+
+    def _settle_soon(self, stream: Stream[Any]) -> None:
+        task = asyncio.create_task(self._settle(stream), name=f"settle {stream.key.name}")
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
+
+    async def _settle(self, stream: Stream[Any]) -> None:
+        try:
+            await stream.submit(SETTLE)
+            due_ms = self._session_fold.next_due_ms(stream.state) if stream.key.kind == "session" else None
+            if due_ms is not None and due_ms <= self._store.clock.now_ms():
+                # The clock of the stream's own node is behind the one known here: not due there yet.
+                self.set_alarm(self._store.clock.now_ms() + SETTLE_AGAIN_MS, stream)
+        except StoreError as error:
+            # Whoever waits here must not wait for ever because the server was away when the deadline came.
+            log.warning("settling %s failed, trying again: %s", stream.key.name, error)
+            self.set_alarm(self._store.clock.now_ms() + SETTLE_AGAIN_MS, stream)
+        except LedgerError as error:
+            # Damage or a newer schema: trying again changes nothing, and every reader of the stream is told.
+            log.warning("settling %s failed: %s", stream.key.name, error)

@@ -1,0 +1,123 @@
+"""Looking back along a long stream: where a process has passed once, it begins again near any version.
+
+A mark is a fold as of a version; folds share their structure, so that marks cost little. Like every cache of the log
+it may be thrown away at any time, and is when the server turns out to hold another history.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+
+from ledger.core.errors import DamageError, InputError, UnknownSessionError
+from ledger.core.grants import Recorded
+from ledger.core.times import format_time
+from ledger.log.history import LoggedEvent, Moment, before_the_first, logged
+from ledger.log.plans import Fold
+from ledger.log.reading import read_entry
+from ledger.stores.port import START, Foreign, Position, Store, StreamKey
+
+MARK_VERSIONS: Final = 250
+"""How far marks are apart."""
+
+PAGE_COUNT: Final = 250
+"""Entries that are folded before others have a turn."""
+
+TRAILS_COUNT: Final = 16
+"""Streams whose marks are kept; of others the one not asked for longest is forgotten."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The last entry that was folded, and what came of it."""
+
+    position: Position
+    payload: bytes
+    state: Any
+
+
+class Trails:
+    """The marks of the streams that were looked back at lately, all of one kind."""
+
+    def __init__(self, store: Store, fold: Fold[Any]) -> None:
+        self._store = store
+        self._fold = fold
+        self._marks: OrderedDict[StreamKey, list[Mark]] = OrderedDict()
+
+    async def state_at(self, key: StreamKey, *, version: int | None = None, ms: int | None = None) -> Moment[Any]:
+        """The state as of a version, or after the last event at or before a time (server ms).
+
+        Raises InputError for a version that is not there yet, UnknownSessionError before the first, DamageError.
+        """
+        try:
+            moment = await self._state_at(key, version, ms)
+        except DamageError:
+            if self._marks.pop(key, None) is None:
+                raise
+            moment = await self._state_at(key, version, ms)
+        if moment.version == 0:
+            first = await self._store.read(key, START, 1)
+            if first and ms is not None:
+                raise before_the_first(key, format_time(ms), first[0].ms)
+            raise UnknownSessionError(f"there is no {key.kind} `{key.id}` at that moment", **{key.kind: key.id})
+        if version is not None and moment.version < version:
+            raise InputError(f"{key.kind} `{key.id}` has {moment.version} versions, not {version}")
+        return moment
+
+    async def page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
+        """At most so many events after a version. Raises DamageError."""
+        try:
+            return await self._page(key, after, limit)
+        except DamageError:
+            if self._marks.pop(key, None) is None:
+                raise
+            return await self._page(key, after, limit)
+
+    async def _state_at(self, key: StreamKey, version: int | None, ms: int | None) -> Moment[Any]:
+        marks = self._marks_of(key)
+        known = [one for one in marks if _is_before(one.position, version, ms)]
+        begin = known[-1] if known else marks[0]
+        moment = Moment(begin.state, begin.position.version, begin.position.ms)
+        async for recorded, state in self._walk(key, marks, begin):
+            if not _is_before(Position(recorded.ms, recorded.version), version, ms):
+                break
+            moment = Moment(state, recorded.version, recorded.ms)
+        return moment
+
+    async def _page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
+        marks = self._marks_of(key)
+        found: list[LoggedEvent] = []
+        async for recorded, _ in self._walk(key, marks, marks[min(after // MARK_VERSIONS, len(marks) - 1)]):
+            if recorded.version > after:
+                found.append(logged(key, recorded))
+            if len(found) == limit:
+                break
+        return found
+
+    def _marks_of(self, key: StreamKey) -> list[Mark]:
+        marks = self._marks.setdefault(key, [Mark(START, b"", self._fold.initial(key))])
+        self._marks.move_to_end(key)
+        while len(self._marks) > TRAILS_COUNT:
+            self._marks.popitem(last=False)
+        return marks
+
+    async def _walk(self, key: StreamKey, marks: list[Mark], begin: Mark) -> AsyncIterator[tuple[Recorded, Any]]:
+        """Every event after a mark, with the state after it. Several may walk at once: they find the same marks."""
+        position, payload, state = begin.position, begin.payload, begin.state
+        try:
+            while page := await self._store.read(key, position, PAGE_COUNT):
+                for entry in page:
+                    recorded = read_entry(key, entry, position, payload)
+                    position, payload = entry.position, entry.payload
+                    state = self._fold.evolve(state, recorded)
+                    if entry.version == len(marks) * MARK_VERSIONS:
+                        marks.append(Mark(position, payload, state))
+                    yield recorded, state
+        except Foreign as error:
+            raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
+
+
+def _is_before(position: Position, version: int | None, ms: int | None) -> bool:
+    return (version is None or position.version <= version) and (ms is None or position.ms <= ms)

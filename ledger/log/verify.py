@@ -1,0 +1,226 @@
+"""Whether a stream is what the ledger wrote. Pure: the entries and what the server says of them come in as values.
+
+What the chain cannot see by itself: a stream whose end was cut off, or was rewritten together with all that follows,
+is again a stream that the ledger could have written; and the time of the newest append is borne out only by the next.
+A `Head` that was kept elsewhere shows all three.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+
+import msgspec
+
+from ledger.core import chain, codec
+from ledger.core.errors import DamageError
+from ledger.core.limits import ENTRY_MS_MAX
+from ledger.stores.admin import RawEntry
+from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
+
+Kind: TypeAlias = Literal[
+    "deleted",
+    "edited",
+    "foreign",
+    "gap",
+    "miscounted",
+    "newer",
+    "redated",
+    "reordered",
+    "repeated",
+    "rewritten",
+    "truncated",
+    "undecodable",
+    "unproven",
+]
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+"""What can be wrong; `docs/reference/log-format.md` explains each."""
+
+_ENTRY_ID: Final = re.compile(r"(0|[1-9]\d{0,19})-([1-9]\d{0,19})", re.ASCII)
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One finding. `version` is where it was found, None where it concerns the whole stream."""
+
+    version: int | None
+    kind: Kind
+    text: str
+
+
+class Head(NamedTuple):
+    """A place in a stream, and the lower-case hex SHA-256 that the entry after it bears as `prev`."""
+
+    position: Position
+    hash: str
+
+
+def head_of(entry: Entry) -> Head:
+    """What to keep elsewhere, so that a stream that was cut or rewritten up to here shows."""
+    return Head(entry.position, chain.after_entry(entry.ms, entry.version, entry.payload))
+
+
+def verify_entries(
+    key: StreamKey,
+    entries: Iterable[Entry | RawEntry],
+    info: StreamInfo | None = None,
+    head: Head | None = None,
+) -> list[Problem]:
+    """All that is wrong with a stream, in the order of its entries; nothing is an empty list.
+
+    `entries` are all entries from the first, as the server holds them. `info` is what the server said of the stream
+    before they were read; entries that came since are no problem. `head` is a place that was known before.
+    """
+    reading = _Reading(key, head)
+    for entry in entries:
+        reading.take(entry)
+    if info is not None:
+        reading.compare_with_server(info)
+    if head is not None:
+        reading.compare_with_head(head)
+    return reading.problems
+
+
+class _Reading:
+    """One pass over a stream. After a problem it goes on from the entry that is there."""
+
+    def __init__(self, key: StreamKey, head: Head | None) -> None:
+        self.problems: list[Problem] = []
+        self._key = key
+        self._before: Entry | None = None
+        self._count = 0
+        self._event_ids: dict[str, int] = {}
+        self._head_version = None if head is None else head.position.version
+        self._at_head: Entry | None = None
+
+    def _report(self, version: int | None, kind: Kind, text: str) -> None:
+        self.problems.append(Problem(version, kind, text))
+
+    # --- one entry after the other ----------------------------------------------------------------------------------
+
+    def take(self, one: Entry | RawEntry) -> None:
+        self._count += 1
+        entry = one if isinstance(one, Entry) else self._unwrap(one)
+        if entry is None:
+            return
+        before = self._before
+        if before is not None and entry.version <= before.version:
+            self._report(entry.version, "reordered", f"version {entry.version} stands after version {before.version}")
+            return
+        if entry.ms > ENTRY_MS_MAX:
+            text = f"version {entry.version} is dated {entry.ms} ms, after the year 9989"
+            self._report(entry.version, "redated", text)
+        envelope = self._decode(entry)
+        if envelope is not None:
+            self._check_event_id(entry, envelope.id)
+        self._check_place(entry, None if envelope is None else envelope.prev)
+        self._before = entry
+        if entry.version == self._head_version:
+            self._at_head = entry
+
+    def _unwrap(self, raw: RawEntry) -> Entry | None:
+        """The entry in its own form; None where it holds nothing that the chain could go on from."""
+        written = _ENTRY_ID.fullmatch(raw.id)
+        version = int(written[2]) if written else None
+        if [name for name, _ in raw.fields] != [b"d"]:
+            self._report(
+                version, "foreign", f"entry {raw.id} has other fields than one `d`: the ledger did not write it"
+            )
+        elif written is None:
+            self._report(version, "foreign", f"entry {raw.id} has no version in its id: the ledger did not write it")
+        payloads = [value for name, value in raw.fields if name == b"d"]
+        if written is None or len(payloads) != 1:
+            return None
+        return Entry(int(written[1]), int(written[2]), payloads[0])
+
+    def _decode(self, entry: Entry) -> codec.Envelope | codec.Decoded | None:
+        try:
+            envelope = codec.decode(entry.payload)
+        except DamageError as error:
+            self._report(entry.version, "undecodable", f"version {entry.version}: {error.text}")
+            return None
+        if isinstance(envelope, codec.Decoded):
+            text = f"version {entry.version} is of schema {envelope.v}; upgrade this program to read it"
+            self._report(entry.version, "newer", text)
+        return envelope
+
+    def _check_event_id(self, entry: Entry, event_id: str) -> None:
+        first = self._event_ids.setdefault(event_id, entry.version)
+        if first != entry.version:
+            text = f"version {entry.version} has the event id of version {first}: it was copied, or written twice"
+            self._report(entry.version, "repeated", text)
+
+    def _check_place(self, entry: Entry, prev: str | None) -> None:
+        before = self._before
+        expected = 1 if before is None else before.version + 1
+        if entry.version != expected:
+            last = entry.version - 1
+            missing = f"version {expected} is" if last == expected else f"versions {expected} to {last} are"
+            self._report(expected, "gap", f"{missing} missing")
+        elif before is None:
+            self._check_beginning(prev)
+        else:
+            self._check_link(before, entry, prev)
+
+    def _check_beginning(self, prev: str | None) -> None:
+        if prev not in (None, chain.genesis(self._key.kind, self._key.id)):
+            text = f"version 1 does not begin `{self._key.name}`: it was changed, or is of another stream"
+            self._report(1, "edited", text)
+
+    def _check_link(self, before: Entry, entry: Entry, prev: str | None) -> None:
+        if entry.ms < before.ms:
+            text = f"version {entry.version} is dated before version {before.version}"
+            self._report(entry.version, "redated", text)
+        elif prev == chain.within_append(before.version, before.payload) and entry.ms != before.ms:
+            text = (
+                f"versions {before.version} and {entry.version} are of one append and bear different times: "
+                "one of them was re-dated"
+            )
+            self._report(entry.version, "redated", text)
+        elif prev is not None and not self._follows(before, entry, prev):
+            text = (
+                f"version {before.version} is not what version {entry.version} was written after: "
+                "the content or the time of one of them was changed"
+            )
+            self._report(before.version, "edited", text)
+
+    def _follows(self, before: Entry, entry: Entry, prev: str) -> bool:
+        return chain.follows(
+            prev, ms=entry.ms, before_ms=before.ms, before_version=before.version, before_payload=before.payload
+        )
+
+    # --- against what is known besides ------------------------------------------------------------------------------
+
+    def compare_with_server(self, info: StreamInfo) -> None:
+        last = START if self._before is None else self._before.position
+        if info.length == 0:
+            self._report(None, "deleted", "the stream exists but is empty: its entries were deleted")
+        if info.max_deleted != START:
+            text = f"entry {info.max_deleted} was deleted, as the server says"
+            self._report(info.max_deleted.version, "deleted", text)
+        if not info.length == info.entries_added == info.last.version:
+            text = (
+                f"the server counts {info.length} entries, {info.entries_added} added and a last version of "
+                f"{info.last.version}: these must be the same"
+            )
+            self._report(None, "miscounted", text)
+        if self._count < info.length:
+            text = f"the server counts {info.length} entries, and {self._count} are there"
+            self._report(None, "miscounted", text)
+        if last.version < info.last.version:
+            text = f"the server's last entry was {info.last}, but the stream ends with {last}"
+            self._report(info.last.version, "truncated", text)
+        elif last.version == info.last.version and last.ms != info.last.ms:
+            text = f"the server's last entry was {info.last}, but version {last.version} is dated {last.ms}"
+            self._report(last.version, "redated", text)
+
+    def compare_with_head(self, head: Head) -> None:
+        version = head.position.version
+        last_version = 0 if self._before is None else self._before.version
+        if version > last_version:
+            text = f"the stream had {version} versions and ends with version {last_version}: its end was cut off"
+            self._report(version, "truncated", text)
+        elif self._at_head is not None and head_of(self._at_head) != head:
+            text = f"version {version} is not the entry that was known before: history up to here was rewritten"
+            self._report(version, "rewritten", text)

@@ -1,0 +1,53 @@
+"""Who waits here for a request of one session, and what wakes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from ledger.core.grants import Recorded
+from ledger.log.stream import Stream
+from ledger.log.streams import Streams
+
+
+class Waiters:
+    """The tasks that wait for requests of a stream; it is observed as long as there are any."""
+
+    def __init__(self, streams: Streams, stream: Stream[Any]) -> None:
+        self._streams = streams
+        self._stream = stream
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._stop_observing: Callable[[], None] | None = None
+
+    async def until_changed(self, request_id: str, deadline_ms: int | None) -> None:
+        """Return after the next event that may concern the request, at the latest when it should have expired."""
+        if self._stop_observing is None:
+            self._stop_observing = self._stream.observe(self._changed)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault(request_id, [])
+        waiting.append(future)
+        if deadline_ms is not None:
+            self._streams.set_alarm(deadline_ms, self._stream)
+        try:
+            await future
+        finally:
+            self._leave(request_id, future)
+
+    def _leave(self, request_id: str, future: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(request_id, [])
+        if future in waiting:
+            waiting.remove(future)
+        if not waiting:
+            self._waiting.pop(request_id, None)
+        if not self._waiting and self._stop_observing is not None:
+            self._stop_observing()
+            self._stop_observing = None
+
+    def _changed(self, recorded: Recorded | None) -> None:
+        """Wake who waits for the request that an event is about; all of them when it may be about any."""
+        request_id = None if recorded is None else getattr(recorded.event, "request_id", None)
+        for waited in [request_id] if request_id else list(self._waiting):
+            for future in self._waiting.pop(waited, ()):
+                if not future.done():
+                    future.set_result(None)

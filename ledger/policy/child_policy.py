@@ -1,0 +1,103 @@
+"""The rules of a sub-agent's session: never looser than its dialect makes them from those of the parent. Pure.
+
+OpenCode defines them: the denies of the parent's session and its rules for `external_directory` go on, and `todowrite`
+and `task` are denied to a sub-agent that has no rule for them. The other dialects know no such thing; there the parent's
+ask and deny rules go on. The result stands in the child's own stream, so replay needs no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ledger.core.errors import InputError
+from ledger.core.policy import Layer, PolicySource, Verdict
+from ledger.policy.demands import demand_rules
+from ledger.policy.opencode import OpenCodePolicy, child_rules
+from ledger.policy.opencode.layers import INHERITED
+
+OPENCODE: Final = "opencode"
+FAITHFUL: Final = "faithful"
+
+
+def child_source(
+    parent: PolicySource, own: PolicySource | None, agent: str | None, *, denies_alone: bool = False
+) -> PolicySource:
+    """What judges a child: its `own` rules, or without any its parent's configuration, and what the parent hands on.
+
+    Layers that both have are judged for the child by the child's agent. With `denies_alone` the parent's allow rules for
+    `external_directory` do not go on: then nothing is looser than `own`. Raises InputError when the two speak different
+    dialects, PolicyError for rules that are misshapen.
+    """
+    found = _with_demands(_with_rules(parent, own, agent), parent)
+    return replace(found, layers=tuple(_no_allows(layer) for layer in found.layers)) if denies_alone else found
+
+
+def _no_allows(layer: Layer) -> Layer:
+    """What was inherited, without allow rules."""
+    if layer.name != INHERITED:
+        return layer
+    return replace(layer, rules=tuple(rule for rule in layer.rules if rule.action is not Verdict.ALLOW))
+
+
+def _with_rules(parent: PolicySource, own: PolicySource | None, agent: str | None) -> PolicySource:
+    source = own if own is not None else _as_parents(parent, agent)
+    if source.dialect != parent.dialect:
+        if not parent.layers:
+            return _with_denies(source, ()) if source.dialect == OPENCODE else source
+        raise InputError(
+            f"the parent has rules of dialect `{parent.dialect}`, which rules of dialect `{source.dialect}` cannot hold; "
+            f"give the child rules of `{parent.dialect}`, or none"
+        )
+    own_layers = tuple(layer for layer in source.layers if layer.name != INHERITED)
+    source = replace(source, layers=own_layers, options=_no_looser(source.options, parent))
+    lacking = tuple(layer for layer in parent.layers if layer not in source.layers)
+    if source.dialect == OPENCODE:
+        return _with_denies(source, (replace(parent, layers=lacking, options=_bare(parent.options)),))
+    handed_on = tuple(replace(layer, trusted=False) for layer in lacking)
+    return replace(source, layers=(*source.layers, *handed_on))
+
+
+def orphan_source(own: PolicySource) -> PolicySource:
+    """The same for a child whose parent is no session of this ledger, so that nothing is known of its rules."""
+    return _with_denies(own, ()) if own.dialect == OPENCODE else own
+
+
+def _as_parents(parent: PolicySource, agent: str | None) -> PolicySource:
+    """The parent's configuration; rules that were set for its session alone are handed on by `child_rules`."""
+    if parent.dialect != OPENCODE:
+        return parent
+    options = parent.options if agent is None else {**parent.options, "agent": agent}
+    return replace(parent, layers=tuple(layer for layer in parent.layers if not _is_sessions(layer)), options=options)
+
+
+def _no_looser(options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:
+    """A child of a parent in the stricter profile is judged in it, and its grants lift no deny that they may not lift there."""
+    if parent.options.get("profile") != FAITHFUL and options.get("profile") == FAITHFUL:
+        options = {name: value for name, value in options.items() if name not in ("profile", "compat")}
+    if parent.dialect == OPENCODE and OpenCodePolicy(parent).compat == "v2":
+        options = {**options, "compat": "v2"} if options.get("profile") == FAITHFUL or "compat" in options else options
+    return options
+
+
+def _is_sessions(layer: Layer) -> bool:
+    return layer.config is None
+
+
+def _with_denies(source: PolicySource, parents: tuple[PolicySource, ...]) -> PolicySource:
+    of_parent = tuple(rule for parent in parents for rule in OpenCodePolicy(parent).rules)
+    rules = child_rules(of_parent, OpenCodePolicy(source).rules)
+    return replace(source, layers=(*source.layers, Layer(INHERITED, rules=rules))) if rules else source
+
+
+def _with_demands(source: PolicySource, parent: PolicySource) -> PolicySource:
+    """A child's requests are answered under the demands of its parent too."""
+    own = demand_rules(source)
+    lacking = tuple(rule for rule in demand_rules(parent) if rule not in own)
+    return replace(source, layers=(*source.layers, Layer(INHERITED, demands=lacking))) if lacking else source
+
+
+def _bare(options: dict[str, Any]) -> dict[str, Any]:
+    """Without the built-in rules, which are the agent's and not the session's."""
+    return {name: value for name, value in options.items() if name != "defaults"}

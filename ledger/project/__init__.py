@@ -1,0 +1,1 @@
+"""The project stream: lasting grants. Pure."""

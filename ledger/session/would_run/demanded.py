@@ -1,0 +1,37 @@
+"""The demands of rules on an answer, in sentences for whoever is about to give it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import get_args
+
+from ledger.core.policy import Demand, ReplyKind
+from ledger.policy.demands import PASSKEY, concerns
+from ledger.session.demands import askers
+from ledger.session.state import Request
+
+
+def demanded(request: Request) -> tuple[str, ...]:
+    """Return the recorded demands on the answer to a request, each in a sentence; names stand in backticks."""
+    owner = None if request.owner == request.asker.name else request.owner
+    asking = " or ".join(f"`{name}`" for name in askers(request.asker.name, owner))
+    return tuple(dict.fromkeys(_sentences(request.demands, asking)))
+
+
+def _sentences(demands: Iterable[Demand], asking: str) -> Iterator[str]:
+    for demand in demands:
+        if demand.answer_by == PASSKEY:
+            yield f"{_answers(demand)} must be signed with a passkey, in the inbox"
+        if demand.not_by == "asker":
+            yield f"{_answers(demand)} must come from somebody else than {asking}"
+
+
+def _answers(demand: Demand) -> str:
+    replies = [one for one in get_args(ReplyKind) if demand.replies and concerns(demand, one)]
+    of = f" of the role {_listed(demand.roles)}" if demand.roles else ""
+    what = f"the answer {_listed(replies)}" if replies else "the answer"
+    return f"{what} of somebody{of}" if of else what
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)

@@ -1,0 +1,272 @@
+"""The description of a request in lines, for tables, timelines and messages.
+
+The texts are whole and as the agent wrote them; `cut` shortens one and says by how much.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ledger.core.events import Asked
+from ledger.session.state import Request
+from ledger.session.would_run.members import joined_command, pieces_of
+from ledger.session.would_run.names import (
+    ADDRESS_TOOLS,
+    AFTER_NAMES,
+    BEFORE_NAMES,
+    FILE_TOOLS,
+    PATCH_NAMES,
+    PATH_NAMES,
+    PLAN_TOOLS,
+    QUERY_TOOLS,
+    QUESTION_TOOLS,
+    SEARCH_TOOLS,
+    SHELL_TOOLS,
+    Kind,
+)
+
+LINE_CHARS: Final = 200
+"""Characters of a description in lists and lines; the request has the whole."""
+
+Input = Mapping[str, Any]
+
+_ANYTHING: Final = "*"
+_SPELLING: Final = str.maketrans("", "", " \t\n\"'\\")
+
+
+class WouldRun(msgspec.Struct, frozen=True):
+    """What a request would do.
+
+    `texts` are shown one after the other; lines within one stay lines. `beside` are the members of the input that are
+    in none of them, each after its name. `judged_as` are the patterns that the texts do not hold: rules were asked about
+    these. A reader shows all three.
+    """
+
+    kind: Kind
+    texts: tuple[str, ...]
+    judged_as: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    def in_words(self, limit_chars: int | None = LINE_CHARS) -> str:
+        """Return the description as plain text."""
+        shown = cut(", ".join(self.texts), limit_chars)
+        return shown + self._also(lambda texts: cut(", ".join(texts), limit_chars))
+
+    def in_line(self, limit_chars: int | None = LINE_CHARS) -> str:
+        """Return the description for one line, each text in backticks; line breaks are left to the reader's escapes."""
+        return quoted(self.texts, limit_chars) + self._also(lambda texts: quoted(texts, limit_chars))
+
+    def _also(self, write: Callable[[tuple[str, ...]], str]) -> str:
+        beside = f" (beside it {write(self.beside)})" if self.beside else ""
+        return beside + (f" (judged as {write(self.judged_as)})" if self.judged_as else "")
+
+
+def cut(text: str, limit_chars: int | None) -> str:
+    """Return the text, or its beginning and how many characters follow; None is no limit."""
+    if limit_chars is None or len(text) <= limit_chars:
+        return text
+    return f"{text[:limit_chars]}… ({len(text) - limit_chars} more characters)"
+
+
+def quoted(texts: Iterable[str], limit_chars: int | None = LINE_CHARS) -> str:
+    """Return texts in backticks, cut to what a line can show."""
+    return cut(", ".join(f"`{text}`" for text in texts), limit_chars)
+
+
+def would_run(request: Request) -> WouldRun:
+    """Describe a request; a settled one by what was kept of its description."""
+    if request.input is None and request.told:
+        return _with_patterns(WouldRun("tool", request.told), request.patterns, request.permission)
+    return describe(
+        request.permission,
+        request.patterns,
+        tool_name=request.tool_name,
+        tool_input=request.input,
+        metadata=request.metadata,
+    )
+
+
+def told_of(request: Request) -> tuple[str, ...]:
+    """Return the texts to keep of a request whose input is dropped, each cut to a line; none where its patterns tell."""
+    if request.input is None:
+        return request.told
+    found = would_run(request)
+    texts = (*found.texts, *found.beside)
+    return () if texts == request.patterns else tuple(cut(text, LINE_CHARS) for text in texts)
+
+
+def describe_asked(event: Asked) -> WouldRun:
+    """Describe the call of an event; one whose free text is gone is told by its name."""
+    detail = event.detail
+    if detail is None:
+        return describe(event.permission, tool_name=event.tool_name)
+    return describe(
+        event.permission,
+        detail.patterns,
+        tool_name=event.tool_name,
+        tool_input=detail.input,
+        metadata=detail.metadata,
+    )
+
+
+def describe(
+    permission: str,
+    patterns: Iterable[str] = (),
+    *,
+    tool_name: str | None = None,
+    tool_input: Any = None,
+    metadata: Input | None = None,
+) -> WouldRun:
+    """Describe a call by its tool and input, else by its patterns, else by its metadata, else by its name."""
+    judged = tuple(patterns)
+    said = metadata or {}
+    found = None if tool_input is None else _of_input(permission, tool_name or permission, tool_input, said)
+    if found is not None:
+        return _with_patterns(found, judged, permission)
+    if judged:
+        return WouldRun("patterns", judged)
+    command = _command(said)
+    return WouldRun("tool", (tool_name or permission,)) if command is None else WouldRun("command", (command,))
+
+
+class _Told(NamedTuple):
+    """The texts of a call, and the texts of members that they hold."""
+
+    texts: tuple[str, ...]
+    used: frozenset[str]
+
+
+def _of_input(permission: str, tool: str, given: Any, metadata: Input) -> WouldRun | None:
+    if not isinstance(given, Mapping):
+        return WouldRun("tool", (f"{tool} {_compact(given)}",))
+    names = {tool.lower(), permission.lower()}
+    for kind, known, tell in _TELLERS:
+        told = tell(given, metadata) if names & known else None
+        if told is not None:
+            return WouldRun(kind, told.texts, beside=tuple(_beside(given, told.used)))
+    return WouldRun("tool", (f"{tool} {_compact(given)}",)) if given else None
+
+
+def _beside(given: Input, used: frozenset[str]) -> Iterator[str]:
+    """Every other member; what an agent says about its command is none, as it runs nothing."""
+    for piece in pieces_of(given, "input"):
+        if piece.text and piece.kind != "remark" and piece.text not in used:
+            yield f"{piece.label}: {piece.text}"
+
+
+def _with_patterns(found: WouldRun, patterns: Iterable[str], permission: str) -> WouldRun:
+    """Add what was judged and is not seen in the texts."""
+    hidden = tuple(one for one in patterns if one not in (_ANYTHING, permission) and not _is_seen(one, found))
+    return msgspec.structs.replace(found, judged_as=hidden) if hidden else found
+
+
+def _is_seen(pattern: str, found: WouldRun) -> bool:
+    """Whether a command holds it, quotes and blanks aside, which dialects write differently; or a line is just that.
+
+    What merely stands somewhere in a plan or a file is not seen.
+    """
+    if found.kind in ("command", "tool"):
+        return pattern.translate(_SPELLING) in "\n".join(found.texts).translate(_SPELLING)
+    lines = [line for text in found.texts for line in (text, text.partition("\n")[0])]
+    return any(line == pattern or (found.kind == "file" and line.endswith(f"/{pattern}")) for line in lines)
+
+
+def _command(given: Input) -> str | None:
+    for name in ("command", "cmd"):
+        value = given.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+        if (joined := joined_command(value)) is not None:
+            return joined
+    return None
+
+
+def _told(*texts: str) -> _Told:
+    return _Told(texts, frozenset(texts))
+
+
+def _commands(given: Input, _: Input) -> _Told | None:
+    command = _command(given)
+    return None if command is None else _told(command)
+
+
+def _questions(given: Input, _: Input) -> _Told | None:
+    asked = given.get("questions")
+    if not isinstance(asked, list) or not asked:
+        return None
+    texts = [one.get("question") if isinstance(one, Mapping) else None for one in asked]
+    known = [text for text in texts if isinstance(text, str)]
+    return _told(*known) if len(known) == len(texts) else None
+
+
+def _plan(given: Input, _: Input) -> _Told | None:
+    plan = given.get("plan")
+    return _told(plan) if isinstance(plan, str) and plan.strip() else None
+
+
+def _file(given: Input, metadata: Input) -> _Told | None:
+    """The path, and below it what would change: `-` and `+` lines, the new content, or the patch as it was sent."""
+    path = _text(given, *PATH_NAMES)
+    marked = list(_changes(given))
+    patches = [] if marked else [one for one in (_text(given, *PATCH_NAMES), _text(metadata, "diff")) if one][:1]
+    changes = [*(_marked(mark, text) for mark, text in marked), *patches]
+    shown = [path, *changes] if path is not None else changes
+    used = {*patches, *(text for _, text in marked), *([path] if path is not None else [])}
+    return _Told(("\n".join(shown),), frozenset(used)) if shown else None
+
+
+def _changes(given: Input) -> Iterator[tuple[str, str]]:
+    edits = given.get("edits")
+    for one in edits if isinstance(edits, list) else [given]:
+        if not isinstance(one, Mapping):
+            continue
+        before, after = _text(one, *BEFORE_NAMES), _text(one, *AFTER_NAMES)
+        if before:
+            yield "-", before
+        if after:
+            yield "+", after
+    if content := _text(given, "content"):
+        yield "+", content
+
+
+def _marked(mark: str, text: str) -> str:
+    return "\n".join(f"{mark} {line}" for line in text.split("\n"))
+
+
+def _search(given: Input, _: Input) -> _Told | None:
+    pattern, path = _text(given, "pattern", "query"), _text(given, *PATH_NAMES)
+    if pattern is None:
+        return None
+    return _told(pattern) if path is None else _Told((f"{pattern} in {path}",), frozenset({pattern, path}))
+
+
+def _member(*names: str) -> Callable[[Input, Input], _Told | None]:
+    def tell(given: Input, _: Input) -> _Told | None:
+        text = _text(given, *names)
+        return _told(text) if text else None
+
+    return tell
+
+
+_TELLERS: Final[tuple[tuple[Kind, frozenset[str], Callable[[Input, Input], _Told | None]], ...]] = (
+    ("question", QUESTION_TOOLS, _questions),
+    ("plan", PLAN_TOOLS, _plan),
+    ("command", SHELL_TOOLS, _commands),
+    ("file", FILE_TOOLS, _file),
+    ("search", SEARCH_TOOLS, _search),
+    ("address", ADDRESS_TOOLS, _member("url")),
+    ("query", QUERY_TOOLS, _member("query")),
+)
+"""Kinds, the tools of each by lower-case name, and their texts; the input of any other tool is shown whole."""
+
+
+def _text(given: Input, *names: str) -> str | None:
+    return next((value for name in names if isinstance(value := given.get(name), str)), None)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,189 @@
+"""Marks: the spans of a text in which characters are not what they seem.
+
+Look-alikes are those of Unicode's confusables (UTS #39) and compatibility forms, in `confusables.txt` beside this file.
+A word in another script is marked where all of it can be read as ASCII, or where it is mixed with Latin letters; a word
+with letters of its own, such as `привет`, is what it seems.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import islice
+from typing import Final, Literal
+
+import msgspec
+
+MARKS_COUNT: Final = 500
+"""Marks of one text; the next one is `crowded` and covers the rest of it."""
+
+MARKED_CHARS: Final = 10_000
+"""Characters of one text that are marked; a `crowded` mark covers those after them."""
+
+ODD_COUNT: Final = 64
+"""Different characters that are named; the rest is counted."""
+
+MarkKind = Literal["invisible", "bidi", "combining", "look-alike", "crowded"]
+
+_ODD: Final = re.compile(r"[^\n\t -~]")
+_PIECE: Final = re.compile(r"[^\W\d_]+|[\W\d_]+")
+_LATIN: Final = re.compile(r"[A-Za-z]")
+_BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_MIXED_SCRIPTS: Final = ("CYRILLIC ", "GREEK ", "ARMENIAN ", "CHEROKEE ", "COPTIC ", "LISU ", "GEORGIAN ")
+_STACKED_COUNT: Final = 3
+"""Marks on one letter, as no language needs them."""
+
+# Characters that Unicode calls letters, marks or symbols and that show nothing.
+_BLANK: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, range(0xFE00, 0xFE10)))
+    + "".join(map(chr, range(0xE0100, 0xE01F0)))
+)
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """A span of a text, `[start, end, kind]`, in code points; the end is the first one after it.
+
+    `invisible`: characters that show nothing. `bidi`: they turn around what stands after them. `combining`: they draw
+    over the letter before them. `look-alike`: they look like ASCII. Each character of a `crowded` span that is not
+    ASCII is to be written as its number: there are too many to mark one by one.
+    """
+
+    start: int
+    end: int
+    kind: MarkKind
+
+
+class OddCharacter(msgspec.Struct, frozen=True):
+    """A marked character: its number (`U+0430`), Unicode's name for it, and the ASCII that it looks like."""
+
+    char: str
+    code: str
+    name: str
+    kind: MarkKind
+    like: str | None = None
+
+
+def is_shown(character: str) -> bool:
+    """Return whether a character can be seen at all."""
+    return character.isprintable() and character not in _BLANK
+
+
+def marks_of(text: str) -> tuple[Mark, ...]:
+    """Return the marks of a text in order; neighbours of one kind are one mark. Linear in its length."""
+    special = _special(text)
+    if not special:
+        return ()
+    found: list[tuple[int, int, MarkKind]] = []
+    for count, (at, kind) in enumerate(_marked(text, special)):
+        if count == MARKED_CHARS:
+            found.append((at, len(text), "crowded"))
+            break
+        if found and found[-1][1] == at and found[-1][2] == kind:
+            found[-1] = (found[-1][0], at + 1, kind)
+        elif len(found) == MARKS_COUNT:
+            found.append((at, len(text), "crowded"))
+            break
+        else:
+            found.append((at, at + 1, kind))
+    return tuple(Mark(*one) for one in found)
+
+
+def odd_characters(marked: Iterable[tuple[str, Iterable[Mark]]]) -> tuple[tuple[OddCharacter, ...], int]:
+    """Return the different characters that are marked in these texts, and how many there are beyond `ODD_COUNT`."""
+    kinds: dict[str, MarkKind] = {}
+    for text, marks in marked:
+        for mark in marks:
+            for one in dict.fromkeys(text[mark.start : mark.end]):
+                if mark.kind != "crowded" or _ODD.match(one):
+                    kinds.setdefault(one, mark.kind)
+    named = [
+        OddCharacter(one, code_of(one), name_of(one), kind, _alike().get(one))
+        for one, kind in islice(kinds.items(), ODD_COUNT)
+    ]
+    return tuple(named), max(0, len(kinds) - ODD_COUNT)
+
+
+def code_of(character: str) -> str:
+    """Return a character's number, as Unicode writes it."""
+    return f"U+{ord(character):04X}"
+
+
+def name_of(character: str) -> str:
+    """Return Unicode's name of a character; that of its kind where it has none."""
+    return unicodedata.name(character, "control character" if ord(character) < 0xA0 else "unnamed character")
+
+
+def _special(text: str) -> frozenset[str]:
+    """The characters of a text that may have to be marked, wherever they stand."""
+    if _ODD.search(text) is None:
+        return frozenset()
+    odd = (one for one in set(text) if _ODD.match(one))
+    return frozenset(
+        one for one in odd if one in _alike() or not is_shown(one) or _combines(one) or _is_of_a_mixed_script(one)
+    )
+
+
+def _marked(text: str, special: frozenset[str]) -> Iterator[tuple[int, MarkKind]]:
+    """Each marked character with its place."""
+    base, stacked = "", 0
+    for piece in _PIECE.finditer(text):
+        word = piece[0]
+        if special.isdisjoint(word):
+            base, stacked = word[-1], 0
+            continue
+        mixed = _LATIN.search(word) is not None
+        legible = mixed or all(one in special and not _is_foreign(one) for one in word if not one.isascii())
+        for at, one in enumerate(word, piece.start()):
+            stacked = stacked + 1 if _combines(one) else 0
+            kind = _kind(one, base, stacked, is_legible=legible, is_mixed=mixed) if one in special else None
+            if kind is not None:
+                yield at, kind
+            if not stacked:
+                base = one
+
+
+def _is_foreign(one: str) -> bool:
+    """Whether a letter that can be seen looks like no ASCII: its word cannot be read as Latin."""
+    return one not in _alike() and is_shown(one)
+
+
+def _kind(one: str, base: str, stacked: int, *, is_legible: bool, is_mixed: bool) -> MarkKind | None:
+    if one in _BIDI:
+        return "bidi"
+    if not is_shown(one):
+        return "invisible"
+    if stacked:
+        return "combining" if stacked >= _STACKED_COUNT or _is_latin(base) else None
+    if (is_legible and one in _alike()) or (is_mixed and _is_of_a_mixed_script(one)):
+        return "look-alike"
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _combines(one: str) -> bool:
+    return unicodedata.category(one) in ("Mn", "Me")
+
+
+@lru_cache(maxsize=4096)
+def _is_latin(base: str) -> bool:
+    """Whether nobody expects a mark over it: a Latin letter, a sign, or nothing at all."""
+    return not base.isalpha() or unicodedata.name(base, "").startswith("LATIN ")
+
+
+@lru_cache(maxsize=4096)
+def _is_of_a_mixed_script(one: str) -> bool:
+    return unicodedata.name(one, "").startswith(_MIXED_SCRIPTS)
+
+
+@cache
+def _alike() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in files("ledger.session.would_run").joinpath("confusables.txt").read_text(encoding="ascii").splitlines():
+        target, tab, codes = line.partition("\t")
+        if tab:
+            found.update((chr(int(code, 16)), target) for code in codes.split())
+    return found

@@ -1,0 +1,181 @@
+"""The members of a tool's input in their known places, each as one or more sections. Nothing is left out.
+
+A member is known by its name, whatever the tool: an unknown tool runs its `command`, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ledger.session.first import BEHIND
+from ledger.session.would_run.names import AFTER_NAMES, BEFORE_NAMES, PATCH_NAMES, PATH_NAMES, Origin, SectionKind
+
+MEMBERS_COUNT: Final = 64
+"""Members of an input that have sections of their own; all others stand together under `REST_LABEL`."""
+
+LEAVES_COUNT: Final = 128
+"""Values of one list (`edits`, `questions`) that have sections of their own; a longer list is one section."""
+
+INDENTED_DEPTH: Final = 6
+"""A value nested deeper is written without indentation, which would grow with the depth."""
+
+REST_LABEL: Final = "everything else"
+
+COMMAND_NAMES: Final = ("command", "cmd", "script", "shell_command", "commandLine")
+_SPREAD: Final = frozenset({"edits", "questions", "changes", "options", "answers"})
+_KINDS: Final[dict[str, SectionKind]] = {
+    **dict.fromkeys(COMMAND_NAMES, "command"),
+    **dict.fromkeys((*PATH_NAMES, "workdir", "cwd", "directory"), "path"),
+    **dict.fromkeys((*BEFORE_NAMES, "old_str", "oldStr"), "before"),
+    **dict.fromkeys((*AFTER_NAMES, "new_str", "newStr"), "after"),
+    **dict.fromkeys(PATCH_NAMES, "patch"),
+    "content": "content",
+    "url": "address",
+    "uri": "address",
+    "query": "query",
+    "pattern": "search",
+    "plan": "plan",
+    "question": "question",
+}
+_ORDER: Final[tuple[frozenset[SectionKind], ...]] = (
+    frozenset({"command"}),
+    frozenset({"question", "option"}),
+    frozenset({"plan"}),
+    frozenset({"path"}),
+    frozenset({"before", "after", "content", "patch"}),
+    frozenset({"address", "query", "search"}),
+    frozenset({"member"}),
+    frozenset({"remark"}),
+)
+"""Those of one group stay in the agent's order: an edit's two texts are neighbours."""
+
+_OPTION: Final = re.compile(r"\boptions\[[0-9]+\]\.\w+\Z")
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One text of a member, before its size, marks and dangers are known."""
+
+    kind: SectionKind
+    origin: Origin
+    label: str
+    text: str
+    is_json: bool = False
+
+
+def pieces_of(given: Any, origin: Origin) -> list[Piece]:
+    """Return all of an input or of metadata, members that are known first, each under its own name."""
+    if not isinstance(given, Mapping) or not given:
+        return [] if given is None else [_json_piece(origin, "input", given)]
+    names = list(given)
+    # What is known is drawn in its place however many members stand before it.
+    names.sort(key=lambda name: name not in _KINDS and name not in _SPREAD)
+    shown, rest = names[:MEMBERS_COUNT], names[MEMBERS_COUNT:]
+    found = [piece for name in shown for piece in _member(name, given[name], origin, _runs_something(given))]
+    found.sort(key=_place)
+    if rest:
+        found.append(Piece("rest", origin, REST_LABEL, spelled({name: given[name] for name in rest}), is_json=True))
+    return found
+
+
+def spelled(value: Any) -> str:
+    """Return a value as JSON, on several lines where that is easier to read and not much longer."""
+    indent = 2 if isinstance(value, Mapping | list) and _is_shallow(value) else None
+    separators = (",", ": ") if indent else (", ", ": ")
+    return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+
+
+def joined_command(value: Any) -> str | None:
+    """Return a command that is given as a list of words as one line; None for anything else."""
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        return shlex.join(value)
+    return None
+
+
+def _place(piece: Piece) -> int:
+    return next((place for place, kinds in enumerate(_ORDER) if piece.kind in kinds), len(_ORDER))
+
+
+def _runs_something(given: Mapping[str, Any]) -> bool:
+    return any(name in given for name in COMMAND_NAMES)
+
+
+def _member(name: str, value: Any, origin: Origin, beside_command: bool) -> Iterator[Piece]:
+    command = joined_command(value) if name in COMMAND_NAMES and isinstance(value, list) else None
+    if command is not None:
+        yield Piece("command", origin, name, command)
+        if not all(word in command for word in value):
+            yield _json_piece(origin, name, value)
+    elif name in _SPREAD and isinstance(value, list | dict) and value and _leaves_count(value) <= LEAVES_COUNT:
+        yield from _spread(name, value, origin)
+    elif name == "description" and isinstance(value, str) and beside_command:
+        yield Piece("remark", origin, name, value)
+    elif isinstance(value, str):
+        yield Piece(_KINDS.get(name, "member"), origin, name, value)
+    else:
+        yield _json_piece(origin, name, value)
+
+
+def pieces_behind(call: Mapping[str, Any]) -> list[Piece]:
+    """Return the call behind a folder, its members in the places that they have in a request of its own."""
+    found: list[Piece] = []
+    for name, value in call.items():
+        if name == "input" and isinstance(value, Mapping) and value:
+            inner = pieces_of(value, "metadata")
+            found += (msgspec.structs.replace(piece, label=f"{BEHIND}.input.{piece.label}") for piece in inner)
+        else:
+            found.append(_json_piece("metadata", f"{BEHIND}.{name}", value))
+    return sorted(found, key=_place)
+
+
+def _json_piece(origin: Origin, label: str, value: Any) -> Piece:
+    if isinstance(value, str):
+        return Piece("member", origin, label, value)
+    return Piece("member", origin, label, spelled(value), is_json=True)
+
+
+def _spread(label: str, value: Any, origin: Origin) -> Iterator[Piece]:
+    """Every value of a list or object in a section of its own; inputs nest no deeper than `JSON_DEPTH_LEVELS`."""
+    if isinstance(value, Mapping) and value:
+        for name, one in value.items():
+            yield from _spread(f"{label}.{name}", one, origin)
+    elif isinstance(value, list) and value:
+        for index, one in enumerate(value):
+            yield from _spread(f"{label}[{index}]", one, origin)
+    elif isinstance(value, str):
+        kind = "option" if _OPTION.search(label) else _KINDS.get(label.rpartition(".")[2], "member")
+        yield Piece(kind, origin, label, value)
+    else:
+        yield _json_piece(origin, label, value)
+
+
+def _leaves_count(value: Any) -> int:
+    """Count the values at any depth, as far as `LEAVES_COUNT` and one more."""
+    count, left = 0, [value]
+    while left and count <= LEAVES_COUNT:
+        one = left.pop()
+        inner = list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list) else None
+        if inner:
+            left.extend(inner)
+        else:
+            count += 1
+    return count
+
+
+def _is_shallow(value: Any) -> bool:
+    level = [value]
+    for _ in range(INDENTED_DEPTH):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, Mapping | list)
+            for inner in (one.values() if isinstance(one, Mapping) else one)
+        ]
+        if not level:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Visible text and rows for people, made once for page, command line and message."""

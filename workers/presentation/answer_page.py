@@ -1,0 +1,222 @@
+"""The page behind an answer link: what would run, whole, and buttons. No script, nothing from elsewhere."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Collection, Iterable
+from hashlib import sha256
+from typing import Final
+
+from ledger.client.results import Result
+from ledger.core.durations import SECOND_MS
+from ledger.core.policy import ReplyKind
+from ledger.policy.demands import asks_passkey
+from ledger.session.state import Request, SessionState
+from ledger.session.texts import answerer
+from ledger.session.would_run.demanded import demanded
+from workers.presentation.revealing import text
+from workers.presentation.showing import Shown, block, is_plan, is_question, what_runs
+from workers.presentation.wording import about
+
+STYLE: Final = """
+:root { color-scheme: light dark; --ground: #f4f5f7; --surface: #fff; --sunken: #f0f2f5; --line: #d9dde3;
+  --text: #171b22; --muted: #545d6b; --accent: #1a56c4; --on-accent: #fff; --bad: #b3261e; --edge: #8a93a0;
+  --good-soft: #e0f4e7; --bad-soft: #fdeae8; --warn: #865000; --warn-soft: #fdf1d8; }
+@media (prefers-color-scheme: dark) { :root { --ground: #0f1217; --surface: #181c23; --sunken: #11151b;
+  --line: #2c333e; --text: #e9edf3; --muted: #a3adbb; --accent: #86b2ff; --on-accent: #0b1730; --bad: #ff9a90;
+  --edge: #6d7889; --good-soft: #14301f; --bad-soft: #3a1b1a;
+  --warn: #f3c06b; --warn-soft: #33270f; } }
+* { box-sizing: border-box; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 42rem; margin: 0 auto; padding: .75rem .75rem 3rem;
+  background: var(--ground); color: var(--text); }
+main { background: var(--surface); border: 1px solid var(--line); border-radius: .75rem; padding: 1rem; }
+h1 { font-size: 1.3rem; line-height: 1.25; margin: 0 0 .5rem; overflow-wrap: anywhere; }
+p { margin: .5rem 0; }
+a { color: var(--accent); display: inline-block; padding: .6rem 0; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: .5rem;
+  background: var(--sunken); padding: .7rem .8rem; margin: .4rem 0; font: .95rem/1.5 ui-monospace, monospace; }
+dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .15rem .9rem; margin: .8rem 0;
+  font-size: .93rem; }
+dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
+summary { color: var(--muted); padding: .6rem 0; cursor: pointer; }
+form { display: grid; gap: .6rem; margin-top: 1rem; }
+button { font: inherit; font-weight: 600; width: 100%; min-height: 3.2rem; padding: .5rem .8rem; border-radius: .6rem;
+  border: 1px solid var(--edge); background: var(--surface); color: inherit; touch-action: manipulation; }
+button.go { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
+button.stop { border-color: var(--bad); color: var(--bad); }
+button:focus-visible, textarea:focus-visible, summary:focus-visible, a:focus-visible {
+  outline: 3px solid var(--accent); outline-offset: 2px; }
+label { color: var(--muted); font-size: .93rem; }
+textarea { font: inherit; color: inherit; width: 100%; min-height: 4rem; padding: .6rem .7rem; border-radius: .6rem;
+  border: 1px solid var(--edge); background: var(--surface); }
+small { display: block; overflow-wrap: anywhere; font-weight: 400; color: var(--muted); }
+mark { background: var(--bad-soft); color: var(--bad); outline: 1px solid; border-radius: 3px; }
+code, pre, .prose, .option { direction: ltr; unicode-bidi: bidi-override; }
+.prose { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0; }
+.option { border-left: 3px solid var(--line); padding-left: .7rem; overflow-wrap: anywhere; }
+.option b { font-weight: 400; font-size: .85rem; color: var(--muted); }
+.row { display: block; } .row + .row { border-top: 1px dashed var(--line); }
+.begins { border-bottom-left-radius: 0; border-bottom-right-radius: 0; margin-bottom: 0; }
+.dangers { list-style: none; padding: 0; margin: .5rem 0; display: grid; gap: .3rem; overflow-wrap: anywhere; font-size: .93rem; }
+.dangers b { color: var(--bad); background: var(--bad-soft); border-radius: 99px; padding: .1rem .6rem; font-size: .85rem; }
+.fold > summary { display: block; background: var(--sunken); border: 1px solid var(--line); border-radius: .6rem;
+  padding: .8rem; text-align: center; font-weight: 600; color: var(--accent); }
+.fold > summary::-webkit-details-marker { display: none; }
+.odd { background: var(--warn-soft); color: var(--warn); border-radius: .5rem; padding: .5rem .7rem; }
+.diff span { display: block; min-height: 1lh; } .diff .came { background: var(--good-soft); } .diff .gone { background: var(--bad-soft); }
+.refusing { display: grid; gap: .4rem; border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .3rem; }
+"""
+
+INBOX_LINK: Final = '<p><a href="/">Open the inbox</a></p>'
+
+_STYLE_HASH: Final = b64encode(sha256(STYLE.encode()).digest()).decode()
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; frame-ancestors 'none'; "
+        "base-uri 'none'"
+    ),
+    # The address is the right to answer: it stays in no cache, no frame and no other site's log.
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "X-Robots-Tag": "noindex, nofollow",
+}
+
+
+REFUSING: Final = (
+    '<form method="post" class="refusing">'
+    '<label for="message">To reject: what should the agent do instead? (optional)</label>'
+    '<textarea id="message" name="message" maxlength="4000"></textarea>'
+    '<button class="stop" name="reply" value="reject">Reject</button></form>'
+)
+"""Stands on the page at once, whatever is folded."""
+
+
+def question_page(state: SessionState, request: Request, name: str, now_ms: int, replies: Collection[ReplyKind]) -> str:
+    """What waits, what the rules demand of its answer, and how it may be answered here: by these replies."""
+    left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
+    facts = [("asked by", request.asker.name), ("calls itself", request.agent or state.agent)]
+    facts += [
+        ("permission", request.permission),
+        ("why", _because(request)),
+        ("demanded", "; ".join(demanded(request))),
+        ("folder", request.cwd),
+        ("project", state.project),
+    ]
+    facts += [("session", state.session_id), ("time left", left), ("you are", name)]
+    shown, told = what_runs(request), _list(facts)
+    allowing = _allowing(state, request, replies)
+    title = f"May {request.asker.name} run {request.tool_name or request.permission}?"
+    refusing = REFUSING if "reject" in replies else ""
+    elsewhere = "" if {"once", "reject"} <= set(replies) else _elsewhere(request, name, replies)
+    if not shown.folded:
+        return _page(title, shown.at_once, told, elsewhere, allowing, refusing)
+    then = ", then answer" if allowing else ""
+    return _page(title, told, shown.at_once, elsewhere, _folded(shown, allowing, then), refusing)
+
+
+def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
+    """How it ended, and that somebody else was first where that is so."""
+    ago = f"{about(max(now_ms - result.at_ms, 0))} ago" if now_ms - result.at_ms >= SECOND_MS else "now"
+    shown = what_runs(result.request)
+    folded = _folded(shown, "", "") if shown.folded else ""
+    return _page(headline(result, name), f"<p>{text(ago)}</p>", _said(result), shown.at_once, folded)
+
+
+def problem_page(title: str, why: str) -> str:
+    """Why nothing can be done here, and where to go on."""
+    return _page(title, f"<p>{text(why[:1].upper() + why[1:])}.</p>", INBOX_LINK)
+
+
+def headline(result: Result, name: str | None) -> str:
+    """In a few words, to the person of this name."""
+    is_own = result.by.name == name and result.told is None
+    match result.outcome:
+        case None:
+            return "Still waiting"
+        case "expired":
+            return "Too late: the request expired"
+        case "cancelled":
+            return "No answer is needed any more: the request was cancelled"
+        case "denied" if result.reply is not None:
+            return f"Denied by the rules of now: {'your' if is_own else 'an'} answer came too late"
+        case "denied":
+            return "Denied by rule"
+        case "allowed" if result.reply is None:
+            return "Allowed by rule"
+    word = "allowed" if result.outcome == "allowed" else "rejected"
+    who = "you" if is_own else answerer(result.by.name, result.told)
+    how = f" ({result.reply})" if result.outcome == "allowed" else ""
+    return f"Answered: {who} {word} it{how}"
+
+
+def _said(result: Result) -> str:
+    settled = result.settled
+    message = settled.message if settled is not None else None
+    return "" if not message else f"<p>With these words:</p>{block(message)}"
+
+
+def _folded(shown: Shown, allowing: str, then: str) -> str:
+    """What is folded, and in the same fold the buttons that allow: without opening it there are none, script or not."""
+    count = "1 line" if shown.folded_lines == 1 else f"{shown.folded_lines} lines"
+    return f'<details class="fold"><summary>Show the rest: {count}{then}</summary>{shown.folded}{allowing}</details>'
+
+
+def _elsewhere(request: Request, name: str, replies: Collection[ReplyKind]) -> str:
+    """Why an allow or a rejection has no button here, and where it is given."""
+    if not any(asks_passkey(request.demands, one) for one in ("once", "reject") if one not in replies):
+        return f'<p class="odd">You are {text(name)}: a rule wants the answer of somebody else.</p>'
+    which = "Allow it" if "reject" in replies else "Reject it" if "once" in replies else "Answer it"
+    return f'<p class="odd">{which} in the inbox: a passkey must sign that, and a link cannot.</p>{INBOX_LINK}'
+
+
+def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKind]) -> str:
+    lasting = ", ".join(f"<code>{text(one)}</code>" for one in request.always)
+    where = f"in project {text(state.project)}" if state.project else "in this session"
+    lasting_ones = {
+        "session": _button("session", "Allow for this session", f"also allows {lasting} in this session"),
+        "always": _button("always", "Always allow", f"also allows {lasting} {where} from now on"),
+    }
+    offers = request.always and not is_plan(request)
+    remember = "".join(button for reply, button in lasting_ones.items() if offers and reply in replies)
+    if remember and request.still_asked:
+        remember += f"<p>The next such call is asked about all the same: {text('; '.join(request.still_asked))}.</p>"
+    allowing = (_button("once", "Allow once", "", "go") if "once" in replies else "") + remember
+    if not allowing:
+        return ""
+    if is_question(request):
+        # An allow without what was chosen would answer nothing.
+        return '<p><a href="/">Choose in the inbox</a></p>'
+    return f'<form method="post">{allowing}</form>'
+
+
+def _button(reply: str, label: str, small: str, look: str = "") -> str:
+    note = f"<small>{small}</small>" if small else ""
+    return f'<button class="{look}" name="reply" value="{reply}">{label}{note}</button>'
+
+
+def _because(request: Request) -> str | None:
+    evaluation = request.evaluation
+    if evaluation is None:
+        return None
+    rules = [
+        one.text + (f" ({one.file}{f':{one.line}' if one.line else ''})" if one.file else "")
+        for one in evaluation.rules
+    ]
+    return "; ".join([*([evaluation.reason] if evaluation.reason else []), *rules]) or None
+
+
+def _list(facts: Iterable[tuple[str, str | None]]) -> str:
+    rows = "".join(f"<dt>{name}</dt><dd>{text(value)}</dd>" for name, value in facts if value)
+    return f"<dl>{rows}</dl>"
+
+
+def _page(title: str, *parts: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{text(title)}</title><style>{STYLE}</style></head>"
+        f"<body><main><h1>{text(title)}</h1>{''.join(parts)}</main></body></html>"
+    )

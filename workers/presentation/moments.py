@@ -1,0 +1,106 @@
+"""A session as of a moment: its state as a JSON object, and which grants were in force then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from ledger import Approved, Ledger
+from ledger.client.results import pending_of, result_of
+from ledger.core.grants import StandingGrant
+from ledger.core.times import format_time
+from ledger.log.history import Moment
+from ledger.session.state import SessionState
+
+
+async def project_grants(ledger: Ledger, state: SessionState) -> list[StandingGrant]:
+    """Every grant that the session's project ever had, also those that were revoked or ran out."""
+    if state.project is None:
+        return []
+    return list((await ledger.streams.project(state.project).refresh()).grants.values())
+
+
+def approved_at(state: SessionState, of_project: Iterable[StandingGrant], at_ms: int) -> list[Approved]:
+    """What was in force in `state` at a time (server ms), in the order in which it was made, the session's own first.
+
+    A project's grant that a reply in this state made counts from that reply on, although it reaches the project's
+    stream a moment later.
+    """
+    own = [grant for grant in state.grants.values() if _stood(grant, at_ms)]
+    shared = [
+        grant for grant in of_project if _stood(grant, at_ms) and (grant.at_ms <= at_ms or _made_here(grant, state))
+    ]
+    return [
+        *(Approved(grant=grant, session=state.session_id, project=state.project) for grant in _in_order(own)),
+        *(Approved(grant=grant, session=grant.session, project=state.project) for grant in _in_order(shared)),
+    ]
+
+
+def _stood(grant: StandingGrant, at_ms: int) -> bool:
+    ended = [ms for ms in (grant.revoked_ms, grant.expires_ms) if ms is not None]
+    return all(at_ms < ms for ms in ended)
+
+
+def _made_here(grant: StandingGrant, state: SessionState) -> bool:
+    return grant.session == state.session_id and grant.request_id is not None and grant.request_id in state.settled
+
+
+def _in_order(grants: Iterable[StandingGrant]) -> list[StandingGrant]:
+    return sorted(grants, key=lambda grant: (grant.version, grant.grant_id))
+
+
+def moment_json(moment: Moment[SessionState], standing: list[Approved], *, brief: bool = False) -> dict[str, Any]:
+    """CONTRACT's row of `show`, and what else is known of the session; `brief` only counts what was settled."""
+    state = moment.state
+    settled: Any = Counter(one.outcome for one in state.settled.values()) if brief else settled_rows(state)
+    return {
+        "session": state.session_id,
+        "version": moment.version,
+        "at": format_time(moment.ms),
+        "state": {
+            "pending": [one.described() for one in pending_of(state)],
+            "approved": [one.as_json() for one in standing],
+            "clients": [
+                {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
+                for client in sorted(state.clients.values(), key=lambda client: client.version)
+            ],
+            "settled": settled,
+        },
+        **{
+            name: value
+            for name, value in session_json(state).items()
+            if name not in ("session", "at", "version", "pending")
+        },
+        "lock": state.lock,
+    }
+
+
+def settled_rows(state: SessionState) -> list[dict[str, Any]]:
+    return [result_of(state, request_id).as_json() for request_id in settled_ids(state)]
+
+
+def settled_ids(state: SessionState) -> list[str]:
+    ended = sorted(state.settled.values(), key=lambda settled: (settled.version, settled.request.request_id))
+    return [settled.request.request_id for settled in ended]
+
+
+def session_json(state: SessionState) -> dict[str, Any]:
+    """A session in a few words."""
+    return {
+        "session": state.session_id,
+        "project": state.project,
+        "agent": state.agent,
+        "parent": state.parent,
+        "opened_at": _time(state.opened_ms),
+        "closed_at": _time(state.closed_ms),
+        "at": _time(state.last_ms),
+        "version": state.version,
+        "pending": len(state.pending),
+        "dialect": state.policy.dialect if state.policy else None,
+        **({} if state.imported_ms is None else {"imported_at": _time(state.imported_ms)}),
+    }
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else format_time(ms)

@@ -1,0 +1,55 @@
+"""Text as HTML in which nothing hides: what cannot be seen, or looks like another letter, is marked and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Final
+
+from ledger.session.would_run.marks import Mark, code_of, marks_of, name_of
+from ledger.session.would_run.model import Description
+from workers.presentation.text import visible
+
+NAMED_COUNT: Final = 4
+"""So many are named in a warning; the others are counted."""
+
+
+def text(value: str, marks: Iterable[Mark] | None = None) -> str:
+    """Return a text as HTML, on one line. What is not what it seems stands in `<mark>`."""
+    return _written(value, marks, kept="")
+
+
+def lines(value: str, marks: Iterable[Mark] | None = None) -> str:
+    """Return a text as HTML in which lines stay lines, and tabs tabs."""
+    return _written(value, marks, kept="\n\t")
+
+
+def warning(description: Description) -> str:
+    """Return a paragraph on what is odd in a request, or nothing."""
+    if not description.odd:
+        return ""
+    named = ", ".join(
+        f"{one.code} {one.name}" + (f" (not {one.like})" if one.like else "") for one in description.odd[:NAMED_COUNT]
+    )
+    left = len(description.odd) - NAMED_COUNT + description.odd_left
+    more = f" and {left} more" if left > 0 else ""
+    return (
+        '<p class="odd"><b>Look closely.</b> It holds characters that cannot be seen or look like others: '
+        f"{escape(named)}{more}.</p>"
+    )
+
+
+def _written(value: str, marks: Iterable[Mark] | None, kept: str) -> str:
+    if value.isascii() and value.isprintable():
+        return escape(value)
+    kinds = {at: one.kind for one in (marks_of(value) if marks is None else marks) for at in range(one.start, one.end)}
+    return "".join(one if one in kept else _character(one, kinds.get(index)) for index, one in enumerate(value))
+
+
+def _character(one: str, kind: str | None) -> str:
+    shown = visible(one)
+    is_numbered = kind in ("combining", "crowded") and not one.isascii()
+    if shown != one or is_numbered or (kind is not None and not one.isascii()):
+        written = f"⟨{code_of(one)}⟩" if is_numbered and shown == one else shown
+        return f'<mark title="{escape(f"{code_of(one)} {name_of(one)}")}">{escape(written)}</mark>'
+    return escape(one)

@@ -1,0 +1,76 @@
+"""What agents and people wrote, made safe to look at: nothing of it moves the cursor, hides or turns around.
+
+A terminal obeys control characters, and some characters cannot be seen at all or reverse what stands after them; with
+either, an agent could show a person something else than what would run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+_NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+_NOT_ASCII: Final = re.compile(r"[^ -~]")
+# Greedy: a password with an unescaped `@` or `/` in it is blotted out whole.
+_PASSWORD: Final = re.compile(r"(://[^\s/:@]*:)\S*(?=@)|([?&]password=)[^&\s`]*")
+
+
+def visible(text: str) -> str:
+    """The text on one line, each character that cannot be seen written as its escape in Python."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if _is_shown(one) else _NAMED.get(one) or _escape(one) for one in text)
+
+
+def revealed(text: str) -> str:
+    """Return the text on one line, each character that is not what it seems written as its escape in Python.
+
+    Look-alikes too: `rm \u0430` shows for a Cyrillic letter. For what agents wrote; people may write in any letters.
+    """
+    if text.isascii():
+        return visible(text)
+    from ledger.session.would_run.marks import marks_of  # noqa: PLC0415 - slow to import, and few texts need it
+
+    marks = marks_of(text)
+    shown: list[str] = []
+    at = 0
+    for mark in marks:
+        shown += [visible(text[at : mark.start]), *map(_written, text[mark.start : mark.end])]
+        at = mark.end
+    return "".join((*shown, visible(text[at:])))
+
+
+def _written(character: str) -> str:
+    return character if " " <= character <= "~" else _NAMED.get(character) or _escape(character)
+
+
+def json_line(value: Any) -> str:
+    """JSON on one line, escaped where a terminal would obey or hide a character; it reads back as the same value."""
+    return _NOT_ASCII.sub(_json_character, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def without_passwords(text: str) -> str:
+    """The text with every password of a URL in it blotted out."""
+    return _PASSWORD.sub(r"\1\2***", text)
+
+
+def _is_shown(character: str) -> bool:
+    if character.isascii():
+        return character.isprintable()
+    from ledger.session.would_run.marks import is_shown  # noqa: PLC0415 - slow to import, and few texts need it
+
+    return is_shown(character)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json_character(found: re.Match[str]) -> str:
+    character = found[0]
+    return character if _is_shown(character) else json.dumps(character)[1:-1]

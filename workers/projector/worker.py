@@ -1,0 +1,263 @@
+"""The projector: keeps the views up with the streams. Any number may run at once; any may be killed.
+
+Each partition's feed says which streams moved; a consumer group shares its lines among the projectors. A line is
+acknowledged when the views have changed, so a dead projector's lines are taken over by another. The feed is short and
+only a hint: at the start, now and then, and wherever a feed was trimmed before it was read, the checkpoints are
+compared with the streams themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from ledger import Ledger
+from ledger.core.errors import DamageError, LedgerError, StoreError
+from ledger.core.limits import FEED_LENGTH_COUNT
+from ledger.stores.port import FeedItem, StreamKey, WakeUp
+from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, LostHistoryError, project_anew
+from projections.lag import streams_behind
+from workers.projector.repairs import Repairs
+
+log = logging.getLogger(__name__)
+
+GROUP: Final = "projector"
+
+SUBSCRIBED_AT_ONCE_COUNT: Final = 32
+
+STOP_SECONDS: Final = 5.0
+"""How long what is under way may take to end when the worker is stopped."""
+
+GATHER_SECONDS: Final = 0.005
+"""Wake-ups that come within this time are looked into together."""
+
+CONSUMER_FORGOTTEN_MS: Final = 3_600_000
+"""The name of a consumer that was not heard of for an hour, and owes nothing, is dropped."""
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a projector looks by itself, in seconds; wake-ups make it look at once."""
+
+    feed_seconds: float = 5.0
+    """All feeds, in case a wake-up was lost."""
+    claim_idle_seconds: float = 15.0
+    """After so long without an acknowledgement another projector's lines are taken over."""
+    scan_seconds: float = 600.0
+    """All streams, in case a hint was lost."""
+
+
+async def run(ledger: Ledger, stop: asyncio.Event, pace: Pace | None = None) -> None:
+    """Keep the views up until `stop` is set. What fails is logged and tried again; raises nothing of the ledger's."""
+    await Projector(ledger, pace or Pace()).run(stop)
+
+
+class Projector:
+    """When to look, and what for."""
+
+    def __init__(self, ledger: Ledger, pace: Pace) -> None:
+        self._store = ledger.store
+        self._streams = ledger.streams
+        self._pace = pace
+        self._worker = CatchingUp(ledger)
+        self.consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._rung: set[int] = set()
+        self._ring = asyncio.Event()
+        self._stopping = False
+        self._waits = False
+
+    async def run(self, stop: asyncio.Event) -> None:
+        log.info(
+            "projector: %d partitions, consumer group %s, consumer %s",
+            self._store.partition_count,
+            GROUP,
+            self.consumer,
+        )
+        self._streams.on_wake_up(self._woken, self._rang)
+        looking = asyncio.create_task(self._look(), name="projector look")
+        subscribing = asyncio.create_task(self._subscribe(), name="projector subscribe")
+        stopping = asyncio.create_task(stop.wait(), name="projector stop")
+        try:
+            await asyncio.wait((stopping, looking), return_when=asyncio.FIRST_COMPLETED)
+            self._stopping = True
+            self._ring.set()
+            # What is under way is finished and acknowledged, so that nobody has to take it over.
+            await asyncio.wait((looking,), timeout=STOP_SECONDS)
+        finally:
+            for task in (stopping, subscribing, looking):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        with suppress(LedgerError):
+            await self._store.admin.leave_group(self._all, GROUP, self.consumer)
+        log.info("projector: stopped, %d events projected", self._worker.events)
+
+    @property
+    def _all(self) -> range:
+        return range(self._store.partition_count)
+
+    async def _subscribe(self) -> None:
+        for first in range(0, self._store.partition_count, SUBSCRIBED_AT_ONCE_COUNT):
+            await self._subscribe_some(self._all[first : first + SUBSCRIBED_AT_ONCE_COUNT])
+
+    async def _subscribe_some(self, partitions: Sequence[int]) -> None:
+        while True:
+            try:
+                await asyncio.gather(*(self._store.subscribe(partition) for partition in partitions))
+                return
+            except StoreError as error:
+                log.warning("no wake-ups yet: %s", error)
+                await asyncio.sleep(self._pace.feed_seconds)
+
+    def _woken(self, wake_up: WakeUp) -> None:
+        self._rang(self._store.partition_of(wake_up.key))
+
+    def _rang(self, partition: int) -> None:
+        self._rung.add(partition)
+        self._ring.set()
+
+    # --- the loop ---------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        next_scan = next_sweep = loop.time()
+        while not self._stopping:
+            try:
+                if loop.time() >= next_scan:
+                    await self._store.admin.forget_consumers(self._all, GROUP, CONSUMER_FORGOTTEN_MS)
+                    await self._scan(None)
+                    next_scan = loop.time() + self._pace.scan_seconds
+                if loop.time() >= next_sweep:
+                    await self._take_over()
+                    await self._read(self._all)
+                    next_sweep = loop.time() + self._pace.feed_seconds
+                rung, self._rung = self._rung, set()
+                await self._read(sorted(rung))
+                self._waits = False
+            except StoreError as error:
+                if not self._waits:  # once an outage
+                    log.warning("the views wait: %s", error)
+                self._waits = True
+                next_sweep = loop.time() + self._pace.feed_seconds
+            await self._wait(min(next_scan, next_sweep) - loop.time())
+
+    async def _wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0)):
+                await self._ring.wait()
+                self._ring.clear()
+                await asyncio.sleep(GATHER_SECONDS)
+
+    async def _read(self, partitions: Sequence[int]) -> None:
+        """Work through the feeds of these partitions until nothing new is there."""
+        while partitions and not self._stopping:
+            # Both leave in one flush: what the feed had dropped by then is known before its lines are taken.
+            gaps, items = await asyncio.gather(
+                self._store.admin.gaps(partitions, GROUP),
+                self._store.read_feed(partitions, GROUP, self.consumer, FEED_LENGTH_COUNT),
+            )
+            if gaps:
+                await self._scan(gaps)
+            await self._work(items)
+            partitions = sorted({partition_of(item) for item in items})
+
+    async def _take_over(self) -> None:
+        idle_ms = round(self._pace.claim_idle_seconds * 1000)
+        gaps, items = await asyncio.gather(
+            self._store.admin.gaps(self._all, GROUP, idle_ms),
+            self._store.claim_feed(self._all, GROUP, self.consumer, idle_ms, FEED_LENGTH_COUNT),
+        )
+        if items:
+            log.info("projector: took over %d lines that nobody had acknowledged", len(items))
+        if gaps:
+            await self._scan(gaps)
+        await self._work(items)
+
+    async def _work(self, items: Sequence[FeedItem]) -> None:
+        by_stream: dict[StreamKey, list[FeedItem]] = {}
+        for item in items:
+            by_stream.setdefault(item.key, []).append(item)
+        done = await self._worker.catch_up_all(by_stream)
+        await self._store.acknowledge(GROUP, [item for key in done for item in by_stream[key]])
+
+    async def _scan(self, partitions: Collection[int] | None) -> None:
+        """Find what the hints do not tell; None is everywhere."""
+        found = 0
+        async for keys in streams_behind(self._store, partitions):
+            found += len(keys)
+            await self._worker.catch_up_all(keys)
+        if found:
+            where = "at the start or by a sweep" if partitions is None else "behind the feed"
+            log.info("projector: %d streams had moved unseen, found %s", found, where)
+
+
+class CatchingUp:
+    """Several streams side by side, each with its own luck."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._store = ledger.store
+        self._engine = Engine(ledger.store, before_step=Repairs(ledger))
+        self._told: dict[StreamKey, str] = {}
+        self._anew = asyncio.Lock()
+        self._turns = asyncio.Semaphore(STREAMS_AT_ONCE_COUNT)
+        self.events = 0
+
+    async def catch_up_all(self, keys: Iterable[StreamKey]) -> list[StreamKey]:
+        """Those that are done with: up to their head, or as far as they can be followed. Raises StoreError."""
+        wanted = list(keys)
+        results = await asyncio.gather(*(self._catch_up(key) for key in wanted), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return wanted
+
+    async def _catch_up(self, key: StreamKey) -> None:
+        async with self._turns:
+            try:
+                self._count(await self._engine.catch_up(key))
+            except LostHistoryError:
+                await self._project_anew(key)
+            except StoreError:
+                raise
+            except DamageError as error:
+                self._tell(key, error.text)
+            except Exception as error:  # a fault of ours in one stream must not stop the others
+                log.exception("stream %s could not be projected", key.name)
+                self._tell(key, repr(error))
+
+    def _count(self, caught: CaughtUp) -> None:
+        self.events += caught.events
+        self._told.pop(caught.key, None)
+        log.debug("stream %s is at version %d", caught.key.name, caught.version)
+
+    def _tell(self, key: StreamKey, text: str) -> None:
+        """Once, not at every look."""
+        if self._told.get(key) != text:
+            self._told[key] = text
+            log.warning("passed over: %s", text)
+
+    async def _project_anew(self, key: StreamKey) -> None:
+        partition = self._store.partition_of(key)
+        async with self._anew:
+            try:
+                # Another stream of the partition, or another projector, may have had the same trouble before.
+                self._count(await self._engine.catch_up(key))
+            except LostHistoryError as error:
+                log.warning("%s: all views of partition %d are built anew", error.text, partition)
+                keys = [one async for one in self._store.streams() if self._store.partition_of(one) == partition]
+                for problem in await project_anew(self._store, self._engine, partition, keys):
+                    log.warning("passed over: %s", problem.text)
+            except DamageError as error:
+                self._tell(key, error.text)
+
+
+def partition_of(item: FeedItem) -> int:
+    """The partition whose feed a line stands in."""
+    return int(item.item_id.partition("/")[0])

@@ -1,0 +1,1 @@
+"""What every long-running process uses: supervision, logs, locations."""

@@ -1,0 +1,110 @@
+"""The log of a long-running process: one line an event on stderr, as text or as JSON.
+
+Text: `TIME LEVEL WORKER MESSAGE`. JSON: `time`, `level`, `worker`, `logger`, `message` and, with an exception,
+`exception`. Times are RFC 3339 in UTC with milliseconds. Passwords and tokens are blotted out.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from typing import Final
+
+from ledger.core.times import format_time
+from workers.presentation.text import json_line, visible, without_passwords
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("text", "json")
+FORMAT_VARIABLE: Final = "PERMISSION_LEDGER_LOG_FORMAT"
+
+CONNECTION: Final = "ledger.stores.subscriber"
+"""The logger that tells when the connection to the server is lost and made again."""
+
+_OURS: Final = ("ledger", "projections", "workers")
+_TOKEN: Final = re.compile(r"\b(plt_[A-Za-z0-9]+_)[A-Za-z0-9_-]+")
+
+_QUIET: Final = {
+    # It warns when a job runs late or is still running: the loop was busy, and each deadline's lateness is in the log.
+    "apscheduler": logging.ERROR,
+    # It tells of every request at level info, and of every slow task in debug mode.
+    "httpx": logging.WARNING,
+    "asyncio": logging.WARNING,
+    "uvicorn": logging.WARNING,
+    "litestar": logging.WARNING,
+}
+"""The lowest level that is told of other libraries."""
+
+
+def set_up(worker: str, level: str = "warning", form: str = "text") -> None:
+    """Log to stderr from now on, and nowhere else. `worker` names the process in each line."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines(worker) if form == "json" else TextLines(worker))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    lowest = getattr(logging, level.upper())
+    root.setLevel(lowest)
+    for name, least in _QUIET.items():
+        logging.getLogger(name).setLevel(max(lowest, least))
+    logging.getLogger(CONNECTION).setLevel(logging.NOTSET)
+    logging.captureWarnings(capture=True)  # Python's own warnings take several lines otherwise
+
+
+class _Lines(logging.Formatter):
+    """A record as one line."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def _message(self, record: logging.LogRecord) -> str:
+        """The message without secrets. A library is named before what it says."""
+        text = record.getMessage().strip().removeprefix(f"{self._worker}: ")
+        if record.name.partition(".")[0] not in _OURS:
+            text = f"{record.name}: {text}"
+        return without_secrets(text)
+
+    @staticmethod
+    def _time(record: logging.LogRecord) -> str:
+        return format_time(int(record.created * 1000))
+
+
+class TextLines(_Lines):
+    """`2026-11-21T10:12:00.123Z warning expiry MESSAGE (ValueError: …, workers/expiry/worker.py:12)`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = _error_of(record)
+        where = "" if error is None else f" ({without_secrets(_in_short(error))})"
+        return visible(f"{self._time(record)} {record.levelname.lower()} {self._worker} {self._message(record)}{where}")
+
+
+class JsonLines(_Lines):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        row = {
+            "time": self._time(record),
+            "level": record.levelname.lower(),
+            "worker": self._worker,
+            "logger": record.name,
+            "message": self._message(record),
+        }
+        error = _error_of(record)
+        if error is not None:
+            row["exception"] = without_secrets("".join(traceback.format_exception(error)).rstrip())
+        return json_line(row)
+
+
+def without_secrets(text: str) -> str:
+    """Return the text with passwords in URLs and the secrets of tokens blotted out."""
+    return _TOKEN.sub(r"\1***", without_passwords(text))
+
+
+def _error_of(record: logging.LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None
+
+
+def _in_short(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f", {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"

@@ -1,0 +1,66 @@
+"""Where a ledger is, for commands that start others on the same one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from ledger.core.errors import InputError
+from ledger.stores.embedded.folder import DataFolder
+from ledger.stores.embedded.locks import is_held
+from ledger.stores.opening import default_home, embedded_folder, redact, url_of_environment
+
+NAME: Final = "permission-ledger"
+
+
+class Place:
+    """Where the ledger is: a server by its URL, or the embedded one of a data folder."""
+
+    def __init__(self, url: str | None, home: Path | None, *, home_option: str = "--home") -> None:
+        """Raises InputError when both are given."""
+        if url is not None and home is not None:
+            raise InputError(f"give either --url or {home_option}: a data folder has a server of its own")
+        named = url or (None if home is not None else url_of_environment())
+        self.url = named or f"embedded://{quote(str((home or default_home()).absolute()))}"
+        self.folder = embedded_folder(self.url).absolute() if self.url.startswith("embedded://") else None
+        self._is_default = home is None and named is None and "PERMISSION_LEDGER_HOME" not in os.environ
+
+    @property
+    def was_running(self) -> bool:
+        """Whether the folder's embedded server is somebody's already."""
+        if self.folder is None:
+            return False
+        lock = DataFolder(self.folder).server_lock
+        return lock.exists() and is_held(lock)
+
+    def described(self) -> str:
+        """The server for a person; embedded ones have been started by then."""
+        if self.folder is None:
+            return redact(self.url)
+        engine = DataFolder(self.folder).last_engine() or "embedded server"
+        return f"{engine}, embedded, in {self.folder}"
+
+    def prefix(self) -> str:
+        """What stands before a command, so that it finds the same ledger."""
+        if self._is_default:
+            return ""
+        if self.folder is not None:
+            return f"PERMISSION_LEDGER_HOME={shlex.quote(str(self.folder))} "
+        return f"PERMISSION_LEDGER_URL={shlex.quote(redact(self.url))} "
+
+    def command(self) -> str:
+        """This program as a person would type it here, so that it finds the same ledger."""
+        return f"{self.prefix()}{command_name()}"
+
+
+def command_name() -> str:
+    """`permission-ledger`, or where it lies when the shell would not find it: a checkout's `.venv/bin`."""
+    typed = Path(sys.argv[0])
+    if typed.name != NAME or shutil.which(NAME) is not None:
+        return NAME
+    return shlex.quote(str(typed))

@@ -1,0 +1,239 @@
+"""The gateway as a bridge speaks to it: open a session, ask, wait, cancel, note what ran, follow events.
+
+A connection that is lost is made again, and what was asked is asked again with the same request id, which attaches to
+what was written the first time. After `grace` seconds without an answer that is given up with UnreachableError; from then
+on each call is tried once, until the gateway is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, suppress
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote, urlencode
+
+from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.outage import Outage
+from workers.transport.place import GRACE_SECONDS, Place, find_place, unreachable
+from workers.transport.wire import Connection, Connections, Head
+
+Row = dict[str, Any]
+
+WAIT_SECONDS: Final = 55.0
+"""How long one request waits for an answer; shorter than what proxies cut off."""
+
+ANSWER_SECONDS: Final = 20.0
+"""A gateway that says nothing for so long, beyond what it was asked to wait, is taken for gone."""
+
+RETRY_SECONDS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+LOOK_SECONDS: Final = 1.0
+IDLE_COUNT: Final = 8
+EVENTS_SILENCE_SECONDS: Final = 60.0
+"""The gateway writes a comment at least every quarter of a minute; longer silence is a dead connection."""
+
+_LOST = (OSError, EOFError, TimeoutError)
+_TRY_AGAIN = frozenset({429, 502, 503, 504})
+
+
+class GatewayClient:
+    """For one event loop; any number of requests at once, each on a connection of its own that is kept for the next."""
+
+    def __init__(
+        self,
+        find: Callable[[], Place] = find_place,
+        *,
+        grace: float = GRACE_SECONDS,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`tell` is called with a line when the gateway is waited for, and when it is back."""
+        self.grace = grace
+        self._find = find
+        self._outage = Outage(grace, tell, find)
+        self._connections = Connections(find, IDLE_COUNT)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+    # --- what bridges do
+
+    async def open_session(self, session: str, **body: Any) -> Row:
+        """Open a session, or attach to it. What is None is left out. Raises RefusedError, UnreachableError."""
+        said = {name: value for name, value in body.items() if value is not None}
+        return await self.call("PUT", f"/v1/sessions/{_id(session)}", said)
+
+    async def submit(self, session: str, body: Mapping[str, Any], *, wait: float = 0) -> Row:
+        """Ask, and wait at most so many seconds; `outcome` None is pending. `body` must hold the `request_id`."""
+        path = f"/v1/sessions/{_id(session)}/asks"
+        return await self.call("POST", f"{path}?wait={wait:g}" if wait else path, body, patience=wait)
+
+    async def read(self, session: str, request_id: str, *, wait: float = 0) -> Row:
+        """Where a request stands, or how it ends within `wait` seconds."""
+        path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}"
+        return await self.call("GET", f"{path}?wait={wait:g}" if wait else path, patience=wait)
+
+    async def ask(self, session: str, body: Mapping[str, Any], *, seen: Callable[[Row], None] = lambda _: None) -> Row:
+        """Ask, and wait until it is settled; `seen` is called with each row that is still pending.
+
+        Raises RefusedError, and UnreachableError when the gateway stays away for longer than the grace.
+        """
+        row = await self.submit(session, body)
+        while row["outcome"] is None or (row["outcome"] == "allowed" and row["request_id"] != body["request_id"]):
+            # Of a tool call something else may have been asked first; with that allowed, asking again goes on.
+            if row["outcome"] is None:
+                seen(row)
+            row = await self.submit(session, body, wait=WAIT_SECONDS)
+        return row
+
+    async def cancel(self, session: str, request_id: str, cause: str, reason: str | None = None) -> Row:
+        """Withdraw a request: `asker_gave_up`, `asker_died` or `withdrawn`."""
+        path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}/cancel"
+        return await self.call("POST", path, {"cause": cause, **({"reason": reason} if reason else {})})
+
+    async def record(self, session: str, request_id: str, reply: str, prompt: str) -> Row:
+        """What a person answered at the agent's own `prompt`. Only tokens that bring rules may say so."""
+        path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}/answered"
+        return await self.call("POST", path, {"reply": reply, "prompt": prompt})
+
+    async def tool_finished(self, session: str, *, key: str, **body: Any) -> None:
+        """Note what really ran: `request_id` or `call_id`, `ok`, `input`, `title`, `output`; once for each `key`."""
+        said = {name: value for name, value in body.items() if value is not None}
+        await self.call("POST", f"/v1/sessions/{_id(session)}/tools-finished", said, headers={"idempotency-key": key})
+
+    async def pending(self, session: str) -> list[Row]:
+        """What waits in a session, in order of asking."""
+        rows: list[Row] = (await self.call("GET", f"/v1/pending?{urlencode({'session': session})}"))["pending"]
+        return rows
+
+    async def events(self, session: str | None = None, *, since: str | None = None) -> AsyncIterator[Row]:
+        """Events as they come: `{id, event, data}`. Ends when the connection does; go on with the last id as `since`."""
+        path = "/v1/events" if session is None else f"/v1/sessions/{_id(session)}/events"
+        connection = await self._connections.connect()
+        try:
+            more = {"accept": "text/event-stream", **({"last-event-id": since} if since else {})}
+            head = await connection.send("GET", path, b"", {**_headers(connection.place), **more})
+            if head.status >= 400:
+                raise RefusedError(head.status, _object(await connection.body(head)))
+            async with aclosing(_lines(connection, head)) as lines:
+                async for event in _events(lines):
+                    yield event
+        except _LOST:
+            return
+        finally:
+            await connection.close()
+
+    # --- how
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        patience: float = 0,
+    ) -> Row:
+        """One exchange, tried again while the gateway is away. Raises RefusedError, UnreachableError."""
+        clock = asyncio.get_running_loop().time
+        payload = b"" if body is None else json.dumps(body).encode()
+        tries = 0
+        while True:
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS + patience):
+                    row = await self._exchange(method, path, payload, headers or {})
+            except UnreachableError as error:
+                cause: Exception = error
+            except RefusedError as error:
+                if error.status not in _TRY_AGAIN:
+                    self._outage.ended()
+                    raise
+                cause = error
+            except _LOST as error:
+                cause = error
+            else:
+                self._outage.ended()
+                return row
+            pause = RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)]
+            if not self._outage.lasts(clock(), pause, cause):
+                raise UnreachableError(unreachable(cause, self._find)) from cause
+            tries += 1
+            await asyncio.sleep(pause)
+
+    async def look(self) -> str:
+        """The address of a gateway that is ready, asked once. Raises UnreachableError."""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._exchange("GET", "/readyz", b"", {})
+        except (BridgeError, *_LOST) as error:
+            raise UnreachableError(unreachable(error, self._find)) from error
+        return self._find().url
+
+    async def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Row:
+        head, content = await self._connections.exchange(
+            method, path, body, lambda place: {**_headers(place), **headers}
+        )
+        found = _object(content)
+        if head.status >= 400:
+            raise RefusedError(head.status, found)
+        return found
+
+
+def _headers(place: Place) -> dict[str, str]:
+    headers = {"content-type": "application/json", "user-agent": "permission-ledger-bridge"}
+    if place.token:
+        headers["authorization"] = f"Bearer {place.token}"
+    return headers
+
+
+def _id(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _object(body: bytes) -> Row:
+    if not body:
+        return {}
+    try:
+        found = json.loads(body)
+    except ValueError:
+        raise ConnectionError("the gateway's answer is no JSON") from None
+    return found if isinstance(found, dict) else {"answer": found}
+
+
+async def _lines(connection: Connection, head: Head) -> AsyncGenerator[str, None]:
+    rest = b""
+    pieces = connection.pieces(head)
+    while True:
+        try:
+            async with asyncio.timeout(EVENTS_SILENCE_SECONDS):
+                rest += await anext(pieces)
+        except StopAsyncIteration:
+            return
+        *lines, rest = rest.split(b"\n")
+        for line in lines:
+            yield line.decode("utf-8", "replace").rstrip("\r")
+
+
+async def _events(lines: AsyncIterator[str]) -> AsyncIterator[Row]:
+    """Server-sent events: fields up to an empty line; what is no JSON object is left out."""
+    fields: dict[str, str] = {}
+    async for line in lines:
+        if line:
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
+            continue
+        with suppress(ValueError):
+            data = json.loads(fields["data"]) if "data" in fields else None
+            if isinstance(data, dict):
+                yield {"id": fields.get("id"), "event": fields.get("event", "message"), "data": data}
+        fields = {}

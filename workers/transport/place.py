@@ -1,0 +1,168 @@
+"""Where the gateway is, and with which token to speak to it. Hooks start with every call, so little is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.small_files import read_small
+
+TYPE_CHECKING = False  # `typing` takes longer to import than a hook may take to start
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+ADDRESS = "PERMISSION_LEDGER_GATEWAY"
+TOKEN = "PERMISSION_LEDGER_TOKEN"  # noqa: S105 - the name of a variable
+HOME = "PERMISSION_LEDGER_HOME"
+PLAIN_HTTP = "PERMISSION_LEDGER_PLAIN_HTTP"
+FILE = "gateway.json"
+
+GRACE_SECONDS = 30.0
+"""How long a gateway may be away before that counts, for every bridge and hook that is not told another time."""
+
+PORT_MAX = 65535
+_LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}|::1")
+_URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^/:@?#\s]+)(?::(\d{1,5}))?/?")
+
+
+class Place:
+    """A gateway: a unix socket's `path`, or a `host` and `port`, behind TLS or not; and the `token` for it."""
+
+    def __init__(
+        self, path: str | None = None, host: str = "gateway", port: int = 0, *, tls: bool = False, token: str | None
+    ) -> None:
+        self.path = path
+        self.host = host
+        self.port = port
+        self.tls = tls
+        self.token = token
+
+    @property
+    def host_header(self) -> str:
+        if self.path is not None:
+            return self.host
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether what is sent there stays on this machine."""
+        return self.path is not None or self.host == "localhost" or _LOOPBACK.fullmatch(self.host) is not None
+
+    @property
+    def url(self) -> str:
+        """As it is written in PERMISSION_LEDGER_GATEWAY."""
+        if self.path is not None:
+            return f"unix:{self.path}"
+        return f"{'https' if self.tls else 'http'}://{self.host_header}"
+
+
+def data_folder(environ: Mapping[str, str] = os.environ) -> str:
+    """PERMISSION_LEDGER_HOME, else `permission-ledger` where the desktop's standard keeps data."""
+    named = environ.get(HOME)
+    if named:
+        return named
+    base = environ.get("XDG_DATA_HOME") or f"{os.path.expanduser('~')}/.local/share"  # noqa: PTH111 - pathlib is slow to import
+    return f"{base}/permission-ledger"
+
+
+def find_place(environ: Mapping[str, str] = os.environ) -> Place:
+    """The gateway of the environment, else the one that the data folder's `gateway.json` names.
+
+    A token goes only to the address it was read with: that of the file to the address of the file, that of the
+    environment to the address of the environment, or to this machine.
+    Read again for each new connection: a gateway that was started again may have a new address and token.
+    Raises BridgeError for an address that is none or that may not have a token, UnreachableError when no gateway is
+    named.
+    """
+    url, token = environ.get(ADDRESS), environ.get(TOKEN)
+    if url and token:
+        require_private_way(url, environ)
+        return parse_place(url, token)
+    written = _written(data_folder(environ))
+    found, kept = written.get("url"), written.get("token")
+    if url:
+        return _without_own_token(parse_place(url, None), found, kept)
+    if not isinstance(found, str) or not found:
+        raise UnreachableError(
+            f"no gateway is running here; start `permission-ledger up` or `permission-ledger serve`, or set {ADDRESS}"
+        )
+    if not token:
+        return parse_place(found, kept if isinstance(kept, str) else None)
+    place = parse_place(found, token)
+    if not place.is_local:
+        raise BridgeError(
+            f"{TOKEN} is set without {ADDRESS}, and `{FILE}` names `{place.url}`, which is another machine; "
+            f"set {ADDRESS} to the gateway that the token is for"
+        )
+    return place
+
+
+def _without_own_token(place: Place, found: Any, kept: Any) -> Place:
+    """An address of the environment without a token: that of the file goes to the file's own address only."""
+    if isinstance(found, str) and isinstance(kept, str) and parse_place(found, None).url == place.url:
+        place.token = kept
+        return place
+    if not place.is_local:
+        raise BridgeError(f"{ADDRESS} names `{place.url}`, and there is no token for it; set {TOKEN} as well")
+    return place
+
+
+def require_private_way(url: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Raises BridgeError where anybody on the way could read a token that is sent to a web address."""
+    place = parse_place(url, None)
+    if not (place.tls or place.is_local or environ.get(PLAIN_HTTP) == "1"):
+        raise BridgeError(
+            f"`{place.url}` is another machine: over plain http everybody on the way reads the token; use https, "
+            f"or set {PLAIN_HTTP}=1 where the network is your own"
+        )
+
+
+def parse_place(url: str, token: str | None) -> Place:
+    """`unix:/path`, `http://host:port` or `https://host`. Raises BridgeError."""
+    if url.startswith("unix:/"):
+        # `unix:///run/x.sock` is written by many; it is the same path.
+        return Place("/" + url.removeprefix("unix:").lstrip("/"), token=token)
+    found = _URL.fullmatch(url)
+    port = int(found[3] or (443 if found[1] == "https" else 80)) if found else 0
+    if not found or not 0 < port <= PORT_MAX:
+        raise BridgeError(f"`{url}` is no gateway's address; write it like `http://127.0.0.1:8420` or `unix:/path`")
+    return Place(None, found[2].strip("[]"), port, tls=found[1] == "https", token=token)
+
+
+def unreachable(cause: BaseException, find: Callable[[], Place] = find_place) -> str:
+    """The words for a gateway that cannot be reached: its address, the cause, and what to do."""
+    try:
+        url = find().url
+    except BridgeError as error:
+        return f"the permission ledger cannot be reached: {error}"
+    if isinstance(cause, RefusedError):
+        return (
+            f"the permission ledger cannot be reached: the gateway at `{url}` says: {cause}; look at it with "
+            "`permission-ledger doctor`"
+        )
+    return (
+        f"the permission ledger cannot be reached: {why_lost(cause)} at `{url}`; start the gateway with "
+        f"`permission-ledger up`, or set {ADDRESS} to where it runs"
+    )
+
+
+def why_lost(cause: BaseException) -> str:
+    """Return in a few words why there was no answer; never an error number."""
+    if isinstance(cause, FileNotFoundError | ConnectionRefusedError) or "refused" in str(cause):
+        return "nothing listens"
+    if isinstance(cause, TimeoutError):
+        return "no answer came in time"
+    if isinstance(cause, OSError):
+        return (cause.strerror or str(cause) or "the connection was lost").lower()
+    return str(cause) if isinstance(cause, EOFError) and str(cause) else "the connection was lost"
+
+
+def _written(folder: str) -> dict[str, Any]:
+    try:
+        found = json.loads(read_small(f"{folder}/{FILE}"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,1 @@
+"""Care of the streams: checks, export and import, health."""

@@ -1,0 +1,261 @@
+r"""Streams as a file, and back: every entry under its own id, byte for byte, so that the chain holds there as here.
+
+{"file": "permission-ledger export", "format": 1}
+{"stream": "session:ses_1"}
+{"id": "1795260143882-1", "d": "{\"v\":1,…}"}          an entry: `d` is its payload as text
+{"end": "session:ses_1", "entries": 1, "hash": "…"}     the hash that the next entry would bear as `prev`
+{"complete": true, "streams": 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import IO, Annotated, Any, Final, NamedTuple
+
+import msgspec
+
+from ledger.core import codec
+from ledger.core.errors import DamageError, InputError
+from ledger.core.events import Imported
+from ledger.log.reading import read_entry
+from ledger.log.verify import Problem, head_of, verify_entries
+from ledger.session import evolve
+from ledger.session.state import SessionState, next_due_ms
+from ledger.stores.admin import RawEntry
+from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
+from workers.upkeep.checking import Checked, check_stream, plain, raw_entries
+
+FORMAT: Final = 1
+HEADER: Final = "permission-ledger export"
+
+RESTORED_AT_ONCE_EVENTS: Final = 500
+RESTORED_AT_ONCE_BYTES: Final = 1024 * 1024
+
+_Id = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}-[1-9][0-9]{0,18}$")]
+_Name = Annotated[str, msgspec.Meta(pattern="^(session|project):[^ ]+$")]
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    file: str
+    format: int
+
+
+class _Begin(msgspec.Struct, forbid_unknown_fields=True):
+    stream: _Name
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    id: _Id
+    d: str
+
+
+class _End(msgspec.Struct, forbid_unknown_fields=True):
+    end: _Name
+    entries: int
+    hash: str
+
+
+class _Complete(msgspec.Struct, forbid_unknown_fields=True):
+    complete: bool
+    streams: int
+
+
+class Exported(NamedTuple):
+    """A stream as a file holds it; `line` is where it begins."""
+
+    key: StreamKey
+    entries: list[Entry]
+    line: int
+
+
+# --- to a file -------------------------------------------------------------------------------------------------------
+
+
+def header() -> dict[str, Any]:
+    return {"file": HEADER, "format": FORMAT}
+
+
+async def export_stream(store: Store, checked: Checked) -> AsyncIterator[dict[str, Any]]:
+    """The lines of one stream. Raises DamageError when it is not whole: what is wrong is not carried elsewhere."""
+    key = checked.key
+    if not checked.ok:
+        raise not_exported(checked)
+    yield {"stream": key.name}
+    last: Entry | None = None
+    async for raw in raw_entries(store, key):
+        position = Position.parse(raw.id)
+        if position.version > checked.versions:
+            break
+        last = Entry(position.ms, position.version, raw.fields[0][1])
+        yield {"id": raw.id, "d": last.payload.decode()}
+    assert last is not None, "a stream that is whole has entries"
+    if head_of(last) != checked.head:
+        raise DamageError(f"stream `{key.name}` was changed while it was exported", stream=key.name)
+    yield {"end": key.name, "entries": last.version, "hash": head_of(last).hash}
+
+
+def not_exported(checked: Checked) -> DamageError:
+    name = checked.key.name
+    return DamageError(f"stream `{name}` is damaged and is not exported: {checked.problems[0].text}", stream=name)
+
+
+def footer(streams: int) -> dict[str, Any]:
+    return {"complete": True, "streams": streams}
+
+
+# --- from a file -----------------------------------------------------------------------------------------------------
+
+
+def read_export(file: IO[bytes], name: str) -> Iterator[Exported]:
+    """The streams of a file, each verified as a whole. Raises InputError with the number of the line that is wrong."""
+    lines = _Lines(file, name)
+    head = lines.next(_Header)
+    if head.file != HEADER or head.format != FORMAT:
+        raise lines.wrong("this is no export that this version can read")
+    count = 0
+    while isinstance(line := lines.next(_Begin | _Complete), _Begin):
+        yield _read_stream(lines, StreamKey.parse(line.stream))
+        count += 1
+    if not line.complete or line.streams != count:
+        raise lines.wrong(f"the file should hold {line.streams} streams and holds {count}")
+    if lines.more():
+        raise lines.wrong("something follows the end of the export")
+
+
+def _read_stream(lines: _Lines, key: StreamKey) -> Exported:
+    began = lines.number
+    entries: list[Entry] = []
+    while isinstance(line := lines.next(_Entry | _End), _Entry):
+        position = Position.parse(line.id)
+        entries.append(Entry(position.ms, position.version, line.d.encode()))
+    problems = verify_entries(key, entries)
+    if problems:
+        raise lines.wrong(problems[0].text, began + (problems[0].version or 0))
+    if line.end != key.name or line.entries != len(entries) or not entries or line.hash != head_of(entries[-1]).hash:
+        raise lines.wrong(f"`{key.name}` does not end here as it did when it was exported")
+    return Exported(key, entries, began)
+
+
+class _Lines:
+    """A file's lines, decoded one after the other, with what to say of the one that was read last."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file = file
+        self._name = name
+        self.number = 0
+
+    def next(self, wanted: Any) -> Any:
+        text = self._file.readline()
+        self.number += 1
+        if not text:
+            raise self.wrong("the file ends too early: it was cut off")
+        try:
+            return _decode(text, wanted)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if wanted is _Header:
+                raise self.wrong("this is no file that `permission-ledger export` wrote") from error
+            raise self.wrong(str(error)) from error
+
+    def more(self) -> bool:
+        self.number += 1
+        return bool(self._file.readline())
+
+    def wrong(self, text: str, number: int | None = None) -> InputError:
+        at = self.number if number is None else number
+        return InputError(f"`{self._name}` line {at}: {text}", line=at)
+
+
+def _decode(text: bytes, wanted: Any) -> Any:
+    """One of several shapes, told apart by their members."""
+    members = msgspec.json.decode(text, type=dict[str, Any])
+    shapes: Sequence[Any] = getattr(wanted, "__args__", (wanted,))
+    shape = next((one for one in shapes if one.__struct_fields__[0] in members), shapes[0])
+    return msgspec.convert(members, shape)
+
+
+# --- into a ledger ---------------------------------------------------------------------------------------------------
+
+
+async def already_there(store: Store, exported: Exported) -> int:
+    """How many of a stream's first entries the server holds already. Raises InputError when it holds others."""
+    count = 0
+    async for raw in raw_entries(store, exported.key):
+        if count == len(exported.entries):
+            # More than the file has: what was exported is all there.
+            break
+        entry = exported.entries[count]
+        if raw.id != str(entry.position) or raw.fields != ((b"d", entry.payload),):
+            raise InputError(
+                f"stream `{exported.key.name}` is there already and differs from version {entry.version} on"
+                f"{_why(raw)}; nothing was imported",
+                stream=exported.key.name,
+                version=entry.version,
+            )
+        count += 1
+    if count == 0 and await store.info(exported.key) is not None:
+        raise InputError(f"stream `{exported.key.name}` is there already, emptied; nothing was imported")
+    return count
+
+
+def _why(raw: RawEntry) -> str:
+    """Why a stream that was imported before may differ from a newer file of it."""
+    entry = plain(raw)
+    try:
+        is_mark = entry is not None and isinstance(codec.decode(entry.payload).event, Imported)
+    except DamageError:
+        return ""
+    return ", where it was imported before and went on by itself" if is_mark else ""
+
+
+async def restore_stream(store: Store, exported: Exported, mark: Entry) -> int:
+    """Write what is missing, and `mark` after it; how many entries of the file that was.
+
+    The mark is of the last append: a stream is never there whole without it. Raises InputError, DamageError,
+    StoreError.
+    """
+    there = await already_there(store, exported)
+    missing = exported.entries[there:]
+    before = exported.entries[there - 1].position if there else START
+    due = _due_of(exported)
+    for some in _portions([*missing, mark] if missing else []):
+        if not await store.admin.restore(exported.key, before, some, due):
+            raise InputError(f"stream `{exported.key.name}` was written by others while it was imported; try again")
+        before = some[-1].position
+    problems = await _problems_there(store, exported)
+    if problems:
+        raise DamageError(
+            f"stream `{exported.key.name}` is not on the server as it was imported: {problems[0].text}",
+            stream=exported.key.name,
+        )
+    return len(missing)
+
+
+async def _problems_there(store: Store, exported: Exported) -> list[Problem]:
+    return (await check_stream(store, exported.key, head_of(exported.entries[-1]))).problems
+
+
+def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Appends of a bounded size; the last two entries are of one append."""
+    portion: list[Entry] = []
+    size_bytes = 0
+    for number, entry in enumerate(entries, 2):
+        portion.append(entry)
+        size_bytes += len(entry.payload)
+        is_full = len(portion) >= RESTORED_AT_ONCE_EVENTS or size_bytes >= RESTORED_AT_ONCE_BYTES
+        if is_full and number != len(entries):
+            yield portion
+            portion, size_bytes = [], 0
+    if portion:
+        yield portion
+
+
+def _due_of(exported: Exported) -> Due | None:
+    """The hint for the expiry worker, as the session stands at its end."""
+    if exported.key.kind != "session":
+        return None
+    state, before, payload = SessionState(session_id=exported.key.id), START, b""
+    for entry in exported.entries:
+        state = evolve(state, read_entry(exported.key, entry, before, payload))
+        before, payload = entry.position, entry.payload
+    due_ms = next_due_ms(state)
+    return Due(due_ms) if due_ms is not None or state.pending else None
