@@ -25,7 +25,7 @@ from ledger.core.events import (
     Value,
 )
 from ledger.core.limits import EVENT_BYTES
-from ledger.policy.demands import demand_rules
+from ledger.core.policy import demand_rules
 
 SCHEMA_VERSION: Final = 2
 """The newest schema that this version reads. It reads all before it, too."""

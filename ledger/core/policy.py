@@ -197,3 +197,18 @@ class Policy(Protocol):
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         """The tools that are wholly denied, so that a model need not be told of them."""
         ...
+
+
+def demand_rules(source: PolicySource) -> tuple[DemandRule, ...]:
+    """Return the demands of all layers, lowest first: those that stand by themselves, and those of single rules."""
+    return tuple(
+        [
+            demand
+            for layer in source.layers
+            for demand in (*layer.demands, *(_of_rule(rule) for rule in layer.rules if rule.answer_by is not None))
+        ]
+    )
+
+
+def _of_rule(rule: Rule) -> DemandRule:
+    return DemandRule(answer_by=rule.answer_by, permission=rule.permission, pattern=rule.pattern)

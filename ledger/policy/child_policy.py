@@ -12,8 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ledger.core.errors import InputError
-from ledger.core.policy import Layer, PolicySource, Verdict
-from ledger.policy.demands import demand_rules
+from ledger.core.policy import Layer, PolicySource, Verdict, demand_rules
 from ledger.policy.opencode import OpenCodePolicy, child_rules
 from ledger.policy.opencode.layers import INHERITED
 

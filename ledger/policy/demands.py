@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, Rule
+from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, demand_rules
 from ledger.policy.checks import NOWHERE, Origin, check_pattern, check_permission, shown
 from ledger.policy.danger import is_dangerous
 from ledger.policy.limits import RULE_COUNT
@@ -52,21 +52,6 @@ def demands_met(rules: Collection[DemandRule], call: Call) -> tuple[Demand, ...]
         named = [rule for rule in named if about.fits(rule.pattern)]
     named = [rule for rule in named if not rule.dangerous or is_dangerous(call)]
     return tuple(dict.fromkeys(_bare(rule) for rule in named))
-
-
-def demand_rules(source: PolicySource) -> tuple[DemandRule, ...]:
-    """Return the demands of all layers, lowest first: those that stand by themselves, and those of single rules."""
-    return tuple(
-        [
-            demand
-            for layer in source.layers
-            for demand in (*layer.demands, *(_of_rule(rule) for rule in layer.rules if rule.answer_by is not None))
-        ]
-    )
-
-
-def _of_rule(rule: Rule) -> DemandRule:
-    return DemandRule(answer_by=rule.answer_by, permission=rule.permission, pattern=rule.pattern)
 
 
 def with_demands(source: PolicySource, demands: Iterable[DemandRule | Mapping[str, Any]]) -> PolicySource:

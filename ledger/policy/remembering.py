@@ -13,9 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource
+from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, demand_rules
 from ledger.policy.checking import with_facts
-from ledger.policy.demands import demand_rules
 from ledger.policy.facts import FileFacts, Kind
 
 EVALUATIONS_COUNT: Final = 512

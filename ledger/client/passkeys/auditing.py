@@ -17,9 +17,9 @@ from ledger.core import codec
 from ledger.core.errors import DamageError
 from ledger.core.events import Asked, Granted, PasskeyRegistered, PasskeyRemoved, Replied
 from ledger.core.grants import Recorded
-from ledger.core.policy import Call, Verdict
+from ledger.core.policy import Call, Verdict, demand_rules
 from ledger.log.verify import Problem
-from ledger.policy.demands import demand_rules, demands_met
+from ledger.policy.demands import demands_met
 from ledger.session.evolve import evolve
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, StreamKey

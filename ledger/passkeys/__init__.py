@@ -1,1 +1,0 @@
-"""Passkeys of people, and the answers that they sign (WebAuthn). See `docs/guides/passkeys.md`."""
