@@ -121,7 +121,7 @@ class ConcurrentAppends(_Asks):
 
 
 class ServerTime(_Asks):
-    """What an allowed ask costs the server against a bare XADD, 64 at once.
+    """Server time of an allowed ask against a bare XADD, 64 at once.
 
     By `INFO commandstats` (what runs inside the command) and by its processor time (with reading, parsing, the AOF).
     """

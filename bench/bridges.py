@@ -1,4 +1,4 @@
-"""How long an agent waits where a rule decides: behind a bridge, and with a hook that starts for every call."""
+"""Waiting time of an agent whose call a rule decides: behind a bridge, and with a hook that starts for every call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ON_STDIO: Final = {"claude": "claude", "acp": "opencode", "codex": "opencode", "
 """The bridges that stand between two programs, and the dialect that each judges by."""
 
 STDIO: Final = ("--input-format", "stream-json")
-"""What tells `bridge claude` that the client speaks on stdio; the client itself does not care."""
+"""Options that tell `bridge claude` that the client speaks on stdio; the client itself ignores them."""
 
 
 class Bridges:
@@ -88,7 +88,7 @@ class Bridges:
             self._rounds.add(fsync, f"{name} p{percent}", percentile(times, percent))
 
     async def _bridged(self, name: str) -> list[float]:
-        """What the client measured that the bridge stands before."""
+        """Return the times measured by a client that runs behind the bridge."""
         words = ("bridge", name, "--rules", str(self._rules[ON_STDIO[name]]), "--session", self._new_session(name))
         client = (sys.executable, "-m", "bench.bridge_client", name, str(self._count + WARM_UP_COUNT))
         bridge = await asyncio.create_subprocess_exec(

@@ -13,7 +13,7 @@ AT_ONCE_COUNT = 128
 LONE_SECONDS = 0.3
 LOOK_MS = 50
 SETUP_PER_SECOND = 400
-"""What even a busy machine prepares in a second; the common deadline lies behind that."""
+"""Sessions that even a busy machine prepares in a second; the common deadline lies after their preparation."""
 
 
 class Deadlines:
@@ -47,7 +47,7 @@ class Deadlines:
         self._rounds.add(fsync, "not once", sum(times != 1 for times in expired) + self._count - len(expired))
 
     async def _expire(self, count: int, in_seconds: float) -> tuple[list[float], list[int], float]:
-        """How late each was, how often each expired, and how far apart the deadlines were (ms)."""
+        """Return each expiry's delay, the number of expiries of each request, and the spread of the deadlines (ms)."""
         store, gate = self._place.ledger.store, asyncio.Semaphore(AT_ONCE_COUNT)
         at_ms = store.clock.now_ms() + round(in_seconds * 1000)
         self._series += 1

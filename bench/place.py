@@ -1,4 +1,4 @@
-"""Where everything is measured: one embedded server, its floors, and the other processes."""
+"""The place of all measurements: one embedded server, its floors, and the other processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAYLOAD = b"x" * 662
 """As long as the event of an ask that a rule allows."""
 
 LINE_SECONDS = 300.0
-"""How long another process may take to say its next word."""
+"""Time that another process may take until its next line."""
 
 
 class Place(NamedTuple):
@@ -41,7 +41,7 @@ class Place(NamedTuple):
     stack: AsyncExitStack
 
     def size(self, full: int, quick: int) -> int:
-        """How many of something, by how long the run may take."""
+        """Return the size of a run, by whether the run is quick."""
         return quick if self.quick else full
 
     async def set_fsync(self, fsync: Fsync) -> None:
@@ -89,7 +89,7 @@ class Child:
         self._process = process
 
     async def line(self) -> str:
-        """What it says next. Raises RuntimeError when it has ended."""
+        """Return the next line. Raises RuntimeError when the process has ended."""
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), LINE_SECONDS)
         if not line:

@@ -1,4 +1,4 @@
-"""How fast rules judge: against a direct port of the spec's algorithm, with the analysis of shell lines and without it.
+"""Speed of the rules: against a direct port of the spec's algorithm, with and without the analysis of shell lines.
 
 Needs no server; `python -m bench.policy` runs it alone.
 """

@@ -1,4 +1,4 @@
-"""What was measured: figures of rounds, rows with their targets, the table and the JSON."""
+"""Results of a run: figures of rounds, rows with their targets, the table and the JSON."""
 
 from __future__ import annotations
 

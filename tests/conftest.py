@@ -1,4 +1,4 @@
-"""Which stores and servers the tests run on."""
+"""The stores and servers that the tests run on."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What a failed test left behind is not collected while its report is made.
+    """Keep what a failed test left behind from being collected while its report is made.
 
     Python 3.11 gives up on parsing a source when a finalizer that parses another one runs meanwhile, and the report of
     the failure would be lost for an error of pytest's own.

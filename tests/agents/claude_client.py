@@ -40,7 +40,7 @@ class Room:
         (self.config / ".claude.json").write_text(json.dumps({"hasCompletedOnboarding": True, "projects": trusted}))
 
     def has_written(self, session: str, text: str) -> bool:
-        """Whether the client's own record of a session, from which it resumes, holds a text."""
+        """Return whether the client's own record of a session, from which it resumes, holds a text."""
         records = self.config.glob(f"projects/*/{session}.jsonl")
         return any(text in record.read_text() for record in records)
 
@@ -115,7 +115,7 @@ class Client:
         self._process.stdin.flush()
 
     def say(self, text: str) -> None:
-        """What a user says."""
+        """Send a message of the user."""
         message = {"role": "user", "content": text}
         self.send({"type": "user", "session_id": "", "parent_tool_use_id": None, "message": message})
 

@@ -13,7 +13,7 @@ OFFLINE_VARIABLE: Final = "PERMISSION_LEDGER_TEST_OFFLINE"
 """Set to 1, clients that are not installed yet are left out, and that is said; otherwise they fail their tests."""
 
 FOLDER_VARIABLE: Final = "PERMISSION_LEDGER_TEST_CLIENTS"
-"""Where clients are installed; the default is a folder of the user's cache."""
+"""The variable that names the folder of installed clients; the default is a folder of the user's cache."""
 
 NODE: Final = "node@22.23.3"
 """For clients that want Node.js 22 or newer."""
@@ -57,7 +57,7 @@ def folder_of(name: str) -> Path:
 
 
 def is_installed(name: str) -> bool:
-    """Whether the pinned version is there, and what it needs."""
+    """Return whether the pinned version and its requirements are installed."""
     return CLIENTS[name].is_installed(folder_of(name))
 
 
@@ -77,7 +77,7 @@ def is_offline() -> bool:
 
 @cache
 def why_left_out(name: str) -> str | None:
-    """Why the journeys of a client are not run: it is not installed, and cannot be or must not be. None: they are run."""
+    """Return why a client's journeys cannot run (not installed, and not installable here), or None when they can."""
     if is_installed(name):
         return None
     if is_offline():

@@ -37,10 +37,10 @@ class Editor:
 
 
 async def causes(person: Any, session: str) -> list[str]:
-    """Why requests of a session were cancelled, in order."""
+    """Return the causes of the session's cancelled requests, in order."""
     return [row["event"]["cause"] for row in await person.events(session) if row["type"] == "cancelled"]
 
 
 async def verdicts(person: Any, session: str) -> list[str]:
-    """What the rules and grants said of each request of a session, in order."""
+    """Return the verdict of the rules and grants on each request of a session, in order."""
     return [row["event"]["verdict"] for row in await person.events(session) if row["type"] == "asked"]

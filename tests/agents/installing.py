@@ -1,4 +1,4 @@
-"""How a real client gets onto this machine: from npm, or from its sources where it is in no registry."""
+"""Installation of a real client on this machine: from npm, or from its sources when no registry has it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SourceClient(NamedTuple):
 
 
 def _is_there(folder: Path, package: str) -> bool:
-    """Whether `NAME@VERSION` is installed."""
+    """Return whether `NAME@VERSION` is installed."""
     name, _, version = package.rpartition("@")
     manifest = folder / "node_modules" / name / "package.json"
     return manifest.exists() and json.loads(manifest.read_text())["version"] == version

@@ -1,4 +1,4 @@
-"""What two runs of a client have in common: all that it said, but for ids and times."""
+"""Comparison of two runs of a client: all messages, with ids and times replaced."""
 
 from __future__ import annotations
 

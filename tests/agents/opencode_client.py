@@ -106,7 +106,7 @@ class OpenCodeClient:
         return [one["id"] for one in (await self.http.get("/permission")).json()]
 
     async def tool(self, session: str, call_id: str) -> Row:
-        """How a tool call ended, once it has: its state."""
+        """Return the final state of a tool call, after waiting for its end."""
 
         async def ended() -> Row | None:
             messages = (await self.http.get(f"/session/{session}/message")).json()

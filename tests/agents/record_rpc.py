@@ -34,7 +34,7 @@ KEPT: Final = ("session/", "thread/", "turn/", "item/", "serverRequest/")
 
 
 class Talk:
-    """What host and agent said, in order; an agent that is started again goes on in the same recording."""
+    """The messages of host and agent, in order; a restarted agent continues the same recording."""
 
     def __init__(self, words: Sequence[str], home: Home, environment: dict[str, str]) -> None:
         self.entries: list[Message] = []

@@ -178,7 +178,7 @@ class RpcClient:
         return self.ended(self.begin(method, params))
 
     def hears(self, method: str, count: int = 1) -> list[Message]:
-        """What the client said of a kind, when that is at least so many."""
+        """Return the client's messages of a method, after waiting for at least `count` of them."""
 
         def found() -> list[Message]:
             return [one for one in self.end.messages if one.get("method") == method]
@@ -208,12 +208,12 @@ class RpcClient:
 
 
 def bridge(name: str, *options: str) -> list[str]:
-    """What stands before an agent's command."""
+    """Return the words of our bridge, which precede an agent's command."""
     return [sys.executable, "-m", "workers.cli", "bridge", name, *options, "--"]
 
 
 def hook_settings(agent: str, *words: str) -> Message:
-    """What `hook AGENT --settings` prints."""
+    """Return the output of `hook AGENT --settings`."""
     program = [sys.executable, "-m", "workers.cli", "hook", agent, "--settings", *words]
     printed = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found: Message = json.loads(printed)
@@ -221,12 +221,12 @@ def hook_settings(agent: str, *words: str) -> Message:
 
 
 def hook_command(agent: str, home: Home, environment: Mapping[str, str], *words: str) -> str:
-    """What `hook AGENT --install …` says, for a client with this home."""
+    """Return the output of `hook AGENT --install …` for a client with this home."""
     return command(home, environment, "hook", agent, *words)
 
 
 def command(home: Home, environment: Mapping[str, str], *words: str) -> str:
-    """What a command of ours says where a client works."""
+    """Return the output of one of our commands, run in the client's working folder."""
     done = subprocess.run(
         [sys.executable, "-m", "workers.cli", *words],
         cwd=home.work,

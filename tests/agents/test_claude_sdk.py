@@ -57,7 +57,7 @@ class Host:
         self._process.stdin.flush()
 
     def ended(self) -> str:
-        """How the turn ended, in the client's word."""
+        """Return how the turn ended, in the client's word."""
         assert self._process
         out, complaint = self._process.communicate(timeout=LONG_S)
         assert self._process.returncode == 0, complaint

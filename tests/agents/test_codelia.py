@@ -34,7 +34,7 @@ class Tui:
         self.run: str = client.call("run.start", {"input": {"type": "text", "text": "go"}})["run_id"]
 
     def status(self) -> str:
-        """How the run ended."""
+        """Return the final status of the run."""
 
         def ended() -> list[str]:
             found = [one["params"]["status"] for one in self.client.said("run.status")]

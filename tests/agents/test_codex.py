@@ -54,7 +54,7 @@ class Ide:
         self.client.call("config/batchWrite", {"edits": [edit], "reloadUserConfig": True})
 
     def status(self) -> str:
-        """How the turn ended."""
+        """Return the final status of the turn."""
 
         def found() -> list[str]:
             turns = [one["params"]["turn"] for one in self.client.said("turn/completed")]

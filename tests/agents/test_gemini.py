@@ -213,7 +213,7 @@ async def test_an_installed_hook_runs_and_after_uninstalling_it_does_not(
 
 
 def _lives(home: Home) -> bool:
-    """Whether some process still works in the client's folder."""
+    """Return whether a process still runs in the client's folder."""
     places = [path / "cwd" for path in Path("/proc").iterdir() if path.name.isdigit()]
     for place in places:
         with suppress(OSError):

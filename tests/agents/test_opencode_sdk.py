@@ -32,7 +32,7 @@ ASK: Final = {
     "metadata": {"command": "git push"},
     "tool": {"message_id": "msg_1", "call_id": "call_1"},
 }
-"""What an agent asks; its name for the request comes with it."""
+"""A request as an agent sends it, without the agent's id for it."""
 
 
 class Sdk:

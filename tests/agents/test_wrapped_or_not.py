@@ -28,7 +28,7 @@ from tests.workers.bridges.codex_talk import decided
 pytestmark = [pytest.mark.timeout(240)]
 
 Said = tuple[list[str], list[str]]
-"""What a client said to its host, and what to its model."""
+"""A client's messages to its host, and those to its model."""
 
 PATCH: Final = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** End Patch\n"
 STEPS_COUNT: Final = 3
@@ -61,7 +61,7 @@ def home(tmp_path: Path) -> Callable[[], Home]:
 
 
 def without(messages: list[dict[str, Any]], *methods: str) -> list[dict[str, Any]]:
-    """What a host hears that is asked nothing."""
+    """Return the messages without the named methods: those that reach a host that is asked nothing."""
     return [one for one in messages if one.get("method") not in methods]
 
 
@@ -159,7 +159,7 @@ class Follower:
 
 
 async def opencode(client: OpenCodeClient, through: int, *, answers: bool) -> Said:
-    """What a server says on a port, its own or the proxy's; `answers` where there is nobody else to."""
+    """Return the events of a server or its proxy on a port; `answers` when nobody else answers requests."""
     query = {"directory": str(client.project)}
     address = f"http://127.0.0.1:{through}"
     async with httpx.AsyncClient(base_url=address, params=query, timeout=30, trust_env=False) as http:

@@ -50,7 +50,7 @@ asyncio.run(main())
 
 
 class Asked(NamedTuple):
-    """What a client's model wants: what of it a person sees, and whether it was done."""
+    """A tool call that a client's model makes: the text that a person sees, and the check that it was run."""
 
     shown: str
     was_done: Callable[[Path], bool]
@@ -73,7 +73,7 @@ ANSWERS: Final[dict[str, tuple[str, str | None]]] = {
     "codelia": ("once", None),
     "python": ("once", None),
 }
-"""What a person says to each, and with which words."""
+"""A person's reply to each client, with its text."""
 
 PreOpen = Callable[[str, str, str], None]
 """Takes a session's id, and the dialect and the agent's name that its client will open it with, before that asks."""
@@ -222,7 +222,7 @@ class Together:
     # --- what came of it
 
     def done(self) -> dict[str, bool]:
-        """What of all that they wanted was done, by client."""
+        """Return whether each client's tool call was run, by client."""
         return {name: ASKED[name].was_done(self.work) for name in self.sessions}
 
 
@@ -235,7 +235,7 @@ def _git(work: Path, *words: str) -> str:
 
 
 async def all_wait(gateway: RunningGateway, together: Together) -> dict[str, Row]:
-    """What waits, by client, when each has asked: as the gateway lists it for everybody at once."""
+    """Return the pending request of each client by name, from the gateway's list of all sessions."""
     ann = gateway.person()
     by_session = {session: name for name, session in together.sessions.items()}
 

@@ -1,4 +1,4 @@
-"""Who takes part in the tests of the API: an agent that waits for its answer, and what the log says of it."""
+"""Participants in the tests of the API: an agent that waits for its answer, and the log's account of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RULES: Final = [
     {"permission": "read", "pattern": "*", "action": "allow"},
     {"permission": "bash", "pattern": "rm *", "action": "deny"},
 ]
-"""What most tests open a session with: `read` runs, `rm` is refused, the rest is asked."""
+"""The rules most tests open a session with: `read` is allowed, `rm` is denied, all else is asked."""
 
 ANN: Final = "ann"
 BOB: Final = "bob"
@@ -79,7 +79,7 @@ async def text_of_input_error(awaitable: Awaitable[object]) -> str:
 
 
 async def all_done(tasks: Iterable[asyncio.Task[Result]]) -> list[str | None]:
-    """What the asks came to: their outcome, or the code of the error."""
+    """Return each ask's outcome, or the code of its error."""
 
     async def outcome(task: asyncio.Task[Result]) -> str | None:
         try:

@@ -18,7 +18,7 @@ from tests.support.servers import RealServer
 
 @pytest.fixture
 def url(storage: RealServer | None) -> str:
-    """Where the ledger lies; every store in its turn."""
+    """Return the URL of the ledger, on each store in turn."""
     return f"memory://{uuid4().hex}" if storage is None else storage.url
 
 

@@ -1,4 +1,4 @@
-"""What comes of an ask: by rule at once, or when somebody answers; and asking again."""
+"""Results of an ask: by rule at once, by an answer later, and of the same ask repeated."""
 
 from __future__ import annotations
 

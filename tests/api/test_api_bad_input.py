@@ -1,4 +1,4 @@
-"""What is malformed, oversized or unknown gets one clear message, and nothing is written."""
+"""Malformed, oversized or unknown input gets one clear message, and nothing is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who stops waiting, who withdraws, and what a closing session does."""
+"""Cancelled waits, withdrawn requests, and requests of a session that closes."""
 
 from __future__ import annotations
 

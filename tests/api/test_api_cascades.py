@@ -1,4 +1,4 @@
-"""What one reply does to the other requests that wait."""
+"""Effects of one reply on the other pending requests."""
 
 from __future__ import annotations
 

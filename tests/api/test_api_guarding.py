@@ -42,7 +42,7 @@ class Place:
 
 
 class Recorder:
-    """What tools really did."""
+    """Guarded tools that record each call they run."""
 
     def __init__(self) -> None:
         self.ran: list[Any] = []
@@ -91,7 +91,7 @@ async def waiting(session: Session, count: int = 1) -> list[Pending]:
 
 
 async def answered(session: Session, reply: ReplyKind, **more: Any) -> Pending:
-    """What waits, once it does and is answered."""
+    """Wait for the pending request, answer it and return it."""
     [one] = await waiting(session)
     await session.reply(one.request.request_id, reply, actor=ANN, **more)
     return one

@@ -1,4 +1,4 @@
-"""Who is there, how long a request may wait, and who may answer: `betcode.md` and DESIGN's table of tiers."""
+"""Presence, deadlines and answering rights: `betcode.md` and DESIGN's table of tiers."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.api.actors import ANN, OpenLedger, ask_and_wait, events_of, pend, rai
 
 
 def before_the_next_append(ledger: Ledger, do: Callable[[], Awaitable[object]]) -> None:
-    """What another process does between this ledger's decision and its append."""
+    """Run `do`, as another process would, between this ledger's decision and its append."""
     store = ledger.store
     appending = store.append
 

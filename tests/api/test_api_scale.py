@@ -29,7 +29,7 @@ async def on_server(server: RealServer, clock: TestClock) -> AsyncIterator[Ledge
 
 
 async def calls(onlooker: Redis) -> Counter[str]:
-    """How often the server was given each command so far, by anybody but this client."""
+    """Return how often the server ran each command so far, except those of this client."""
     stats = await onlooker.info("commandstats")
     return Counter({name.removeprefix("cmdstat_"): int(one["calls"]) for name, one in stats.items()})
 

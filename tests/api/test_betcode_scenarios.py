@@ -36,7 +36,7 @@ def test_all_scenarios_of_the_spec_are_here() -> None:
 
 
 def decisions(log: list[Row]) -> Counter[str]:
-    """How each ask was decided, counted from the log as the metric counts it."""
+    """Return how each ask was decided, counted from the log as the metric counts it."""
     labels = {"allow": "auto_allow", "deny": "auto_deny", "allowed": "user_allow"}
     counted: Counter[str] = Counter()
     for event in log:

@@ -1,4 +1,4 @@
-"""What OpenCode does with replies, measured, and what its pages say: through the API on every store."""
+"""OpenCode's handling of replies, as measured and as documented: through the API on every store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who counts as there, and what that costs the log."""
+"""Presence, and its cost in log entries."""
 
 from __future__ import annotations
 

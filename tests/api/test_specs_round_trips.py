@@ -1,4 +1,4 @@
-"""What one ask costs: the server's time is read where the event is written, never beforehand."""
+"""The round trips of one ask: the server's time is read when the event is written, never beforehand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.servers import RealServer
 
 
 async def calls(onlooker: Redis) -> Counter[str]:
-    """How often the server ran each command so far, those of scripts included."""
+    """Return how often the server ran each command so far, those of scripts included."""
     stats = await onlooker.info("commandstats")
     return Counter({name.removeprefix("cmdstat_"): int(one["calls"]) for name, one in stats.items()})
 

@@ -18,7 +18,7 @@ WAIT_S = 5
 
 
 def before_the_next(ledger: Ledger, method: str, do: Callable[[], Awaitable[object]]) -> None:
-    """What another process does just before the server hears this call of the store."""
+    """Run `do`, as another process would, just before the next call of this method reaches the store."""
     store = ledger.store
     original = getattr(store, method)
 

@@ -1,4 +1,4 @@
-"""What an agent serves on another port of the approver's machine: a page, and what its server learns of who opens it."""
+"""A page that an agent serves on another port of the approver's machine, with a record of what its visitors send."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Preview:
         self.url = url
         self.planted: str | None = None
         self.cookies: dict[str, str] = {}
-        """What browsers have sent."""
+        """Cookies that browsers have sent."""
 
 
 @contextmanager

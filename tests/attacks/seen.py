@@ -1,4 +1,4 @@
-"""What of a request a page shows, read from the page itself: texts as the agent wrote them, places and clipping."""
+"""The request as a page displays it, read from the page itself: texts as the agent wrote them, places and clipping."""
 
 from __future__ import annotations
 

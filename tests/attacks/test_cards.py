@@ -238,7 +238,7 @@ PASSKEY = [{"answer_by": "passkey", "permission": "bash", "pattern": "git push*"
 
 
 async def test_wearing_people_out_with_answers_that_count_for_nothing(inbox: Inbox) -> None:
-    """What an answer needs is on the card before it is given, and whoever cannot give it is told so."""
+    """The card states what an answer needs before it is given, and tells whoever cannot give it."""
     session = await inbox.session(demands=[*PASSKEY, {"not_by": "asker", "permission": "bash", "pattern": "npm*"}])
     for command in ("git push origin", "npm publish", "make"):
         await session.submit("bash", [command], actor="ann")

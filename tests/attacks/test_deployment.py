@@ -150,7 +150,7 @@ def test_emptying_a_history_from_inside_a_script(guarded: Guarded) -> None:
 async def test_the_ledgers_whole_work_needs_no_other_right(
     guarded: Guarded, server: RealServer, tmp_path: Path
 ) -> None:
-    """What a worker could not do would tempt an operator to give it every right."""
+    """A missing right would tempt an operator to grant the worker every right."""
     with ExitStack() as stack:
         await all_of_it(guarded, stack, tmp_path)
     await brought_from_elsewhere(guarded, server, tmp_path)

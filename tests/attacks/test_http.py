@@ -1,4 +1,4 @@
-"""What somebody wants of the gateway's HTTP itself: its errors, its log, its limits, its name and its answers in a browser."""
+"""Attacks on the gateway's HTTP itself: its errors, log, limits, host name, and its answers in a browser."""
 
 from __future__ import annotations
 

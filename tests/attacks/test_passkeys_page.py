@@ -34,7 +34,7 @@ class Device:
         self._authenticator = authenticator
 
     async def verifies(self, verified: bool) -> None:
-        """Whether it knows its person from now on, as by a fingerprint."""
+        """Set whether the authenticator verifies its user from now on, as by a fingerprint."""
         told = {"authenticatorId": self._authenticator, "isUserVerified": verified}
         await self._cdp.send("WebAuthn.setUserVerified", told)
 

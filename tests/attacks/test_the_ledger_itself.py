@@ -184,7 +184,7 @@ def test_keeping_a_stricter_file_of_rules_from_being_brought(gateway: RunningGat
     rules = tmp_path / "rules.json"
 
     def asked(call_id: str, *, says: str) -> str:
-        """What a hook answers of `git push` while the file says so."""
+        """Return a hook's answer to `git push` with this verdict in the rule file."""
         rules.write_text(json.dumps({"permissions": {says: ["Bash(git push *)"]}}))
         # Whatever stood in the note of an earlier version, for any state of the file.
         status = rules.stat()

@@ -75,7 +75,7 @@ class Gateways:
 
 
 async def _until_done(command: Callable[[], Awaitable[object]]) -> None:
-    """What is in doubt, or has nobody to go to while a server is replaced, is said again."""
+    """Repeat a command until it succeeds: it may be in doubt or unroutable while a server is replaced."""
     async with asyncio.timeout(FAILOVER_S * 2):
         while True:
             try:
@@ -121,7 +121,7 @@ async def read_some(listener: Listener, count: int) -> list[Told]:
 
 
 async def check_through(gateways: Gateways, callers: tuple[Caller, Caller], begin: Deed, end: Deed) -> None:
-    """What readers see before, during and after; and what those see who go on elsewhere.
+    """Check the events that readers see before, during and after a failover, and those of readers who resume elsewhere.
 
     `begin` comes while nobody writes, `end` while everybody does.
     """

@@ -53,7 +53,7 @@ async def ports() -> AsyncIterator[list[int]]:
 
 
 def endpoints(node: Node) -> list[tuple[str, int]]:
-    """Who serves slots, as this node names them."""
+    """Return the addresses of the nodes that serve slots, as this node names them."""
     with node.client() as client:
         client.response_callbacks.clear()
         return sorted((one[2][0].decode(), int(one[2][1])) for one in client.execute_command("CLUSTER", "SLOTS"))

@@ -1,4 +1,4 @@
-"""What the agents' pages and the examples say by name is so: versions that were driven, and sessions with a folder."""
+"""Facts on the agents' pages and in the examples hold: versions that were driven, and sessions with a folder."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ NOT_TYPED: Final = (
     "permission-ledger COMMAND",
     "permission-ledger policy …",
 )
-"""What begins as a command does and is none: what the program itself prints, and the form of all commands."""
+"""Texts that begin like a command but are none: the program's own output, and the form of all commands."""
 
 
 def lines_of_blocks(text: str) -> list[str]:
-    """What a reader types, a line that goes on joined; usage lines are the parser's own words."""
+    """Return the command lines of a page, continued lines joined; usage lines, written by the parser, are left out."""
     lines = "\n".join(BLOCK.findall(text)).replace("\\\n", " ").splitlines()
     return [line for line in lines if "[OPTIONS]" not in line and not line.startswith(NOT_TYPED)]
 
@@ -68,7 +68,7 @@ def resolved(words: list[str]) -> tuple[click.Command, list[str]]:
 
 
 def refusal(words: list[str]) -> str | None:
-    """What the command line says against these words, if anything; nothing is run."""
+    """Return the command line's error for these words, or None; nothing is run."""
     try:
         command, rest = resolved(words)
         command.make_context(words[0], list(rest))

@@ -25,7 +25,7 @@ FORMS: Final = ROW.findall((GUIDES / "normal-form.md").read_text())
 
 
 def printed(command: str) -> str:
-    """What a command of this program prints as data."""
+    """Return the stdout of a command of this program."""
     program, *words = shlex.split(command)
     assert program == "permission-ledger"
     return CliRunner().invoke(cli, words).stdout

@@ -94,7 +94,7 @@ def _functions(body: list[ast.stmt]) -> Iterator[str]:
 
 @cache
 def parameter_texts() -> str:
-    """Where the parameters of the tests that read tables are spelt."""
+    """Return the text of all tables from which tests take their parameters."""
     return "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/data").rglob("*.json")))
 
 

@@ -43,7 +43,7 @@ async def reject_all(server: RealServer, count: int) -> tuple[str, int]:
 
 
 async def outcomes(server: RealServer) -> list[str | None]:
-    """Where the requests stand now, and a process can go on from there."""
+    """Return the outcomes of the requests, after checking that a new process can continue the session."""
     async with Ledger.connect(server.url, entry_points=False) as ledger:
         session: Session = await ledger.attach("ses_1")
         results: list[Result] = [await session.result(f"r{number}") for number in range(3)]

@@ -117,7 +117,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def told(calls: list[Call]) -> list[tuple[str, dict[str, Any]]]:
-    """What those who lived to hear it were told of an outcome."""
+    """Return the outcomes that callers received, for those whose process survived to receive them."""
     answers = [(request, answer.result()) for request, answer in calls if answer.done()]
     errors = {answer["error"]["code"] for _, answer in answers if "error" in answer}
     assert errors <= EXPECTED_ERRORS

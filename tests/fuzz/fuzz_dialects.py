@@ -59,7 +59,7 @@ def evaluated(policy: Policy, line: str) -> Evaluation:
 
 
 def check(line: str) -> None:
-    """What holds for every line in every dialect; fails by AssertionError."""
+    """Check the properties that hold for every line in every dialect. Raises AssertionError."""
     for dialect, (faithful, hardened) in POLICIES.items():
         found = evaluated(hardened, line)
         assert not looser(found.verdict, evaluated(faithful, line).verdict), f"{dialect}: hardened is never looser"

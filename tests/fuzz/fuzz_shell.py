@@ -51,7 +51,7 @@ PIECES: Final = (
     ],
     *["if ", "; then ", "; fi", "for x in ", "; do ", "; done", "case ", " in ", ";; ", "esac", "eval ", "sh -c ", "~"],
 )
-"""What a byte of a fuzzer's input stands for: a byte that is a piece gets further than one that is a letter."""
+"""The piece of shell that each byte of a fuzzer's input stands for: pieces get further than single letters."""
 
 
 def line_of(data: bytes) -> str:
@@ -62,7 +62,7 @@ def line_of(data: bytes) -> str:
 
 
 def check(line: str) -> None:
-    """What holds for every line; fails by AssertionError."""
+    """Check the properties that hold for every line. Raises AssertionError."""
     began = time.perf_counter()
     analysis = analyse(line)
     assert analysis.plain is (analysis.reason is None), "a line that is not plain has a reason"

@@ -1,4 +1,4 @@
-"""What the fuzzer of the dialects checks holds for the corpus and for lines made of pieces of shell."""
+"""The properties that the fuzzer of the dialects checks hold for its corpus and for lines made of pieces of shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fuzzer checks holds for its corpus, for cuts and joins of it, and for lines made of pieces of shell."""
+"""The properties that the fuzzer checks hold for its corpus, its cuts and joins, and lines made of pieces of shell."""
 
 from __future__ import annotations
 

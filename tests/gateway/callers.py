@@ -45,7 +45,7 @@ class Caller:
         return await self.send("DELETE", path, None, **headers)
 
     async def status(self, method: str, path: str) -> int:
-        """What the answer begins with; an event stream has no end to wait for."""
+        """Return the status of the answer without reading its body; an event stream has no end to wait for."""
         async with self.http.stream(method, path, json={}) as answer:
             return answer.status_code
 

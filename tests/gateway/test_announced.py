@@ -1,4 +1,4 @@
-"""Which gateway programs on this machine find: `gateway.json` names one that runs, whatever it listens on."""
+"""Discovery of a gateway on this machine: `gateway.json` names a running one, on any kind of address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is malformed, oversized, unknown or too much gets its documented error and changes nothing."""
+"""Malformed, oversized, unknown or excessive input gets its documented error and changes nothing."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Daemon:
             assert (await self.callers["c1"].post("/v1/grants", row)).status_code == 201
 
     async def look(self, ready: asyncio.Event) -> None:
-        """What whoever reads the stream all the while is shown."""
+        """Read the session's event stream from now on, and collect what it shows."""
         async with listening(self.callers["c2"], f"{self.path}/events") as reader:
             await reader.named("snapshot.end")
             ready.set()
@@ -189,7 +189,7 @@ class Daemon:
 
 
 class Expecting:
-    """What a scenario expects, looked for where BetCode's daemon, clients and metrics would show it."""
+    """Expectations of a scenario, checked where BetCode's daemon, clients and metrics would show them."""
 
     def __init__(self, daemon: Daemon, counted_before: Counter[str]) -> None:
         self.daemon = daemon

@@ -1,4 +1,4 @@
-"""What an agent may offer to be remembered: of a tool call what its dialect offers, or narrower."""
+"""Offers of an agent to remember a decision: of a tool call its dialect's offers, or narrower ones."""
 
 from __future__ import annotations
 

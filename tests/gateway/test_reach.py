@@ -1,4 +1,4 @@
-"""How far a token's word reaches: its project, its sessions, its own rules or the gateway's."""
+"""Reach of a token: its project, its sessions, its own rules or the gateway's."""
 
 from __future__ import annotations
 

@@ -68,10 +68,10 @@ BODIES: Final[dict[str, Any]] = {
     "remove_passkey": {},
     "create_token": {"name": "new", "role": "auditor", "projects": [PROJECT]},
 }
-"""What a caller sends who means it, by operation; others take no body."""
+"""A valid body by operation; the other operations take none."""
 
 LISTS: Final = {"list_sessions", "list_pending", "list_grants", "list_tokens", "opencode_list"}
-"""Whether the answer tells of the session, or of what is in its project."""
+"""Operations that list: their answer may be empty of the session and of everything in its project."""
 
 OPEN_STREAMS: Final = {"session_events", "all_events", "opencode_events", "opencode_global_events"}
 

@@ -29,7 +29,7 @@ NOTIFY_FILE: Final = "/etc/permission-ledger/notify.toml"
 
 
 def instructions(word: str) -> list[str]:
-    """What follows `word` in the Dockerfile, continued lines joined."""
+    """Return the arguments of each `word` instruction in the Dockerfile, continued lines joined."""
     lines = text_of("Dockerfile").replace("\\\n", " ").splitlines()
     return [line.removeprefix(word).strip() for line in lines if line.startswith(f"{word} ")]
 
@@ -153,7 +153,7 @@ def copied() -> list[str]:
 
 
 def let_through(file: str) -> bool:
-    """Whether .dockerignore, which shuts everything out first, opens the door for this path."""
+    """Return whether .dockerignore, which first excludes everything, includes this path again."""
     lines = [line for line in text_of(".dockerignore").splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*"
     return any(line.startswith("!") and f"{file}/".startswith(f"{line[1:]}/") for line in lines)

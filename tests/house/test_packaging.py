@@ -1,4 +1,4 @@
-"""What is handed out: the wheel, and the lock that a checkout and an image are made from."""
+"""Distributed files: the wheel, and the lock that a checkout and an image are made from."""
 
 from __future__ import annotations
 

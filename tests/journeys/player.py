@@ -60,7 +60,7 @@ class Player:
         return await self._connections[on, client_id].reply(*args, **named)
 
     async def do_settled(self, on: str) -> int:
-        """How many requests of the session have ended."""
+        """Return how many requests of the session have ended."""
         return len((await self._session(on).state()).settled)
 
     async def do_imported_from(self, on: None) -> str:

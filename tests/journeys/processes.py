@@ -178,7 +178,7 @@ class PlayerProcess(Process):
 
 
 def result_of(answer: Future[dict[str, Any]]) -> dict[str, Any]:
-    """What a call came to, when it has come to it; fails on an error."""
+    """Wait for the result of a call and return it; fails on an error."""
     told = answer.result(ANSWER_S)
     assert "error" not in told, told["error"]
     result: dict[str, Any] = told["result"]

@@ -132,7 +132,7 @@ class Compared:
 
     @property
     def _by_itself(self) -> bool:
-        """Whether the conversion says that Claude Code does not ask about commands that only look."""
+        """Return whether the conversion reports that Claude Code does not ask about commands that only look."""
         return any("claude asks by itself" in change.text for change in self.changes)
 
     @property

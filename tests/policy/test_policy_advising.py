@@ -1,4 +1,4 @@
-"""What `policy explain` advises: a rule for exactly the call, which lifts no deny; and sentences that are so."""
+"""Advice of `policy explain`: a rule for exactly the call, which lifts no deny; and sentences that are true."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_what_is_said_about_other_rules_is_so(dialect: str, profile: str, rules:
 
 
 def _speaks(policy: Policy, call: Call) -> bool:
-    """Whether the only rule of a policy decides about any part of a call."""
+    """Return whether the only rule of a policy decides about any part of a call."""
     judged = Judged(policy, call)
     return bool(judged.rules) or any(part.rules for one in judged.all for part in one.parts)
 

@@ -1,4 +1,4 @@
-"""Why a verdict, and what to write for another one: every suggestion was tried."""
+"""Reasons of a verdict, and the rule to write for another one: every suggestion is tried."""
 
 from __future__ import annotations
 

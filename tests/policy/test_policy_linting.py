@@ -1,4 +1,4 @@
-"""What lint finds, by its code."""
+"""Findings of lint, by code."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ pieces = st.lists(st.sampled_from(["a", "e", ".", "/", "*", "?", "[ae]"]), min_s
 
 
 def shell_matches(glob: str, path: str) -> bool:
-    """What bash expands a glob to: name by name; a dot in front is matched by a dot alone."""
+    """Return whether bash expands the glob to this path: name by name; a leading dot is matched by a dot alone."""
     names, parts = path.split("/"), glob.split("/")
     return len(names) == len(parts) and all(map(_name_matches, parts, names))
 

@@ -1,4 +1,4 @@
-"""What is not known counts as outside, in every dialect: knowing a home or a folder never makes a verdict stricter."""
+"""Unknown places count as outside, in every dialect: knowing a home or a folder never makes a verdict stricter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a wildcard matches beyond the tables, and how much work it takes at most."""
+"""Wildcard matches beyond the tables, and the bound of their work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of views ask again and again."""
+"""Shared queries of the tests of views."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def rebuild_all(store: Store) -> None:
 
 
 async def differences(store: Store) -> list[Compared]:
-    """What `rebuild --verify` would find."""
+    """Return the differences that `rebuild --verify` finds."""
     names: dict[int, list[str]] = {}
     async for partition, name in store.views.names():
         names.setdefault(partition, []).append(name)

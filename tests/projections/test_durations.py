@@ -1,4 +1,4 @@
-"""How long requests took and how late deadlines were kept, added up over all sessions."""
+"""Durations of requests and delays of deadlines, added up over all sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each view says, on every store."""
+"""Contents of each view, on every store."""
 
 from __future__ import annotations
 

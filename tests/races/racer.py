@@ -80,7 +80,7 @@ def say(word: str) -> None:
 
 
 async def race(url: str, number: int, racers: int, requests: list[tuple[str, str]]) -> list[Told]:
-    """What this process was told."""
+    """Run one racer, and return the outcomes its calls received."""
     async with Ledger.connect(url, entry_points=False) as ledger:
         racer = Racer(ledger, number, requests)
         await racer.attach()

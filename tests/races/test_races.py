@@ -41,7 +41,7 @@ async def open_sessions(url: str) -> None:
 
 
 def run_race(url: str, folder: Path) -> list[Told]:
-    """What all racers were told."""
+    """Run all racers, and return the outcomes their calls received."""
     listed = folder / "requests.json"
     listed.write_text(json.dumps(REQUESTS))
     files = [folder / f"told{number}" for number in range(RACERS_COUNT)]

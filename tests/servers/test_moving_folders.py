@@ -101,13 +101,13 @@ async def keys_of(ledger: Ledger) -> list[StreamKey]:
 
 
 async def problems(ledger: Ledger) -> list[Any]:
-    """What `verify` finds in all streams."""
+    """Return the problems that `verify` finds in all streams."""
     checked = [await check_stream(ledger.store, key) for key in await keys_of(ledger)]
     return [problem for one in checked for problem in one.problems]
 
 
 async def differences(ledger: Ledger) -> list[Any]:
-    """What `rebuild --verify` finds in all views."""
+    """Return the differences that `rebuild --verify` finds in all views."""
     return [
         one for partition in PARTITIONS async for one in compare_partition(ledger.store, partition, []) if not one.same
     ]
@@ -133,7 +133,7 @@ async def test_a_folder_moves_between_any_two_servers(
 async def test_a_base_file_in_rdb_format_keeps_a_folder_with_the_engine_that_wrote_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Why `aof-use-rdb-preamble no` is set, and what an operator is told who had it otherwise."""
+    """The reason for `aof-use-rdb-preamble no`, and the message for an operator whose server had it otherwise."""
     server = RealServer(tmp_path / "data", EMBEDDED, {"aof-use-rdb-preamble": "yes"})
     try:
         server.start()

@@ -1,4 +1,4 @@
-"""What becomes of an attended request at its deadline when nobody is connected any more."""
+"""An attended request at its deadline when nobody is connected any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one answer does to the other requests of the session (opencode-zh.md 6.2 and 6.3)."""
+"""Effects of one answer on the session's other requests (opencode-zh.md 6.2 and 6.3)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ async def opened(ledger: Ledger, folder: Path | None, **more: Any) -> Session:
 
 
 async def answered(session: Session, command: str, reply: ReplyKind = "always", request_id: str = "r1") -> Result:
-    """What the agent is given when a person answers while it waits."""
+    """Return the result of a call that a person answers while the agent waits."""
     asking = asyncio.create_task(session.ask_tool("bash", {"command": command}, request_id=request_id))
 
     async def waiting() -> bool:

@@ -1,4 +1,4 @@
-"""What stands for the answer of a decider that failed."""
+"""The recorded answer of a decider that failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is only noted: tools that finished, notifications, and a log that lost entries."""
+"""Notes: finished tools, notifications, and a log that lost entries."""
 
 from __future__ import annotations
 

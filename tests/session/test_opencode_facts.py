@@ -1,4 +1,4 @@
-"""How OpenCode answers, as its own tests and its running program show it, told on the decider.
+"""OpenCode's answers, as its own tests and its running program show them, checked on the decider.
 
 Where its editions disagree, or where this ledger chose otherwise, the test says so.
 """

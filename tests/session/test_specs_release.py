@@ -1,4 +1,4 @@
-"""What a project's new grants release elsewhere: in which order, and until when it may be written."""
+"""Requests that a project's new grants release elsewhere: their order, and the deadline of the write."""
 
 from __future__ import annotations
 

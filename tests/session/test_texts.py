@@ -1,4 +1,4 @@
-"""What the agent is told, word for word, in each dialect and edition."""
+"""The agent's texts, word for word, in each dialect and edition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part: askers, approvers, granters, a lawmaker, clients, expiry workers, and who closes.
+"""Actors: askers, approvers, granters, a lawmaker, clients, expiry workers, and those who close sessions.
 
 All write down what they heard. Each goes on where it was after a crash of its process: what it had not been told of,
 it does again.
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What a caller heard of a request, and where the logs stood when it called and when it heard.
+    """The outcome of a request as a caller received it, and the logs' positions at the call and at the answer.
 
     `heard` is an outcome, or `unknown`, or `closed`. `at_ms` is None where the answer does not say when.
     """
@@ -72,7 +72,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Diary:
-    """What everybody was told, and which facts were acknowledged."""
+    """All outcomes that callers received, and all acknowledged facts."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -118,7 +118,7 @@ class Call:
 
 
 class Someone:
-    """What all actors can do. `turns` is how often it acts."""
+    """An actor; acts `turns` times."""
 
     is_daemon = False
 

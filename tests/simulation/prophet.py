@@ -1,4 +1,4 @@
-"""What everybody must have been told, told from the logs alone; by its own small idea of rules and grants."""
+"""The outcomes that callers must have received, predicted from the logs alone with an own model of rules and grants."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LATEST_MS: Final = round(SWEEP_SECONDS * 1000) + SLACK_MS
 
 
 class Status(NamedTuple):
-    """Where a request stands from a version on."""
+    """The status of a request from a version on."""
 
     version: int
     outcome: str
@@ -45,7 +45,7 @@ UNKNOWN: Final = Status(0, "unknown")
 
 
 class Allowed:
-    """Which (permission, pattern) the grants of one stream allow, at each version."""
+    """The (permission, pattern) pairs that the grants of one stream allow, at each version."""
 
     def __init__(self, records: Iterable[Recorded]) -> None:
         granted: dict[str, tuple[str, str]] = {}
@@ -62,7 +62,7 @@ class Allowed:
         return self._at[version]
 
     def between(self, first: int, last: int) -> frozenset[tuple[str, str]]:
-        """What was allowed at any version from the first to the last."""
+        """Return the pairs that were allowed at any version from the first to the last."""
         return frozenset().union(*self._at[first : last + 1])
 
 

@@ -57,7 +57,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
 
 class Scheduler:
-    """Who goes on, by the seed. `now` is in seconds after the beginning."""
+    """Choice of the next parked step, by the seed. `now` is in seconds after the beginning."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

@@ -34,11 +34,11 @@ T0: Final = 1_800_000_000_000
 
 
 POST_REFUSED: Final = 0.3
-"""How often there is no connection on which something could be posted."""
+"""Probability that no connection is free for a post."""
 
 
 class Faults(msgspec.Struct, frozen=True):
-    """How likely each is, each time. Of an answer that is lost, the client sends its command again."""
+    """Probability of each fault, per operation. After a lost answer the client sends its command again."""
 
     unreachable: float = 0
     answer_lost: float = 0
@@ -100,7 +100,7 @@ class FaultyStore:
         return getattr(self._inner, name)
 
     async def die(self) -> None:
-        """What was on its way to the server may arrive; nothing comes back."""
+        """Die: commands on their way to the server may arrive; no answer comes back."""
         self.is_dead = True
         await self._inner.close()
         for parked in self._scheduler.take_all(lambda one: one.owner is self):

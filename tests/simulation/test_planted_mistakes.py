@@ -26,7 +26,7 @@ LONG: Final = Timeouts(attended=90, unattended=90, cap=120)
 
 
 def first_failure(*, failovers: bool = False) -> str:
-    """What the first simulation that goes wrong says."""
+    """Return the error of the first simulation that fails."""
     for seed in range(SEEDS_COUNT):
         try:
             Simulation(seed, failovers=failovers).run()
@@ -83,7 +83,7 @@ def test_a_gap_that_is_passed_over_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_refusals_on_stale_state_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who only reads reads; a command that makes no event is answered from the cache."""
+    """A read-only job reads the log; a command that makes no event is answered from the cache."""
     folded, handled = Stream._ensure_folded, Stream._handle
     commanded: set[Stream[Any]] = set()
 

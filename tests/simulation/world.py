@@ -112,7 +112,7 @@ class World:
         self.board: list[tuple[str, str]] = []
         """Requests that somebody said he asks: (session, request id)."""
         self.rules: dict[str, list[dict[str, str]]] = {}
-        """What somebody wrote into the rule file of a session."""
+        """The contents of each session's rule file."""
         self.failures: list[BaseException] = []
         self.lost: Callable[[StreamKey], None] = lambda _: None
         """Told of a stream that has lost entries."""

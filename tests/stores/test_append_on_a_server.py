@@ -1,4 +1,4 @@
-"""What only a real server can do to an append."""
+"""Effects on an append that only a real server can cause."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.backends import (
 
 
 async def errors(admin: Operator, code: str) -> int:
-    """How often the server has refused with this code."""
+    """Return how often the server has refused with this code."""
     stats = await admin.run("INFO", "errorstats")
     return int(stats.get(f"errorstat_{code}", {}).get("count", 0))
 
@@ -75,7 +75,7 @@ async def test_something_else_at_the_streams_key_is_damage_and_stays(server_stor
 async def test_an_append_beside_a_broken_stream_is_written_but_not_acknowledged(
     server_store: RedisStore, admin: Operator
 ) -> None:
-    """What an allow rests on could not be read, so there is no allow; the event itself is in the log."""
+    """The stream that an allow rests on is unreadable, so no allow is returned; the event itself is in the log."""
     await admin.run("SET", server_store.keys.stream(PROJECT), "something else")
     with pytest.raises((DamageError, StoreError)):
         await server_store.append(append_of(b"a"), (PROJECT, START))

@@ -1,4 +1,4 @@
-"""What those who look after a ledger ask of a store; the same on every store."""
+"""Administrative reads of a store; the same on every store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What projectors read: the feed of each partition, by consumer groups; the same on every store."""
+"""The feed of each partition, read by consumer groups; the same on every store."""
 
 from __future__ import annotations
 

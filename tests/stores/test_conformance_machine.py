@@ -39,7 +39,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 class Writer(NamedTuple):
-    """What a process has seen of the stream, and what it sent last."""
+    """The part of the stream that a process has seen, and the append it sent last."""
 
     seen: tuple[Entry, ...] = ()
     sent: Append | None = None
@@ -70,7 +70,7 @@ class Writers(RuleBasedStateMachine):
 
     @rule(writer=WRITERS, events=EVENTS)
     def append(self, writer: int, events: list[bytes]) -> None:
-        """What this writer decides on the state it knows, which may be stale."""
+        """Append what this writer decides on its known state, which may be stale."""
         known = self.writers[writer]
         last = known.seen[-1] if known.seen else None
         payloads = [linked(last, events[0]), *events[1:]]

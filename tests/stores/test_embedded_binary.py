@@ -1,4 +1,4 @@
-"""Which server program is chosen, and what is said when none is fit."""
+"""Choice of the server program, and the error when none is fit."""
 
 from __future__ import annotations
 

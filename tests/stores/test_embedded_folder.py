@@ -1,4 +1,4 @@
-"""Which data folders an embedded server takes, and what is said of the others."""
+"""Data folders that an embedded server takes, and the errors for all others."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def server_pid(folder: DataFolder) -> int:
 
 
 def starts(folder: DataFolder) -> int:
-    """How many servers have got ready in this folder."""
+    """Return how many servers became ready in this folder."""
     return folder.log.read_text().lower().count("ready to accept connections")
 
 

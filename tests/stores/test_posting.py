@@ -15,7 +15,7 @@ from tests.support.tally import Tally, add, tally
 
 
 async def posted(store: RedisStore, append: Append) -> tuple[Answer | None, bool]:
-    """What is told, and whether it may have counted."""
+    """Post an append; return its answer, and whether it was lost and so may have been written."""
     told: asyncio.Future[tuple[Answer | None, bool]] = asyncio.get_running_loop().create_future()
     assert store.post(append, lambda answer, lost: told.set_result((answer, lost)))
     return await told

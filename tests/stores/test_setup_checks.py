@@ -44,7 +44,7 @@ async def started(url: str, partition_count: int | None = None) -> AsyncIterator
 
 
 async def refusal(url: str, partition_count: int | None = None) -> LedgerError:
-    """What starting on this URL is refused with."""
+    """Return the error that refuses to start on this URL."""
     with pytest.raises(LedgerError) as caught:
         async with started(url, partition_count):
             pass

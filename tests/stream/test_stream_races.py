@@ -1,4 +1,4 @@
-"""What happens between a stream's steps: wake-ups that come while it reads, decides or appends."""
+"""Events between a stream's steps: wake-ups that come while it reads, decides or appends."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Status = Literal["pending", "allowed by rules", "settled"]
 
 
 class Auditor:
-    """Who waits until when, told from the log alone. Times are server ms."""
+    """The pending requests and their deadlines, from the log alone. Times are server ms."""
 
     def __init__(self) -> None:
         self.status: dict[str, Status] = {}

@@ -72,7 +72,7 @@ class Authenticator:
         }
 
     def get(self, challenge: bytes, **client_data: Any) -> Assertion:
-        """What `navigator.credentials.get` returns."""
+        """Return the assertion that `navigator.credentials.get` returns."""
         data, client = self._data(0), self._client_data("webauthn.get", challenge, **client_data)
         signature = self._key.sign(data + sha256(client).digest(), ec.ECDSA(SHA256()))
         return Assertion(

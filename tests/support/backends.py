@@ -1,4 +1,4 @@
-"""What a store test runs on: the memory, a real server, or a cluster; several stores may share one, as processes do."""
+"""Backends of store tests: the memory, a real server, or a cluster; several stores may share one, as processes do."""
 
 from __future__ import annotations
 

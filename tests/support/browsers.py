@@ -21,7 +21,7 @@ def chromium() -> Path:
 
 
 def browser_left_out() -> str | None:
-    """Why the tests do without a browser; None when they have one, or must."""
+    """Return the reason to run the tests without a browser; None when there is one, or must be."""
     if _found() or os.environ.get(CI_VARIABLE) == "true":
         return None
     return "there is no `chromium` on the PATH"

@@ -34,7 +34,7 @@ SERVICE: Final = "ledger"
 NODE_TIMEOUT_MS: Final = 1000
 PATIENT_NODE_TIMEOUT_MS: Final = 15_000
 FAILOVER_S: Final = 20.0
-"""How long a test waits for a failover at most."""
+"""Time that a test waits for a failover at most."""
 
 _SETTINGS: Final = {
     "bind": HOST,
@@ -331,7 +331,7 @@ class Sentinels:
 
 
 def in_step(*servers: Node) -> bool:
-    """Whether all of them have the same, and are connected."""
+    """Return whether all nodes are connected and have replicated the same data."""
     with suppress(RedisError, OSError):
         infos = [node.info() for node in servers]
         replicas = [info for info in infos if info["role"] == "slave"]

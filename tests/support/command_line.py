@@ -18,7 +18,7 @@ PROGRAM: Final = (sys.executable, "-m", "workers.cli")
 
 
 class Ran(NamedTuple):
-    """What came of a command."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -107,6 +107,6 @@ def ended(process: subprocess.Popen[str]) -> Ran:
 
 
 def interrupted(process: subprocess.Popen[str]) -> Ran:
-    """What a started command says to Ctrl-C."""
+    """Interrupt a started command as by Ctrl-C, and return how it ended."""
     process.send_signal(signal.SIGINT)
     return ended(process)

@@ -99,7 +99,7 @@ def asks(
 
 
 def rechecks(asked: Ask) -> Recheck:
-    """What an asker does when the project's stream turns out to be newer than what it was judged by."""
+    """Return the recheck an asker sends when the project's stream is newer than the version it was judged by."""
     return Recheck(
         actor=asked.actor, request_id=asked.request_id, call=asked.call, policy=AS_OPENED, project=AS_IT_STANDS
     )

@@ -66,7 +66,7 @@ class End:
         self._sink.flush()
 
     def hears(self, count: int = 1) -> list[Message]:
-        """What it was told, when that is at least so many messages."""
+        """Return the messages received, after waiting for at least `count` of them."""
         wait_until(lambda: len(self.lines) >= count, f"{count} lines; heard {self.lines}", LONG_S)
         return self.messages
 

@@ -82,7 +82,7 @@ class RunningGateway:
         return "inbox" in (self.home / "log").read_text()
 
     def is_waited_for(self, session: str = "*") -> bool:
-        """Whether some bridge or hook waits for an answer. Only looked at: a lock taken here would be in its way."""
+        """Return whether some bridge or hook waits for an answer. Takes no lock: one would block the bridge or hook."""
         locked = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
         return any(str(path.stat().st_ino) in locked for path in (self.home / "askers").glob(f"{session}/*"))
 
@@ -126,7 +126,7 @@ class Person:
         return await self._client.open_session(session, **body)
 
     async def waiting(self, session: str, count: int = 1) -> list[Row]:
-        """What waits in a session, when at least so many do."""
+        """Return the session's pending requests, after waiting for at least `count` of them."""
 
         async def enough() -> list[Row]:
             rows = await self.pending(session)
@@ -138,12 +138,12 @@ class Person:
         return await self._client.pending(session)
 
     async def all_pending(self) -> list[Row]:
-        """What waits, in all sessions."""
+        """Return the pending requests of all sessions."""
         rows: list[Row] = (await self._client.call("GET", "/v1/pending"))["pending"]
         return rows
 
     async def pending_below(self, session: str) -> list[Row]:
-        """What waits in a session and in those of its sub-agents."""
+        """Return the pending requests of a session and of its sub-agents."""
         rows: list[Row] = (await self._client.call("GET", f"/v1/pending?tree={session}"))["pending"]
         return rows
 
@@ -158,7 +158,7 @@ class Person:
         return shown
 
     async def outcome(self, session: str, request_id: str) -> Row | None:
-        """How a request ended; None while it has not, or where it is not known."""
+        """Return the ended request; None while it is pending, or when it is unknown."""
         try:
             row = await self._client.read(session, request_id)
         except RefusedError:

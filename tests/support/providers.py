@@ -58,7 +58,7 @@ class LyingProvider:
         self.keys = [key_named("key-2")]
 
     def signs_in(self, address: str) -> dict[str, str]:
-        """What a person's browser brings back from this address: code, state and the provider's own name."""
+        """Return what a person's browser brings back from this address: code, state and the provider's own name."""
         asked = dict(parse_qsl(urlsplit(address).query))
         assert asked["response_type"] == "code"
         assert asked["code_challenge_method"] == "S256"

@@ -19,7 +19,7 @@ _SUBSCRIBING: Final = (b"SUBSCRIBE", b"SSUBSCRIBE", b"PSUBSCRIBE")
 
 
 class Fault(Enum):
-    """What happens to a command."""
+    """The fault of a command."""
 
     NOT_FORWARDED = auto()
     """The server never hears of it; the client's connection is cut."""
@@ -75,7 +75,7 @@ class Proxy:
         self._rules.clear()
 
     def sent(self, name: str) -> int:
-        """How often clients sent a command."""
+        """Return how often clients sent a command."""
         return sum(command[0].upper() == name.encode() for command in self.commands)
 
     async def start(self) -> None:

@@ -60,7 +60,7 @@ class HasInboxOpen(msgspec.Struct, frozen=True):
 
 
 class Settle(msgspec.Struct, frozen=True):
-    """What an expiry worker does: nothing but what every command does first."""
+    """A command of an expiry worker: only the settling that precedes every command."""
 
 
 Step: TypeAlias = Command | Value | Later | LosesLease | HasInboxOpen | Settle | ProjectCommand
@@ -169,7 +169,7 @@ class Scenario:
         return Happened(self, events, settled, None)
 
     def decision(self, command: Command) -> Decision:
-        """What is decided, with its window of time; nothing is written."""
+        """Return the decision with its window of time; nothing is written."""
         return decide(self.state, self._filled(command), self.now_ms)
 
     # --- what can be asserted ---------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class Scenario:
 
     @property
     def live(self) -> Live:
-        """Who is there by the leases."""
+        """Return the clients that are present by their leases."""
         inbox = tuple(one for one in self._inbox.values() if one.client_id not in self._silent)
         return Live(frozenset(self.state.clients) - self._silent, inbox)
 
@@ -268,7 +268,7 @@ def after(entry: Entry) -> str:
 
 
 class Happened:
-    """What came of a command."""
+    """The events or the refusal of a command."""
 
     def __init__(
         self, scenario: Scenario, events: tuple[Event, ...], settled: tuple[Event, ...], refusal: LedgerError | None

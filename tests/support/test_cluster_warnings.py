@@ -1,4 +1,4 @@
-"""What a test of a cluster drops is not told of the test that follows it."""
+"""Warnings of connections that a test of a cluster drops are not reported in the next test."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ async def ledger(server: RealServer) -> AsyncIterator[Ledger]:
 
 @pytest.fixture
 async def projecting(server: RealServer) -> AsyncIterator[CatchingUp]:
-    """What a projector does, in a process that knew nothing of the project before."""
+    """The catching-up of a projector, in a process that knew nothing of the project before."""
     async with Ledger.connect(server.url, partitions=PARTITION_COUNT, entry_points=False) as ledger:
         yield CatchingUp(ledger)
 

@@ -1,4 +1,4 @@
-"""How a command is told to a person who is to type it."""
+"""Spelling of a command for a person who is to type it."""
 
 from __future__ import annotations
 

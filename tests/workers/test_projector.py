@@ -220,7 +220,7 @@ async def test_a_scan_finds_what_no_hint_tells_of(ledger: Ledger, store: RedisSt
 
 
 async def reply_without_its_grant(ledger: Ledger, store: RedisStore) -> None:
-    """What a process leaves that dies between the session's stream and the project's."""
+    """Leave the streams as a process does that dies between its writes to the session's stream and the project's."""
     session = await ledger.session("ses_1", project="shop")
     await session.submit("bash", ["git push"], always=["git *"], request_id="r1")
     await session.reply("r1", "always", actor="ann")

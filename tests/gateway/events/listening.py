@@ -66,7 +66,7 @@ class Listener:
         return await self.until(lambda told: told.name == name)
 
     async def rest(self) -> list[Told]:
-        """What comes until the stream ends."""
+        """Return the events up to the end of the stream."""
         seen: list[Told] = []
         async with asyncio.timeout(TIMEOUT_S):
             while (told := await self.next()) is not None:
@@ -86,5 +86,5 @@ async def listening(caller: Caller, path: str, last_id: str | None = None) -> As
 
 
 def brief(told: Told) -> tuple[str, str | None, str | None]:
-    """Which event it is of what."""
+    """Return an event's name, its session, and its grant or request."""
     return told.name, told.data.get("session"), told.data.get("grant_id") or told.data.get("request_id")

@@ -77,7 +77,7 @@ class Persistent:
 
 
 class Pace:
-    """How far the writers may go: some events are left for after each kill, however long a gateway takes to start."""
+    """Limit on the writers' progress: events remain for after each kill, however long a gateway takes to start."""
 
     def __init__(self) -> None:
         self.rounds = 0

@@ -1,4 +1,4 @@
-"""What readers of event streams are told, and who is told what."""
+"""Contents of event streams, by the reader's rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps people from using a page, as axe finds it."""
+"""Accessibility violations of a page, as axe finds them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ FRAME_MS = 20
 AHEAD_S = 30
 """A page's time can be stopped at a moment to come only; it jumps there."""
 STEADY_MS = 500
-"""How long a card stands still before it takes answers; the page's own constant."""
+"""Time a card must stand still before it takes answers; the page's own constant."""
 
 
 async def visit_stopped(inbox: Inbox, name: str, path: str = "/", *, cards: int, height: int = 1600) -> Visitor:

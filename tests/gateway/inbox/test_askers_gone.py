@@ -1,4 +1,4 @@
-"""What a person sees of a request whose asker is gone."""
+"""A request whose asker is gone, as a person sees it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ SCROLL = """async (duration) => {
 
 
 async def scroll_is_smooth(browser: Browser, page: Page, record: Any) -> int:
-    """How many items the page holds after ten seconds of scrolling without a slow frame; the best of three.
+    """Return how many items the page holds after ten seconds of scrolling without a slow frame; the best of three.
 
     Where more programs want to run than there are processors, any page waits for its turn now and then, an empty one
     too. There it counts how long the page itself was at work at once, by the processor's clock.

@@ -1,4 +1,4 @@
-"""What a person sees of a request: all of it, as it is."""
+"""A request as a person sees it: complete and unaltered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong behind a page: it was too slow to be told everything, or the log is not whole any more."""
+"""Failures behind a page: a reader too slow for its events, and a log that is no longer whole."""
 
 from __future__ import annotations
 

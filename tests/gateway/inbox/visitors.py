@@ -81,7 +81,7 @@ class Inbox:
         return visitor
 
     async def _signed_in(self, token: str) -> StorageState:
-        """What a browser keeps after signing in: the cookie of the host, and the proof in the storage of the origin."""
+        """Return what a browser stores after signing in: the host's cookie, and the proof in the origin's storage."""
         context = await self._browser.new_context()
         try:
             answer = await context.request.post(

@@ -1,4 +1,4 @@
-"""What the dialect `betcode` says beside its verdict: parts, grants, what an always would grant, and its errors."""
+"""Evaluations of the dialect `betcode` beside the verdict: parts, grants, the grants of an always, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a test asks BRUTUS's rules about a call."""
+"""Calls of tests to BRUTUS's rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What BRUTUS's policy answers beside a verdict, and what its hardened profile adds."""
+"""Evaluations of BRUTUS's policy beside the verdict, and the additions of its hardened profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dialect `claude` says beside its verdict: parts, grants, proposals, modes, layers, and its errors."""
+"""Evaluations of the dialect `claude` beside the verdict: parts, grants, proposals, modes, layers, and errors."""
 
 from __future__ import annotations
 

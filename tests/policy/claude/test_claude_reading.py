@@ -1,4 +1,4 @@
-"""What the hardened profile of the dialect `claude` runs without a rule: commands that look at the project only."""
+"""Commands that the hardened profile of the dialect `claude` runs without a rule: those that only read the project."""
 
 from __future__ import annotations
 

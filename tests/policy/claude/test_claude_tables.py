@@ -1,4 +1,4 @@
-"""What Claude Code was seen to answer, call by call, and the few calls where ours is another answer."""
+"""Answers observed from Claude Code, call by call, and the few calls that ours answers differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a test asks Codelia's rules about a call."""
+"""Calls of tests to Codelia's rules."""
 
 from __future__ import annotations
 

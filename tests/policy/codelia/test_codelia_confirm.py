@@ -1,4 +1,4 @@
-"""What a person is shown when Codelia asks."""
+"""The text shown to a person when Codelia asks."""
 
 from __future__ import annotations
 

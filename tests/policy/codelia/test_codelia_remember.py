@@ -1,4 +1,4 @@
-"""What "remember" writes: only at the end of one list, atomically, and nothing twice."""
+"""Writes of "remember": only at the end of one list, atomically, and nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule of Codelia's may say, what it means, and how one that is misshapen is met."""
+"""Codelia's rules: allowed forms, their meaning, and the handling of malformed ones."""
 
 from __future__ import annotations
 

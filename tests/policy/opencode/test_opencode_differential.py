@@ -44,7 +44,7 @@ def prefix(words: list[str]) -> str:
 
 
 def place(word: str) -> str:
-    """Where a path leads from /repo."""
+    """Return the path that a word names, resolved from /repo."""
     names: list[str] = []
     for name in (word if word.startswith("/") else "/repo/" + word).split("/"):
         if name == "..":

@@ -1,4 +1,4 @@
-"""Where OpenCode's configuration is found, in which order, and what is refused."""
+"""Places and order in which OpenCode's configuration is found, and the refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each tool asks: its permission, its patterns, what `always` covers, and directories outside the project."""
+"""Requests of each tool: permission, patterns, the reach of `always`, and directories outside the project."""
 
 from __future__ import annotations
 

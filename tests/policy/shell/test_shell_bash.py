@@ -1,4 +1,4 @@
-"""What bash runs of a plain line is what the reader said: generated lines, with programs that write down their words."""
+"""Bash runs a plain line as the reader parsed it: generated lines, with programs that write down their words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the hardened reading finds in lines that are odd, or long and always the same."""
+"""Findings of the hardened reading in lines that are odd, or long and repetitive."""
 
 from __future__ import annotations
 

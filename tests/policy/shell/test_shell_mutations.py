@@ -1,4 +1,4 @@
-"""What is dangerous in one writing is dangerous in every other: each dangerous row is written anew in many ways."""
+"""Dangerous commands stay dangerous in every spelling: each dangerous row is rewritten in many ways."""
 
 from __future__ import annotations
 

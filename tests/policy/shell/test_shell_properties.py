@@ -1,4 +1,4 @@
-"""What holds for every line: never looser by an addition, one reading by lexer and parser, bounded work."""
+"""Properties of every line: never looser by an addition, one reading by lexer and parser, bounded work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two dialects of tool rules share: rules in files, facts about files, path patterns, grants."""
+"""Rules shared by the two dialects of tool rules: rules in files, facts about files, path patterns, grants."""
 
 from __future__ import annotations
 

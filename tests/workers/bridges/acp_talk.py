@@ -1,4 +1,4 @@
-"""What editors and agents say in ACP, for tests."""
+"""Messages of editors and agents in ACP, for tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cancelled(rpc_id: Any) -> Message:
 
 
 def rejected(rpc_id: Any, message: str) -> Message:
-    """How the bridge tells the agent of a rejection."""
+    """Return the bridge's message to the agent about a rejection."""
     said = chosen(rpc_id, "cancel")
     said["result"]["_meta"] = {"permission-ledger": {"message": message}}
     return said

@@ -1,4 +1,4 @@
-"""What Codex's app-server and its clients say, for tests."""
+"""Messages of Codex's app-server and its clients, for tests."""
 
 from __future__ import annotations
 

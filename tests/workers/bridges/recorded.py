@@ -12,13 +12,13 @@ FOLDER: Final = Path(__file__).parents[2] / "data" / "agents"
 
 
 def conversation(name: str) -> list[tuple[str, dict[str, Any]]]:
-    """Who, `agent` or `host`, and what."""
+    """Return the messages of a recording, each with its sender, `agent` or `host`."""
     rows = [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()]
     return [(row["from"], row["message"]) for row in rows]
 
 
 def questions_in(name: str, wire: Wire) -> list[Question]:
-    """What the agent asks in a conversation that the wire hears as a bridge would."""
+    """Return the agent's questions in a conversation that the wire reads as a bridge would."""
     found = []
     for origin, message in conversation(name):
         if origin == "host":

@@ -45,7 +45,7 @@ def start(gateway: RunningGateway, tmp_path: Path) -> Iterator[Start]:
 
 
 async def ended(person: Person) -> list[tuple[Any, ...]]:
-    """How requests ended: by an answer and where it was given, or by being withdrawn and why."""
+    """Return how requests ended: the answer and its place, or the withdrawal and its cause."""
     found: list[tuple[Any, ...]] = []
     for row in await person.events(SESSION):
         if row["type"] == "replied":

@@ -1,4 +1,4 @@
-"""What the ACP bridge makes of messages, without any process: recorded conversations, and what agents may send."""
+"""The ACP bridge's reading of messages, without any process: recorded conversations, and messages agents may send."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ class Recording:
         return [json.loads(one["line"]) for one in self.entries if one["dir"] == "from_client"]
 
     def for_host(self) -> bytes:
-        """What the client said, but for its permission requests."""
+        """The client's messages without its permission requests."""
         lines = [one["line"] for one in self.entries if one["dir"] == "from_client"]
         ours = ('"subtype":"can_use_tool"', '"type":"control_cancel_request"')
         return "".join(f"{line}\n" for line in lines if not any(word in line for word in ours)).encode()
 
     def from_host(self) -> bytes:
-        """What the host said, but for its answers."""
+        """The host's messages without its answers."""
         lines = [one["line"] for one in self.entries if one["dir"] == "to_client"]
         return "".join(f"{line}\n" for line in lines if '"control_response"' not in line).encode()
 
@@ -199,7 +199,7 @@ ASK: Final = {"type": "control_request", "request_id": "c1"}
 
 
 def told(start: Start, *lines: bytes, options: tuple[str, ...] = ()) -> tuple[int, bytes, bytes]:
-    """What comes back from a client that repeats all that it is told."""
+    """Return the exit code and output of a client that echoes its input."""
     process = start(*ECHO, options=options)
     out, complaint = process.communicate(b"".join(lines), timeout=30)
     return process.returncode, out, complaint

@@ -55,7 +55,7 @@ async def test_a_sub_agent_s_session_hangs_below_that_of_the_thread_that_started
 
 
 async def types_of(person: Person) -> list[tuple[str, Any]]:
-    """What was replied or cancelled, in order."""
+    """Return the replies and cancellations, in order."""
     rows = [row for row in await person.events(THREAD) if row["type"] in ("replied", "cancelled")]
     return [(row["type"], row["event"].get("reply") or row["event"].get("cause")) for row in rows]
 

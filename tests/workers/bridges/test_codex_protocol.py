@@ -1,4 +1,4 @@
-"""What the Codex bridge makes of messages, without any process: recorded conversations, and what a server may send."""
+"""The Codex bridge's reading of messages, without any process: recorded conversations, and any message of a server."""
 
 from __future__ import annotations
 

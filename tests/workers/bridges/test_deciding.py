@@ -1,4 +1,4 @@
-"""What allowed a call is named to whoever asked: the rule with its place, the grant, or the person."""
+"""The reason of an allow, named to the asker: the rule with its place, the grant, or the person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How bridges speak to the gateway: asked once however often the connection breaks, and never an allow by silence."""
+"""Bridges' calls to the gateway: one ask however often the connection breaks, and never an allow by silence."""
 
 from __future__ import annotations
 

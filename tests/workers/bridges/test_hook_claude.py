@@ -19,7 +19,7 @@ from workers.bridges.hook_lines import own_line
 
 SESSION: Final = "5b0e"
 MODULES_MAX: Final = ("asyncio", "ssl", "http", "typing", "socket", "pathlib", "urllib", "hashlib", "ledger", "click")
-"""What would make the start of a hook slow."""
+"""Modules that would slow down the start of a hook."""
 
 
 class Hook:

@@ -52,7 +52,7 @@ def prompt(hook: Hook, tmp_path: Path) -> Prompt:
 
 
 async def endings(person: Any) -> list[tuple[str, Any]]:
-    """How requests ended, in order: the kind of event, and whose answer it was."""
+    """Return how requests ended, in order: the reply or cause, and the place of the answer."""
     kinds = ("replied", "cancelled")
     rows = [row for row in await person.events(SESSION) if row["type"] in kinds]
     return [

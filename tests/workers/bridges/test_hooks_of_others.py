@@ -17,7 +17,7 @@ from workers.bridges.naming import new_id
 
 SESSION: Final = "7f3a"
 MODULES_MAX: Final = ("asyncio", "ssl", "http", "typing", "socket", "pathlib", "urllib", "hashlib", "ledger", "click")
-"""What would make the start of a hook slow."""
+"""Modules that would slow down the start of a hook."""
 
 RULES: Final = {"bash": {"*": "ask", "ls *": "allow", "rm *": "deny"}, "edit": {"*": "ask", "docs/*": "allow"}}
 

@@ -1,4 +1,4 @@
-"""What is read from the command line, and how long a replay pauses."""
+"""Parsing of the command line, and the pauses of a replay."""
 
 from __future__ import annotations
 

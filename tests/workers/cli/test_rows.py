@@ -1,4 +1,4 @@
-"""What `--json` prints: the keys of the contract, in its order, before any other."""
+"""Output of `--json`: the keys of the contract, in its order, before any other."""
 
 from __future__ import annotations
 

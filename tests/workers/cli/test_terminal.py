@@ -1,4 +1,4 @@
-"""What a person sees: harmless whatever an agent wrote, coloured and tabled on a terminal only."""
+"""Terminal output: harmless whatever an agent wrote, with colours and tables on a terminal only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = r"rm -rf ~\x1b[2K\x1b[1Gls\r\u202egpj.exe\x9b31m\u200b\u3164[red]\n\x07"
 
 
 def on_a_terminal(ledger: CommandLine, *words: str, **environment: str) -> str:
-    """What a command writes when stdout is a terminal of 100 columns."""
+    """Return the output of a command whose stdout is a terminal of 100 columns."""
     ours, theirs = pty.openpty()
     settings = {**ledger.environment, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
     with subprocess.Popen(

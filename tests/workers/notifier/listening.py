@@ -23,7 +23,7 @@ TIMING = Timing(
 
 
 class Listening:
-    """What it was sent, in order. `broken` services answer with an error, `silent` ones not at all."""
+    """A server that records its messages in order; it answers errors when `broken`, and not at all when `silent`."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -43,7 +43,7 @@ class Listening:
         return [one["title"] for one in self.messages]
 
     def heard(self, text: str) -> bool:
-        """Whether a message held this text."""
+        """Return whether a message held this text."""
         return any(text in one["message"] for one in self.messages)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -40,7 +40,7 @@ def notifier(server: RealServer, clock: TestClock) -> Start:
 
 
 async def recorded(ledger: Ledger, session: str = "ses_1") -> list[tuple[Any, ...]]:
-    """What the log says of notifications: request, person, service, result, step."""
+    """Return the log's notifications: request, person, service, result, step."""
     rows = [event.as_json() async for event in (await ledger.attach(session)).events(follow_on=False)]
     return [
         tuple(row["event"].get(name) for name in ("request_id", "person", "service", "result", "step"))

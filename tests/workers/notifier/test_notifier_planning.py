@@ -1,4 +1,4 @@
-"""What is said when: from the events of a session and the time alone."""
+"""Plans of notifications, made from the events of a session and the time alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message says, and how much of it."""
+"""Content and length of a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an allow rule covers, by the form of a command."""
+"""Commands that an allow rule covers, by their form."""
 
 from __future__ import annotations
 

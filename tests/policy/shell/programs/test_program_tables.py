@@ -78,7 +78,7 @@ MEANT = frozenset(
         "yarn help x",
     ]
 )
-"""What a rule for the whole program means: work on the project's own code, and on what the project asks for."""
+"""Commands that a rule for the whole program covers: work on the project's own code, and at its own request."""
 
 
 @pytest.mark.parametrize("line", sorted(set(listed()) - MEANT))

@@ -1,4 +1,4 @@
-"""What a table holds against a command when no rule spells any of its words."""
+"""Objections of a table to a command when no rule spells any of its words."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def confirm(rpc_id: str, title: str, message: str, **more: Any) -> dict[str, Any
 
 
 class Conversation:
-    """What is said, in order, to be played; `for_host` is what of it a host must get, byte for byte."""
+    """A conversation to replay, in order; `for_host` is the part that a host must receive, byte for byte."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, str]] = []

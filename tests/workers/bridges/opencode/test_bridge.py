@@ -25,13 +25,13 @@ def rules(tmp_path: Path) -> str:
 
 
 async def reply_to(opencode: OpenCodeServer, request_id: str) -> tuple[str, str | None]:
-    """What OpenCode was answered, once it is."""
+    """Return the reply to an OpenCode request, after waiting for it."""
     await wait_until_async(lambda: request_id in opencode.replies, f"an answer to {request_id}")
     return opencode.replies[request_id]
 
 
 async def settled(ann: Person, session: str, request_id: str) -> dict[str, Any]:
-    """How a request ended in the ledger, once it has."""
+    """Return how a request ended in the ledger, after waiting for its end."""
     row = await wait_until_async(lambda: ann.outcome(session, request_id), f"{request_id} to be settled")
     assert row is not None
     return row

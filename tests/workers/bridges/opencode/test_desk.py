@@ -1,4 +1,4 @@
-"""Where OpenCode's requests stand: what is asked, answered and withdrawn, whatever order things happen in."""
+"""States of OpenCode's requests: asked, answered and withdrawn, in any order of events."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ QUESTION: Final = read_question(REQUEST, DIRECTORY)
 
 
 async def answer_to(opencode: OpenCodeServer, request_id: str) -> list[list[str]] | None:
-    """What OpenCode was answered, once it is; None when it was dismissed."""
+    """Return the answers to an OpenCode question, after waiting for them; None when it was dismissed."""
     await wait_until_async(lambda: request_id in opencode.answers, f"an answer to {request_id}")
     return opencode.answers[request_id]
 

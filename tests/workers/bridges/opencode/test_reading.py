@@ -1,4 +1,4 @@
-"""What is read from OpenCode, from the command line and from the ledger's rows: strictly, and never as an allow."""
+"""Input from OpenCode, from the command line and from the ledger's rows: read strictly, and never as an allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the real OpenCode 1.18.33 said, recorded with a scripted model, read by the bridge as it was meant."""
+"""Messages of the real OpenCode 1.18.33, recorded with a scripted model, and read by the bridge as intended."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_recorded_conversation_is_read_as_it_went(name: str) -> None:
 
 
 def replayed(path: Path) -> list[Action]:
-    """What the desk wants done, with nobody having answered yet."""
+    """Return the actions for a transcript in which nobody has answered yet."""
     desk, actions = Desk(), list[Action]()
     at_work: set[str] = set()
     permissions: list[Asked] = []
