@@ -20,9 +20,9 @@ from ledger.core.ids import check_id, new_request_id
 from ledger.core.limits import METADATA_BYTES, PATTERN_COUNT, PATTERN_LENGTH_BYTES
 from ledger.core.policy import Call, Evaluation, Policy, Verdict
 from ledger.core.requests import check_name, make_question
+from ledger.policy.acceptance import not_accepted
 from ledger.policy.asked import known_tool, permission_of
 from ledger.policy.codelia import confirm_request
-from ledger.policy.honouring import not_honoured
 from ledger.policy.offering import narrowed
 from ledger.session.first import BEHIND, call_behind, first_request_id
 from ledger.session.state import Request, SessionState
@@ -148,7 +148,7 @@ def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str, cal
 def _honoured(policy: Policy, call: Call, evaluation: Evaluation, offered: tuple[str, ...]) -> tuple[str, ...]:
     """What an `always` would really spare the person; the request says which suggestions are left out."""
     offered = narrowed(policy, call, evaluation, offered)
-    idle = not_honoured(policy, call, evaluation, offered)
+    idle = not_accepted(policy, call, evaluation, offered)
     return tuple(entry for entry in offered if entry not in idle)
 
 

@@ -10,11 +10,11 @@ import msgspec
 
 from ledger.core.policy import Call, Layer, Policy, PolicySource, Rule, RuleRef, Verdict, strictest
 from ledger.policy.asked import shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 from ledger.policy.covering import LAST_MATCH, may_meet
 from ledger.policy.errors import PolicyError
-from ledger.policy.exactly import Named, config_of, named_call, named_whole
-from ledger.policy.listing import WHOLE, Listed, listed_rules
+from ledger.policy.exactly import NamedEntry, config_of, named_call, named_whole
+from ledger.policy.listing import WHOLE, ListedRule, listed_rules
 from ledger.policy.offering import offers
 from ledger.policy.reaching import also_allowed
 
@@ -42,7 +42,7 @@ class Fix(msgspec.Struct, frozen=True):
     lets_through: tuple[str, ...] = ()
 
 
-def advise(policy: Policy, call: Call, judged: Judged, compile_again: Compile) -> Iterator[Fix]:
+def advise(policy: Policy, call: Call, judged: JudgedCall, compile_again: Compile) -> Iterator[Fix]:
     """Yield the ways to another verdict. Every fix with a configuration was tried and leads to its verdict."""
     if judged.verdict is Verdict.DENY:
         yield Fix(Verdict.ASK, f"{_denied(judged)}; no rule is suggested that would lift a deny")
@@ -53,7 +53,7 @@ def advise(policy: Policy, call: Call, judged: Judged, compile_again: Compile) -
     yield from adviser.denying()
 
 
-def _denied(judged: Judged) -> str:
+def _denied(judged: JudgedCall) -> str:
     if not judged.rules:
         return f"it is denied because {judged.reason}" if judged.reason else "it is denied"
     return f"it is denied by {' and '.join(map(placed, judged.rules))}"
@@ -70,14 +70,14 @@ def placed(rule: RuleRef) -> str:
 class _Adviser:
     """The search for a rule about one call."""
 
-    def __init__(self, policy: Policy, call: Call, judged: Judged, compile_again: Compile) -> None:
+    def __init__(self, policy: Policy, call: Call, judged: JudgedCall, compile_again: Compile) -> None:
         self.policy, self.source, self.call, self.judged = policy, policy.source, call, judged
         self.compile_again = compile_again
         self.rules = listed_rules(policy)
         self.own = {(part.text,) for found in judged.all for part in found.parts} | {call.patterns}
         alone = (Call(call.permission, texts) for texts in self.own if texts)
         probes = (*_probes(self.source.dialect, self.rules), *alone)
-        self.probes = [(one, Judged(policy, one).verdict) for one in probes]
+        self.probes = [(one, JudgedCall(policy, one).verdict) for one in probes]
 
     # --- to allow
 
@@ -104,7 +104,7 @@ class _Adviser:
             return None
         kinds = [one for one in offers(self.policy, self.call, self.judged.own) if one.reach == "kind" and not one.wide]
         named = [
-            Named(self.call.permission, entry) for one in kinds[:1] if not one.still_asked for entry in one.entries
+            NamedEntry(self.call.permission, entry) for one in kinds[:1] if not one.still_asked for entry in one.entries
         ]
         if not named or (dialect in LAST_MATCH and any(self._meets(one.entry) for one in named)):
             return None
@@ -132,7 +132,7 @@ class _Adviser:
         above = [rule for rule in rules if dialect == "opencode" or rule.text.split(" ")[0] in own]
         return f" below {placed(above[-1])}" if above else ""
 
-    def _last(self, named: Sequence[Named]) -> Fix | None:
+    def _last(self, named: Sequence[NamedEntry]) -> Fix | None:
         """The same rules behind all others: a known key of a file keeps its place, and an agent's section comes later."""
         if self.source.dialect not in LAST_MATCH:
             return None
@@ -141,16 +141,16 @@ class _Adviser:
         policy = self._with(Layer("suggested", rules=rules))
         if policy is None or any((one.permission, one.pattern) in written for one in rules):
             return None
-        if not self._loosens_nothing(policy) or Judged(policy, self.call).verdict is not Verdict.ALLOW:
+        if not self._loosens_nothing(policy) or JudgedCall(policy, self.call).verdict is not Verdict.ALLOW:
             return None
         texts = " and ".join(f'`{json.dumps(one.entry)}: "allow"` under `{one.permission}`' for one in named)
         where = placed(self.judged.rules[-1]) if self.judged.rules else "all other rules"
         return Fix(Verdict.ALLOW, f"to allow it, write {texts} below {where}, and nowhere above: the last match wins")
 
-    def _why_not(self, named: Sequence[Named]) -> str:
+    def _why_not(self, named: Sequence[NamedEntry]) -> str:
         """What still stands in the way with the narrowest rules, or what they would do besides."""
         policy = self._with(self._layer(config_of(self.source.dialect, named, Verdict.ALLOW, self.source.layers)))
-        after = self.judged if policy is None else Judged(policy, self.call)
+        after = self.judged if policy is None else JudgedCall(policy, self.call)
         if after.rules:
             return f"{placed(after.rules[0])} comes before it"
         return after.reason or self.judged.reason or "no rule for exactly this call is honoured"
@@ -169,13 +169,13 @@ class _Adviser:
 
     # --- both
 
-    def _tried(self, named: Sequence[Named], action: Verdict) -> tuple[Verdict | None, dict[str, Any]]:
+    def _tried(self, named: Sequence[NamedEntry], action: Verdict) -> tuple[Verdict | None, dict[str, Any]]:
         """The verdict with these entries; None where they cannot be written, or change what nobody asked about."""
         config = config_of(self.source.dialect, named, action, self.source.layers)
         policy = self._with(self._layer(config))
         if policy is None or not named or not self._loosens_nothing(policy):
             return None, config
-        return Judged(policy, self.call).verdict, config
+        return JudgedCall(policy, self.call).verdict, config
 
     def _layer(self, config: dict[str, Any]) -> Layer:
         return Layer(_SUGGESTED.get(self.source.dialect, "suggested"), config=config)
@@ -196,11 +196,11 @@ class _Adviser:
             strictest((before, after)) is after
             for probe, before in self.probes
             if before is Verdict.DENY or probe.patterns not in self.own
-            for after in (Judged(policy, probe).verdict,)
+            for after in (JudgedCall(policy, probe).verdict,)
         )
 
 
-def _probes(dialect: str, rules: Sequence[Listed]) -> Iterator[Call]:
+def _probes(dialect: str, rules: Sequence[ListedRule]) -> Iterator[Call]:
     """A few calls that each configured rule is about."""
     for rule in rules[:PROBED_COUNT]:
         name = shell_tool(dialect) if rule.permission == "*" else rule.permission.replace("*", "x").replace("?", "x")

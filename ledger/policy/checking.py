@@ -81,7 +81,7 @@ def with_facts(policy: Policy, facts: FileFacts | None) -> Policy:
     return guarded(given, facts)
 
 
-class Judged:
+class JudgedCall:
     """A call's own evaluation and those of the calls that must be allowed before it."""
 
     def __init__(self, policy: Policy, call: Call, grants: tuple[Grant, ...] = ()) -> None:
@@ -132,7 +132,7 @@ class Judged:
 
 def judge(policy: Policy, call: Call, grants: tuple[Grant, ...] = ()) -> dict[str, Any]:
     """The answer but for its id."""
-    judged = Judged(policy, call, grants)
+    judged = JudgedCall(policy, call, grants)
     return {
         "verdict": judged.verdict.value,
         "rules": [rule_json(rule) for rule in judged.rules],

@@ -23,7 +23,7 @@ _SHOWN_CHARS: Final = 60
 
 
 @dataclass(frozen=True)
-class Origin:
+class RuleOrigin:
     """Where a configuration was written: its layer, its file, and the line of each member by JSON pointer."""
 
     layer: str | None = None
@@ -44,11 +44,11 @@ class Origin:
         return PolicyError(f"{where}: {text}" if where else text, **{k: v for k, v in known.items() if v is not None})
 
 
-NOWHERE: Final = Origin()
+NOWHERE: Final = RuleOrigin()
 
 
-def origin_of(layer: Layer) -> Origin:
-    return Origin(layer.name, layer.file, layer.lines)
+def origin_of(layer: Layer) -> RuleOrigin:
+    return RuleOrigin(layer.name, layer.file, layer.lines)
 
 
 def shown(text: object) -> str:
@@ -58,14 +58,14 @@ def shown(text: object) -> str:
     return f"`{short if short.isprintable() else ascii(short)[1:-1]}`"
 
 
-def check_action(value: object, what: str, origin: Origin, keys: tuple[str | int, ...]) -> Verdict:
+def check_action(value: object, what: str, origin: RuleOrigin, keys: tuple[str | int, ...]) -> Verdict:
     """An action by its name."""
     if not isinstance(value, str) or value not in Verdict.__members__.values():
         raise origin.problem(f"{what} must be `allow`, `ask` or `deny`, not {shown(value)}", keys)
     return Verdict(value)
 
 
-def check_permission(value: object, origin: Origin, keys: tuple[str | int, ...]) -> str:
+def check_permission(value: object, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
     """The permission side of a rule."""
     text = _check_text(value, "a permission", origin, keys)
     if len(text) > NAME_LENGTH_CHARS:
@@ -73,7 +73,7 @@ def check_permission(value: object, origin: Origin, keys: tuple[str | int, ...])
     return text
 
 
-def check_pattern(value: object, origin: Origin, keys: tuple[str | int, ...]) -> str:
+def check_pattern(value: object, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
     """The pattern side of a rule."""
     text = _check_text(value, "a pattern", origin, keys)
     if len(text.encode()) > PATTERN_LENGTH_BYTES:
@@ -81,7 +81,7 @@ def check_pattern(value: object, origin: Origin, keys: tuple[str | int, ...]) ->
     return text
 
 
-def _check_text(value: object, what: str, origin: Origin, keys: tuple[str | int, ...]) -> str:
+def _check_text(value: object, what: str, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
     if not isinstance(value, str):
         raise origin.problem(f"{what} must be a string, not {shown(value)}", keys)
     try:
@@ -91,7 +91,7 @@ def _check_text(value: object, what: str, origin: Origin, keys: tuple[str | int,
     return value
 
 
-def as_rules(ruleset: object, origin: Origin = NOWHERE) -> tuple[Rule, ...]:
+def as_rules(ruleset: object, origin: RuleOrigin = NOWHERE) -> tuple[Rule, ...]:
     """Check a list of rules. Raises PolicyError with the number of the rule, counted from 1."""
     if not isinstance(ruleset, Collection) or isinstance(ruleset, str | bytes | Mapping):
         kind = type(ruleset).__name__
@@ -101,7 +101,7 @@ def as_rules(ruleset: object, origin: Origin = NOWHERE) -> tuple[Rule, ...]:
     return tuple(_as_rule(rule, index, origin) for index, rule in enumerate(ruleset))
 
 
-def _as_rule(value: object, index: int, origin: Origin) -> Rule:
+def _as_rule(value: object, index: int, origin: RuleOrigin) -> Rule:
     known = value if isinstance(value, Rule) else None
     members = msgspec.structs.asdict(known) if known else value
     if not isinstance(members, Mapping):
@@ -120,7 +120,7 @@ def _as_rule(value: object, index: int, origin: Origin) -> Rule:
     return Rule(permission, pattern, action, origin.layer, origin.file, origin.line((index,)), answer_by)
 
 
-def _check_answer_by(value: object, action: Verdict, index: int, origin: Origin) -> AnswerBy | None:
+def _check_answer_by(value: object, action: Verdict, index: int, origin: RuleOrigin) -> AnswerBy | None:
     if value is None:
         return None
     if value != "passkey":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from ledger.core.policy import Rule, Verdict
-from ledger.policy.checks import NOWHERE, Origin, check_action, check_pattern, check_permission, shown
+from ledger.policy.checks import NOWHERE, RuleOrigin, check_action, check_pattern, check_permission, shown
 
 Keys = tuple[str | int, ...]
 
@@ -18,19 +18,19 @@ _INDEX_DIGITS_MAX: Final = 10
 _LEGACY_EDIT_TOOLS = frozenset({"write", "edit", "patch"})
 
 
-class Entry(NamedTuple):
+class ConfiguredAction(NamedTuple):
     """One action and where it was written."""
 
     action: Verdict
-    origin: Origin
+    origin: RuleOrigin
     keys: Keys
 
 
-Section = dict[str, Entry | dict[str, Entry]]
+Section = dict[str, ConfiguredAction | dict[str, ConfiguredAction]]
 """What a `permission` object says, key by key and in the order of its keys."""
 
 
-def read_section(config: object, origin: Origin = NOWHERE, keys: Keys = ()) -> Section:
+def read_section(config: object, origin: RuleOrigin = NOWHERE, keys: Keys = ()) -> Section:
     """Check a `permission` value (opencode-zh.md 9.1). Raises PolicyError, which names the key, file and line."""
     if isinstance(config, str):
         return {"*": _entry(config, "`permission`", origin, keys)}
@@ -42,7 +42,9 @@ def read_section(config: object, origin: Origin = NOWHERE, keys: Keys = ()) -> S
     }
 
 
-def _read_key(permission: str, value: object, origin: Origin, keys: Keys) -> Entry | dict[str, Entry]:
+def _read_key(
+    permission: str, value: object, origin: RuleOrigin, keys: Keys
+) -> ConfiguredAction | dict[str, ConfiguredAction]:
     if not isinstance(value, Mapping):
         return _entry(value, f"the action of {shown(permission)}", origin, keys)
     return {
@@ -53,11 +55,11 @@ def _read_key(permission: str, value: object, origin: Origin, keys: Keys) -> Ent
     }
 
 
-def _entry(action: object, what: str, origin: Origin, keys: Keys) -> Entry:
-    return Entry(check_action(action, what, origin, keys), origin, keys)
+def _entry(action: object, what: str, origin: RuleOrigin, keys: Keys) -> ConfiguredAction:
+    return ConfiguredAction(check_action(action, what, origin, keys), origin, keys)
 
 
-def read_tools(tools: object, origin: Origin = NOWHERE, keys: Keys = ()) -> Section:
+def read_tools(tools: object, origin: RuleOrigin = NOWHERE, keys: Keys = ()) -> Section:
     """The older `tools` object, from tool to true or false; `write`, `edit` and `patch` share the key `edit`."""
     if not isinstance(tools, Mapping):
         raise origin.problem(f"`tools` must be an object, not {shown(tools)}", keys)
@@ -66,7 +68,7 @@ def read_tools(tools: object, origin: Origin = NOWHERE, keys: Keys = ()) -> Sect
         name = check_permission(tool, origin, keys)
         if not isinstance(enabled, bool):
             raise origin.problem(f"`tools` must say true or false for {shown(name)}", (*keys, name))
-        entry = Entry(Verdict.ALLOW if enabled else Verdict.DENY, origin, (*keys, name))
+        entry = ConfiguredAction(Verdict.ALLOW if enabled else Verdict.DENY, origin, (*keys, name))
         section["edit" if name in _LEGACY_EDIT_TOOLS else name] = entry
     return section
 

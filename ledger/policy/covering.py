@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.listing import TOOL_RULES, WHOLE, Listed
+from ledger.policy.listing import TOOL_RULES, WHOLE, ListedRule
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import names_tool
 from ledger.policy.wildcard import compile_normalised
@@ -22,12 +22,12 @@ _BOTH: Final = " and "
 """Between the two conditions of a rule of Codelia's, which is then narrower than it reads."""
 
 
-def covers(dialect: str, wide: Listed, narrow: Listed) -> bool:
+def covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
     """Whether `wide` matches whatever `narrow` matches."""
     return _names(dialect, wide, narrow) and _pattern_covers(dialect, wide, narrow)
 
 
-def _names(dialect: str, wide: Listed, narrow: Listed) -> bool:
+def _names(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
     if dialect in LAST_MATCH:
         return _wild_covers(wide.permission, narrow.permission)
     if dialect in TOOL_RULES and wide.pattern == WHOLE:
@@ -35,7 +35,7 @@ def _names(dialect: str, wide: Listed, narrow: Listed) -> bool:
     return wide.permission == narrow.permission
 
 
-def _pattern_covers(dialect: str, wide: Listed, narrow: Listed) -> bool:
+def _pattern_covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
     if wide.pattern in (WHOLE, narrow.pattern):
         return True
     if dialect in LAST_MATCH:
@@ -45,7 +45,7 @@ def _pattern_covers(dialect: str, wide: Listed, narrow: Listed) -> bool:
     return _wild_covers(as_wildcard(dialect, wide), as_wildcard(dialect, narrow))
 
 
-def as_wildcard(dialect: str, rule: Listed) -> str:
+def as_wildcard(dialect: str, rule: ListedRule) -> str:
     """Return the pattern of a rule for commands as a wildcard: `git push:*` is `git push` with or without more words.
 
     So is a deny or ask for `git push` in BetCode, which reaches every command that begins with its words.
@@ -67,7 +67,7 @@ def _wild_covers(wide: str, narrow: str) -> bool:
     return matches(narrow) and (not narrow.endswith(" *") or matches(narrow.removesuffix(" *")))
 
 
-def decides_before(dialect: str, rules: Sequence[Listed], one: int, other: int) -> bool:
+def decides_before(dialect: str, rules: Sequence[ListedRule], one: int, other: int) -> bool:
     """Whether the rule at `one` decides where the rules at both places match; of two equals the first stays."""
     first, second = rules[one], rules[other]
     if dialect in LAST_MATCH:
@@ -80,17 +80,17 @@ def decides_before(dialect: str, rules: Sequence[Listed], one: int, other: int) 
     return _STRICTNESS[first.action] > _STRICTNESS[second.action]
 
 
-def _outranks(wide: Listed, narrow: Listed) -> bool:
+def _outranks(wide: ListedRule, narrow: ListedRule) -> bool:
     """Whether a wide rule of BetCode's is not lifted by a narrow one: it is stricter, and final or of a higher layer."""
     stricter = _STRICTNESS[wide.action] > _STRICTNESS[narrow.action]
     return stricter and (wide.final or wide.rank > narrow.rank)
 
 
-def _same(first: Listed, second: Listed) -> bool:
+def _same(first: ListedRule, second: ListedRule) -> bool:
     return (first.permission, first.pattern) == (second.permission, second.pattern)
 
 
-def is_redundant(dialect: str, rule: Listed, other: Listed) -> bool:
+def is_redundant(dialect: str, rule: ListedRule, other: ListedRule) -> bool:
     """Whether nothing changes when `rule` goes, given that `other` covers it and decides the same before it.
 
     A rule beside one for the whole tool does more in the hardened profile, and remains when that goes; a rule of
@@ -107,7 +107,7 @@ def is_redundant(dialect: str, rule: Listed, other: Listed) -> bool:
     return dialect in LAST_MATCH or "*" in rule.pattern
 
 
-def lifts(dialect: str, rules: Sequence[Listed], allow: int, deny: int) -> bool:
+def lifts(dialect: str, rules: Sequence[ListedRule], allow: int, deny: int) -> bool:
     """Whether the allow at one place takes a part out of the wider deny at the other."""
     inside = covers(dialect, rules[deny], rules[allow]) and not covers(dialect, rules[allow], rules[deny])
     return inside and decides_before(dialect, rules, allow, deny)

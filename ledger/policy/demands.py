@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, demand_rules
-from ledger.policy.checks import NOWHERE, Origin, check_pattern, check_permission, shown
+from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, check_permission, shown
 from ledger.policy.danger import is_dangerous
 from ledger.policy.limits import RULE_COUNT
 from ledger.policy.shell import analyse, spellings
@@ -85,7 +85,7 @@ def asks_signed_grants(demands: Iterable[Demand], role: str | None = None) -> bo
     return asks_passkey(demands, "always", role)
 
 
-def read_demands(value: object, origin: Origin = NOWHERE) -> tuple[DemandRule, ...]:
+def read_demands(value: object, origin: RuleOrigin = NOWHERE) -> tuple[DemandRule, ...]:
     """Check the member `demands` of a configuration. Raises PolicyError with file and line."""
     if not isinstance(value, list):
         raise origin.problem(f"`{MEMBER}` must be a list of demands, not {shown(value)}", (MEMBER,))
@@ -94,14 +94,14 @@ def read_demands(value: object, origin: Origin = NOWHERE) -> tuple[DemandRule, .
     return tuple(_read(one, origin, (MEMBER, index)) for index, one in enumerate(value))
 
 
-def demands_in(config: object, origin: Origin = NOWHERE) -> tuple[DemandRule, ...]:
+def demands_in(config: object, origin: RuleOrigin = NOWHERE) -> tuple[DemandRule, ...]:
     """Return the demands of a configuration; none where it has no such member. Raises PolicyError."""
     if not isinstance(config, Mapping) or MEMBER not in config:
         return ()
     return read_demands(config[MEMBER], origin)
 
 
-def _read(value: Any, origin: Origin, keys: tuple[str | int, ...]) -> DemandRule:
+def _read(value: Any, origin: RuleOrigin, keys: tuple[str | int, ...]) -> DemandRule:
     if not isinstance(value, Mapping):
         raise origin.problem(f"a demand is an object with `permission` and `pattern`, not {shown(value)}", keys)
     for name in value:

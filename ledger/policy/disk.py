@@ -7,7 +7,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Final
 
-from ledger.policy.facts import Kind
+from ledger.policy.facts import FileKind
 from ledger.policy.spelled import is_of_a_process
 
 _LINKS_MAX: Final = 40
@@ -29,9 +29,9 @@ class DiskFacts:
         except ValueError:  # a NUL
             return posixpath.normpath(path)
 
-    def kind(self, path: str) -> Kind | None:
+    def kind(self, path: str) -> FileKind | None:
         try:
-            return Kind.DIRECTORY if S_ISDIR(Path(path).stat().st_mode) else Kind.FILE
+            return FileKind.DIRECTORY if S_ISDIR(Path(path).stat().st_mode) else FileKind.FILE
         except (OSError, ValueError):
             return None
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from ledger.core.policy import Call, Layer, Verdict
 from ledger.policy.asked import shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 from ledger.policy.listing import TOOL_RULES, command_entry, wildcards
 from ledger.policy.opencode.names import ACTION_ONLY
 from ledger.policy.toolrules.calls import WEB_FETCH, inputs_of
@@ -19,7 +19,7 @@ from ledger.policy.toolrules.paths import SEARCHERS
 _SKILL: Final = "skill_load"
 
 
-class Named(NamedTuple):
+class NamedEntry(NamedTuple):
     """One entry of a permission that names a call. `because` says why it is about more than the call, else None."""
 
     permission: str
@@ -27,7 +27,7 @@ class Named(NamedTuple):
     because: str | None = None
 
 
-def named_call(dialect: str, call: Call, judged: Judged) -> tuple[Named, ...]:
+def named_call(dialect: str, call: Call, judged: JudgedCall) -> tuple[NamedEntry, ...]:
     """The narrowest entries for whatever of a call is not allowed, and for what must be allowed before it."""
     found = [
         _pattern(dialect, one.permission, text)
@@ -41,7 +41,7 @@ def named_call(dialect: str, call: Call, judged: Judged) -> tuple[Named, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def named_whole(dialect: str, call: Call, judged: Judged) -> tuple[Named, ...]:
+def named_whole(dialect: str, call: Call, judged: JudgedCall) -> tuple[NamedEntry, ...]:
     """The narrowest entries for a call as a whole: its command line, or whatever else it is about."""
     line = call.input.get("command") if isinstance(call.input, Mapping) else None
     if call.permission == shell_tool(dialect) and isinstance(line, str):
@@ -49,7 +49,7 @@ def named_whole(dialect: str, call: Call, judged: Judged) -> tuple[Named, ...]:
     return tuple(dict.fromkeys(_of_texts(dialect, call, [part.text for part in judged.own.parts])))
 
 
-def _of_texts(dialect: str, call: Call, texts: Sequence[str]) -> Iterator[Named]:
+def _of_texts(dialect: str, call: Call, texts: Sequence[str]) -> Iterator[NamedEntry]:
     permission = call.permission
     if permission == shell_tool(dialect):
         yield from (_command(dialect, permission, text) for text in texts)
@@ -61,45 +61,45 @@ def _of_texts(dialect: str, call: Call, texts: Sequence[str]) -> Iterator[Named]
         yield from (_pattern(dialect, permission, text) for text in texts)
 
 
-def _command(dialect: str, shell: str, text: str) -> Named:
+def _command(dialect: str, shell: str, text: str) -> NamedEntry:
     wild = next((one for one in wildcards(dialect) if one in text), None)
     entry = command_entry(dialect, shell, text)
-    return Named(
+    return NamedEntry(
         shell, entry, f"`{wild}` in a rule stands for any text, so none names `{text}` alone" if wild else None
     )
 
 
-def _every(permission: str, entry: str) -> Named:
-    return Named(permission, entry, f"the narrowest rule is about every call of `{permission}`")
+def _every(permission: str, entry: str) -> NamedEntry:
+    return NamedEntry(permission, entry, f"the narrowest rule is about every call of `{permission}`")
 
 
-def _pattern(dialect: str, permission: str, text: str) -> Named:
+def _pattern(dialect: str, permission: str, text: str) -> NamedEntry:
     if text == "*" or (dialect == "opencode" and permission in ACTION_ONLY):
         return _every(permission, "*")
     if permission == "external_directory" and text.endswith("/*"):
-        return Named(
+        return NamedEntry(
             permission, text, f"the narrowest rule, `{permission}` `{text}`, is about everything below that folder"
         )
     wild = next((one for one in "*?" if one in text), None)
-    return Named(
+    return NamedEntry(
         permission, text, f"`{wild}` in a rule stands for any text, so none names `{text}` alone" if wild else None
     )
 
 
-def _codelia(tool: str, text: str) -> Named:
+def _codelia(tool: str, text: str) -> NamedEntry:
     if tool == _SKILL and text != tool:
-        return Named(tool, json.dumps({"tool": tool, "skill_name": text}))
+        return NamedEntry(tool, json.dumps({"tool": tool, "skill_name": text}))
     return _every(tool, json.dumps({"tool": tool}))
 
 
-def _tool_rules(dialect: str, call: Call, texts: Iterable[str]) -> Iterator[Named]:
+def _tool_rules(dialect: str, call: Call, texts: Iterable[str]) -> Iterator[NamedEntry]:
     tool, inputs = inputs_of(call)
     if is_path_tool(tool) and all(text.startswith("/") for text in texts):
         name = ACCESS_RULE[access_of(tool)] if dialect == "claude" else tool
         folder = tool in SEARCHERS
         for text in texts:
             entry = exact_path(name, text)
-            yield Named(
+            yield NamedEntry(
                 tool, entry, f"the narrowest rule, `{entry}`, is about everything below that folder" if folder else None
             )
         return
@@ -109,10 +109,10 @@ def _tool_rules(dialect: str, call: Call, texts: Iterable[str]) -> Iterator[Name
         return
     for host in hosts:
         entry = f"{WEB_FETCH}(domain:{host})"
-        yield Named(tool, entry, f"the narrowest rule, `{entry}`, is about every page there")
+        yield NamedEntry(tool, entry, f"the narrowest rule, `{entry}`, is about every page there")
 
 
-def config_of(dialect: str, named: Sequence[Named], action: Verdict, layers: Sequence[Layer]) -> dict[str, Any]:
+def config_of(dialect: str, named: Sequence[NamedEntry], action: Verdict, layers: Sequence[Layer]) -> dict[str, Any]:
     """A configuration of the dialect with these entries, which takes nothing out of the layers below it."""
     if dialect in TOOL_RULES:
         return {"permissions": {action.value: [one.entry for one in named]}}

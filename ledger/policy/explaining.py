@@ -10,17 +10,17 @@ import msgspec
 from ledger.core.policy import Call, Evaluation, Layer, Part, Policy, Verdict
 from ledger.policy.advising import Compile, Fix, advise
 from ledger.policy.asked import shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 from ledger.policy.covering import as_wildcard
 from ledger.policy.errors import PolicyError
-from ledger.policy.listing import Listed, listed_rules, rule_config
+from ledger.policy.listing import ListedRule, listed_rules, rule_config
 from ledger.policy.shell import analyse, source_commands
 from ledger.policy.shell.forms import NormalForm, form_of
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.unknown_parts import UnknownPart, unknown_parts
 from ledger.policy.wildcard import compile_normalised
 
-__all__ = ["CLOSE_COUNT", "Compile", "Explanation", "Fix", "Near", "Read", "explain", "verdict_of"]
+__all__ = ["CLOSE_COUNT", "Compile", "Explanation", "Fix", "Near", "ReadCommand", "explain", "verdict_of"]
 
 CLOSE_COUNT: Final = 3
 """Rules that do not match and are shown all the same, for each call."""
@@ -33,12 +33,12 @@ COMMANDS_COUNT: Final = 64
 class Near(msgspec.Struct, frozen=True):
     """A rule that did not decide. `matches` says that it is about the call; `why` says why it does not decide."""
 
-    rule: Listed
+    rule: ListedRule
     matches: bool
     why: str
 
 
-class Read(msgspec.Struct, frozen=True):
+class ReadCommand(msgspec.Struct, frozen=True):
     """One command of a line as it was read, with its normal form: None for a program in no table."""
 
     text: str
@@ -56,13 +56,13 @@ class Explanation(msgspec.Struct, frozen=True):
     judged: Any
     near: tuple[Near, ...]
     fixes: tuple[Fix, ...]
-    commands: tuple[Read, ...] = ()
+    commands: tuple[ReadCommand, ...] = ()
     unknown: tuple[UnknownPart, ...] = ()
 
 
 def explain(policy: Policy, call: Call, compile_again: Compile) -> Explanation:
     """Judge a call and say why. Every fix with a configuration was tried and leads to its verdict."""
-    judged = Judged(policy, call)
+    judged = JudgedCall(policy, call)
     near = tuple(_Neighbours(policy, call, judged, compile_again).near())
     fixes = tuple(advise(policy, call, judged, compile_again))
     line = call.input.get("command") if isinstance(call.input, Mapping) else None
@@ -73,19 +73,19 @@ def explain(policy: Policy, call: Call, compile_again: Compile) -> Explanation:
     written = (source_commands(line) or ())[:COMMANDS_COUNT]
     unknown = dict.fromkeys(part for one in written for part in unknown_parts(one))
     return Explanation(
-        call, judged, near, fixes, tuple(Read(one.text, form_of(one)) for one in commands), tuple(unknown)
+        call, judged, near, fixes, tuple(ReadCommand(one.text, form_of(one)) for one in commands), tuple(unknown)
     )
 
 
 def verdict_of(policy: Policy, call: Call) -> Verdict:
     """The strictest verdict on the call and on what must be allowed before it."""
-    return Judged(policy, call).verdict
+    return JudgedCall(policy, call).verdict
 
 
 class _Neighbours:
     """The rules that did not decide one call, each judged as if it stood alone."""
 
-    def __init__(self, policy: Policy, call: Call, judged: Judged, compile_again: Compile) -> None:
+    def __init__(self, policy: Policy, call: Call, judged: JudgedCall, compile_again: Compile) -> None:
         self.source, self.call, self.judged, self.compile_again = policy.source, call, judged, compile_again
         self.rules = listed_rules(policy)
         self.parts = [part for found in judged.all for part in found.parts]
@@ -97,23 +97,23 @@ class _Neighbours:
         for rule in self.rules:
             if rule.ref in self.deciding:
                 continue
-            why = self._overruled(rule) or self._not_honoured(rule)
+            why = self._overruled(rule) or self._not_accepted(rule)
             if why is not None:
                 yield Near(rule, True, f"it matches, but {why}")
             elif self.shell and self._same_program(rule):
                 close.append(Near(rule, False, "it is about the same program and does not match"))
         yield from close[:CLOSE_COUNT]
 
-    def _alone(self, rule: Listed, call: Call, profile: str | None = None) -> Judged | None:
+    def _alone(self, rule: ListedRule, call: Call, profile: str | None = None) -> JudgedCall | None:
         layer = Layer(rule.ref.layer or "rule", config=rule_config(self.source.dialect, rule))
         options = self.source.options if profile is None else {**self.source.options, "profile": profile}
         try:
             alone = self.compile_again(msgspec.structs.replace(self.source, layers=(layer,), options=options))
         except PolicyError:
             return None
-        return Judged(alone, call)
+        return JudgedCall(alone, call)
 
-    def _overruled(self, rule: Listed) -> str | None:
+    def _overruled(self, rule: ListedRule) -> str | None:
         """What decides in the place of a rule that would decide alone; None for one that would not."""
         texts = _matched(self._alone(rule, self.call), rule)
         if not texts:
@@ -128,7 +128,7 @@ class _Neighbours:
             return f"`{self.judged.rules[0].text}` decides"
         return self._as_a_whole() if rule.action is Verdict.ALLOW else "it does not decide"
 
-    def _not_honoured(self, rule: Listed) -> str | None:
+    def _not_accepted(self, rule: ListedRule) -> str | None:
         """Why a rule that matches is passed over by the hardened profile; None for one that does not match."""
         texts = _matched(self._alone(rule, self.call, "faithful"), rule)
         if not texts:
@@ -141,7 +141,7 @@ class _Neighbours:
             return self._as_a_whole()
         return f"the hardened profile does not honour it: {one.reason}"
 
-    def _unread(self, rule: Listed) -> str | None:
+    def _unread(self, rule: ListedRule) -> str | None:
         """Why a rule says nothing of a command that its words name."""
         text = self._named(rule)
         return None if text is None else f"{self.source.dialect} does not judge `{text}` by itself in this line"
@@ -165,20 +165,20 @@ class _Neighbours:
                 if command.words:
                     yield basename(command.words[0].raw), command.text
 
-    def _named(self, rule: Listed) -> str | None:
+    def _named(self, rule: ListedRule) -> str | None:
         """The first command of the line that a rule names by its words."""
         if rule.permission != self.call.permission:
             return None
         matches = compile_normalised(as_wildcard(self.source.dialect, rule))
         return next((text for _, text in self._commands() if matches(text)), None)
 
-    def _same_program(self, rule: Listed) -> bool:
+    def _same_program(self, rule: ListedRule) -> bool:
         program = rule.pattern.split(" ", 1)[0].rstrip(":*")
         same = rule.permission == self.call.permission and program
         return bool(same) and any(program == name for name, _ in self._commands())
 
 
-def _matched(judged: Judged | None, rule: Listed) -> set[str]:
+def _matched(judged: JudgedCall | None, rule: ListedRule) -> set[str]:
     """The texts of the parts that a rule decided when it stood alone; built-in rules are there in any case."""
     if judged is None:
         return set()
@@ -187,5 +187,5 @@ def _matched(judged: Judged | None, rule: Listed) -> set[str]:
     return found or ({"*"} if whole else set())
 
 
-def _names(found: Part | Evaluation, rule: Listed) -> bool:
+def _names(found: Part | Evaluation, rule: ListedRule) -> bool:
     return any(ref.text == rule.ref.text for ref in found.rules)

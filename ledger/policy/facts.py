@@ -14,7 +14,7 @@ _LINKS_MAX: Final = 40
 _LINK: Final = "-> "
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What stands at a path, links followed."""
 
     FILE = "file"
@@ -28,7 +28,7 @@ class FileFacts(Protocol):
         """The path with every link followed; what does not exist stays as written. `..` is taken away lexically."""
         ...
 
-    def kind(self, path: str) -> Kind | None:
+    def kind(self, path: str) -> FileKind | None:
         """What stands at the path, links followed; None when nothing is known to."""
         ...
 
@@ -39,7 +39,7 @@ class NoFacts:
     def resolve(self, path: str) -> str:
         return posixpath.normpath(path)
 
-    def kind(self, path: str) -> Kind | None:
+    def kind(self, path: str) -> FileKind | None:
         return None
 
 
@@ -50,14 +50,14 @@ class MappedFacts:
     """
 
     def __init__(self, entries: Mapping[str, Any], base: str) -> None:
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, FileKind] = {}
         self._links: dict[str, str] = {}
         for path, what in entries.items():
             place = posixpath.normpath(posixpath.join(base, path))
             if isinstance(what, str) and what.startswith(_LINK):
                 self._links[place] = posixpath.join(posixpath.dirname(place), what.removeprefix(_LINK))
-            elif what in Kind.__members__.values():
-                self._kinds[place] = Kind(what)
+            elif what in FileKind.__members__.values():
+                self._kinds[place] = FileKind(what)
             else:
                 text = f"the fact about {shown(path)} must be `file`, `dir` or `-> target`, not {shown(what)}"
                 raise PolicyError(text, key="fs")
@@ -79,11 +79,11 @@ class MappedFacts:
                 done = "/"
         return done
 
-    def kind(self, path: str) -> Kind | None:
+    def kind(self, path: str) -> FileKind | None:
         place = self.resolve(path)
         if place in self._kinds:
             return self._kinds[place]
         inside = place.rstrip("/") + "/"
         if any(other.startswith(inside) for other in (*self._kinds, *self._links)):
-            return Kind.DIRECTORY
+            return FileKind.DIRECTORY
         return None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ledger.policy.jsonc import Document, Place, parse, pointer
+from ledger.policy.jsonc import Document, TextSpan, parse, pointer
 
 _LINE_COMMENT: Final = r"//[^\n]*?(?=\r?(?:\n|\Z))"
 _COMMENT: Final = rf"(?:{_LINE_COMMENT}|/\*(?:[^*]|\*(?!/))*\*/)"
@@ -30,7 +30,7 @@ class Edit(NamedTuple):
     inserted: str
 
 
-class Entry(NamedTuple):
+class Insertion(NamedTuple):
     """A value to be put into an object under `name`, or into a list (`name` None)."""
 
     name: str | None
@@ -45,7 +45,7 @@ def applied(text: str, edits: Sequence[Edit]) -> str:
     return text
 
 
-def appending(text: str, document: Document, where: str, entries: Sequence[Entry]) -> Edit:
+def appending(text: str, document: Document, where: str, entries: Sequence[Insertion]) -> Edit:
     """The edit that puts entries at the end of the object or list at the pointer `where`, laid out as what is there."""
     container = document.places[where]
     inner = _children(document, where)
@@ -107,7 +107,7 @@ def indentation(text: str) -> str:
     return _INDENT
 
 
-def _into_empty(text: str, place: Place, entries: Sequence[Entry], newline: str) -> Edit:
+def _into_empty(text: str, place: TextSpan, entries: Sequence[Insertion], newline: str) -> Edit:
     outer = _margin(text, place.value)
     step = indentation(text)
     at = _end(_TO_COMMENT_END, text, place.value + 1)
@@ -116,7 +116,7 @@ def _into_empty(text: str, place: Place, entries: Sequence[Entry], newline: str)
     return Edit(at, "", ",".join(written) + end)
 
 
-def _written(entry: Entry, step: str | None, newline: str, margin: str) -> str:
+def _written(entry: Insertion, step: str | None, newline: str, margin: str) -> str:
     """On one line where `step` is None."""
     value = json.dumps(entry.value, indent=step, ensure_ascii=False).replace("\n", newline + margin)
     return value if entry.name is None else f"{json.dumps(entry.name, ensure_ascii=False)}: {value}"

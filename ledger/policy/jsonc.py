@@ -32,7 +32,7 @@ class JsonSyntaxError(ValueError):
         self.line = line
 
 
-class Place(NamedTuple):
+class TextSpan(NamedTuple):
     """Characters of a text, from `start` to before `end`. Of a member `start` is its name's, `value` its value's."""
 
     start: int
@@ -46,7 +46,7 @@ class Document:
 
     value: Any
     lines: dict[str, int]
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, TextSpan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _tokens(text: str, *, comments: bool) -> list[_Token]:
 class _Parser:
     def __init__(self, tokens: list[_Token], *, trailing_commas: bool) -> None:
         self.lines: dict[str, int] = {}
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, TextSpan] = {}
         self._tokens = tokens
         self._at = 0
         self._trailing_commas = trailing_commas
@@ -103,7 +103,7 @@ class _Parser:
             raise JsonSyntaxError(f"values are nested deeper than {JSON_DEPTH_LEVELS} levels", token.line)
         value = self._value_of(token, where, depth)
         last = self._tokens[self._at - 1]
-        self.places[where] = Place(token.start, token.start, last.start + len(last.text))
+        self.places[where] = TextSpan(token.start, token.start, last.start + len(last.text))
         return value
 
     def _value_of(self, token: _Token, where: str, depth: int) -> Any:

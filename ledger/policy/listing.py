@@ -18,7 +18,7 @@ WHOLE: Final = "*"
 TOOL_RULES: Final = ("betcode", "claude")
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedRule(msgspec.Struct, frozen=True):
     """One rule. `pattern` is `*` for a whole tool; `ref` is the rule as its dialect spells it.
 
     `rank` is the place of its layer and `final` marks a deny that nothing lifts; both are of BetCode's rules.
@@ -46,20 +46,20 @@ class Listed(msgspec.Struct, frozen=True):
         }
 
 
-def listed_rules(policy: Policy) -> tuple[Listed, ...]:
+def listed_rules(policy: Policy) -> tuple[ListedRule, ...]:
     """The rules of a compiled policy, in its dialect's own order: lowest layer first."""
     rules: Any = getattr(policy, "rules", ())
     if isinstance(rules, Ruleset):
         both = (*((rule, Verdict.DENY) for rule in rules.deny), *((rule, Verdict.ALLOW) for rule in rules.allow))
-        return tuple(Listed(rule.tool, _codelia_pattern(rule), action, rule.ref) for rule, action in both)
+        return tuple(ListedRule(rule.tool, _codelia_pattern(rule), action, rule.ref) for rule, action in both)
     return tuple(_listed(rule) for rule in rules)
 
 
-def _listed(rule: Rule | ToolRule) -> Listed:
+def _listed(rule: Rule | ToolRule) -> ListedRule:
     if isinstance(rule, ToolRule):
-        return Listed(rule.tool, rule.specifier or WHOLE, rule.action, rule.ref, rule.rank, rule.final)
+        return ListedRule(rule.tool, rule.specifier or WHOLE, rule.action, rule.ref, rule.rank, rule.final)
     text = f"{rule.permission} {rule.pattern} {rule.action.value}"
-    return Listed(rule.permission, rule.pattern, rule.action, RuleRef(text, rule.layer, rule.file, rule.line))
+    return ListedRule(rule.permission, rule.pattern, rule.action, RuleRef(text, rule.layer, rule.file, rule.line))
 
 
 def _codelia_pattern(rule: CodeliaRule) -> str:
@@ -69,7 +69,7 @@ def _codelia_pattern(rule: CodeliaRule) -> str:
     return " and ".join(found) or WHOLE
 
 
-def rule_config(dialect: str, rule: Listed) -> dict[str, Any]:
+def rule_config(dialect: str, rule: ListedRule) -> dict[str, Any]:
     """A configuration of the dialect that holds one rule alone."""
     if dialect in TOOL_RULES:
         return {"permissions": {rule.action.value: [rule.ref.text]}}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ledger.core.policy import Layer
-from ledger.policy.checks import Origin, as_rules, shown
+from ledger.policy.checks import RuleOrigin, as_rules, shown
 from ledger.policy.config import read_section, read_tools
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
@@ -33,7 +33,7 @@ def load_rules(path: str | os.PathLike[str], *, name: str = "rules") -> Layer:
     file = os.fspath(path)
     document = parse_document(file, read_text(file), comments=file.endswith(".jsonc"))
     if isinstance(document.value, list):
-        rules = as_rules(document.value, Origin(name, file, document.lines))
+        rules = as_rules(document.value, RuleOrigin(name, file, document.lines))
         return Layer(name, rules=rules, file=file)
     layer = config_layer(document, file, name)
     if not layer.config and not layer.demands:
@@ -45,8 +45,8 @@ def config_layer(document: Document, file: str, name: str, *, trusted: bool = Tr
     """The layer of a configuration; one without rules has an empty configuration. Raises PolicyError."""
     config = _permission_parts(document.value, file)
     lines = {where: line for where, line in document.lines.items() if _concerns_permissions(where)}
-    _check(config, Origin(name, file, lines))
-    demands = demands_in(document.value, Origin(name, file, document.lines))
+    _check(config, RuleOrigin(name, file, lines))
+    demands = demands_in(document.value, RuleOrigin(name, file, document.lines))
     return Layer(name, config=config, file=file, trusted=trusted, lines=lines, demands=demands)
 
 
@@ -72,7 +72,7 @@ def _concerns_permissions(where: str) -> bool:
     return keys[:1] in (["permission"], ["tools"])
 
 
-def _check(config: Mapping[str, Any], origin: Origin, keys: tuple[str, ...] = ()) -> None:
+def _check(config: Mapping[str, Any], origin: RuleOrigin, keys: tuple[str, ...] = ()) -> None:
     """Find mistakes while the file is at hand; home is not needed for that."""
     if "permission" in config:
         read_section(config["permission"], origin, (*keys, "permission"))

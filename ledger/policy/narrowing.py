@@ -11,7 +11,7 @@ from typing import Final
 
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.covering import LAST_MATCH, covers
-from ledger.policy.listing import Listed
+from ledger.policy.listing import ListedRule
 
 _UNSURE: Final = ("\n", "\r", "\\", ":*")
 """What the dialects read differently: a line end, another separator, the trailing wildcard of other dialects."""
@@ -32,5 +32,5 @@ def _is_unsure(pattern: str) -> bool:
     return any(text in pattern for text in _UNSURE)
 
 
-def _rule(pattern: str) -> Listed:
-    return Listed("any", pattern, Verdict.ALLOW, RuleRef(pattern))
+def _rule(pattern: str) -> ListedRule:
+    return ListedRule("any", pattern, Verdict.ALLOW, RuleRef(pattern))

@@ -14,7 +14,7 @@ import msgspec
 from ledger.core.policy import Policy, Verdict
 from ledger.policy.codelia.rule import CodeliaRule, Ruleset
 from ledger.policy.covering import LAST_MATCH
-from ledger.policy.listing import WHOLE, Listed, listed_rules
+from ledger.policy.listing import WHOLE, ListedRule, listed_rules
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import is_glob, may_allow
 from ledger.policy.wildcard import match
@@ -23,7 +23,7 @@ ANY: Final = "*"
 """The subject of a rule about every tool that `NAMES` does not have."""
 
 
-class Form(StrEnum):
+class PatternForm(StrEnum):
     """How much of a tool a rule is about; `text` of the rule says what."""
 
     ALL = "all"
@@ -45,10 +45,10 @@ class Neutral(msgspec.Struct, frozen=True):
     """
 
     subject: str
-    form: Form
+    form: PatternForm
     text: str
     action: Verdict
-    source: Listed
+    source: ListedRule
     partial: bool = False
     note: str | None = None
 
@@ -121,7 +121,7 @@ def neutral_rules(policy: Policy) -> list[Neutral]:
     return sorted(_whole_groups(dialect, found), key=lambda one: (_tier(dialect, one, listed), _STRICTNESS[one.action]))
 
 
-def _tier(dialect: str, rule: Neutral, listed: Iterable[Listed]) -> int:
+def _tier(dialect: str, rule: Neutral, listed: Iterable[ListedRule]) -> int:
     """BetCode lets a narrow rule come before a wide one, unless that is final or of a higher layer."""
     if dialect != "betcode":
         return 0
@@ -136,11 +136,11 @@ def _tier(dialect: str, rule: Neutral, listed: Iterable[Listed]) -> int:
 
 def _whole_groups(dialect: str, found: list[Neutral]) -> list[Neutral]:
     """An allow of a whole tool stands for its subject when all tools of the subject are allowed."""
-    allowed = {one.tool for one in found if one.action is Verdict.ALLOW and one.form is Form.ALL}
+    allowed = {one.tool for one in found if one.action is Verdict.ALLOW and one.form is PatternForm.ALL}
     rules = []
     for one in found:
         group = _GROUPS.get(one.subject, (frozenset[str](),) * 3)[_COLUMN[dialect]]
-        if group and one.form is Form.ALL and one.action is Verdict.ALLOW:
+        if group and one.form is PatternForm.ALL and one.action is Verdict.ALLOW:
             rules.append(msgspec.structs.replace(one, partial=not group <= allowed))
         else:
             rules.append(one)
@@ -156,7 +156,7 @@ def _subject(dialect: str, name: str) -> str:
 # --- opencode, brutus
 
 
-def _flat(dialect: str, rule: Listed) -> Iterator[Neutral]:
+def _flat(dialect: str, rule: ListedRule) -> Iterator[Neutral]:
     """A rule whose permission has a wildcard is about each of the tools that it matches."""
     name = rule.permission
     if not set("*?") & set(name):
@@ -168,48 +168,48 @@ def _flat(dialect: str, rule: Listed) -> Iterator[Neutral]:
         if match(names[0], name):
             yield Neutral(subject, *_flat_form(dialect, subject, rule.pattern), rule.action, rule, note=note)
     if not rule.pattern.strip("*"):
-        yield Neutral(ANY if name == ANY else name, Form.ALL, "", rule.action, rule, note=note)
+        yield Neutral(ANY if name == ANY else name, PatternForm.ALL, "", rule.action, rule, note=note)
 
 
-def _flat_form(dialect: str, subject: str, pattern: str) -> tuple[Form, str]:
+def _flat_form(dialect: str, subject: str, pattern: str) -> tuple[PatternForm, str]:
     if not pattern.strip("*"):
-        return Form.ALL, ""
+        return PatternForm.ALL, ""
     if subject == "shell":
         return command_form(pattern)
     if subject in _PATHS:
-        return Form.FLAT_PATH, pattern
+        return PatternForm.FLAT_PATH, pattern
     if dialect == "brutus" and subject in ("task", "skill"):
-        return Form.OTHER, pattern  # it asks about `*` for these
-    return (Form.GLOB if set("*?") & set(pattern) else Form.NAME), pattern
+        return PatternForm.OTHER, pattern  # it asks about `*` for these
+    return (PatternForm.GLOB if set("*?") & set(pattern) else PatternForm.NAME), pattern
 
 
-def command_form(pattern: str) -> tuple[Form, str]:
+def command_form(pattern: str) -> tuple[PatternForm, str]:
     """The form of a wildcard for commands."""
     prefix = pattern.removesuffix(" *")
     if set("*?") & set(prefix) or prefix != " ".join(prefix.split()):
-        return Form.GLOB, pattern
-    return (Form.PREFIX if prefix != pattern else Form.EXACT), prefix
+        return PatternForm.GLOB, pattern
+    return (PatternForm.PREFIX if prefix != pattern else PatternForm.EXACT), prefix
 
 
 # --- betcode, claude
 
 
-def _tool(dialect: str, rule: Listed) -> Iterator[Neutral]:
+def _tool(dialect: str, rule: ListedRule) -> Iterator[Neutral]:
     name, allows = rule.permission, rule.action is Verdict.ALLOW
     if "*" in name:
         if rule.pattern != WHOLE or (allows and not may_allow(name)):
             return  # such a rule decides nothing in its own dialect
         for subject in NAMES:
             if any(match(one, name) for one in tool_names(dialect, subject)):
-                yield Neutral(subject, Form.ALL, "", rule.action, rule, partial=allows)
-        yield Neutral(ANY if name == ANY else name, Form.ALL, "", rule.action, rule)
+                yield Neutral(subject, PatternForm.ALL, "", rule.action, rule, partial=allows)
+        yield Neutral(ANY if name == ANY else name, PatternForm.ALL, "", rule.action, rule)
         return
     subject = _subject(dialect, name)
     form, text, note = _tool_form(dialect, rule, subject)
     yield Neutral(subject, form, text, rule.action, rule, partial=_is_partial(dialect, rule), note=note)
 
 
-def _is_partial(dialect: str, rule: Listed) -> bool:
+def _is_partial(dialect: str, rule: ListedRule) -> bool:
     """`Edit` in BetCode denies whatever edits, and a path rule of `Edit` or `Read` is about all tools of the kind."""
     if rule.permission in MORE_NAMES[1]:
         return True
@@ -217,36 +217,36 @@ def _is_partial(dialect: str, rule: Listed) -> bool:
     return rule.permission == "Edit" and not wide
 
 
-def _tool_form(dialect: str, rule: Listed, subject: str) -> tuple[Form, str, str | None]:
+def _tool_form(dialect: str, rule: ListedRule, subject: str) -> tuple[PatternForm, str, str | None]:
     pattern, allows = rule.pattern, rule.action is Verdict.ALLOW
     if pattern == WHOLE:
-        return Form.ALL, "", None
+        return PatternForm.ALL, "", None
     if subject == "shell":
         return _tool_command(dialect, normal_specifier(pattern), allows=allows)
     if rule.permission in ("Read", "Edit") or (dialect == "betcode" and subject in _PATHS):
         rooted = dialect == "betcode" and allows
-        return (Form.ROOTED_PATH if rooted else Form.IGNORE_PATH), pattern, None
+        return (PatternForm.ROOTED_PATH if rooted else PatternForm.IGNORE_PATH), pattern, None
     if subject == "fetch" and pattern.startswith(_DOMAIN):
         host = pattern.removeprefix(_DOMAIN).strip().rstrip(".").lower()
-        return (Form.ALL, "", None) if host == "*" else (Form.DOMAIN, host, None)
+        return (PatternForm.ALL, "", None) if host == "*" else (PatternForm.DOMAIN, host, None)
     named = subject == "task" and ":" not in pattern and not set("*?[") & set(pattern)
-    return (Form.NAME if named else Form.OTHER), pattern, None
+    return (PatternForm.NAME if named else PatternForm.OTHER), pattern, None
 
 
-def _tool_command(dialect: str, text: str, *, allows: bool) -> tuple[Form, str, str | None]:
+def _tool_command(dialect: str, text: str, *, allows: bool) -> tuple[PatternForm, str, str | None]:
     if "?" in text:
         # Here `?` is itself, and elsewhere any character.
-        return (Form.OTHER, text, None) if allows else (Form.GLOB, text, "`?` is any character now")
+        return (PatternForm.OTHER, text, None) if allows else (PatternForm.GLOB, text, "`?` is any character now")
     form, prefix = command_form(text)
-    if form is Form.EXACT and dialect == "betcode" and not allows and not has_wildcard(text):
-        return Form.PREFIX, text, None  # a deny or ask reaches every command that begins with its words
+    if form is PatternForm.EXACT and dialect == "betcode" and not allows and not has_wildcard(text):
+        return PatternForm.PREFIX, text, None  # a deny or ask reaches every command that begins with its words
     return form, prefix, None
 
 
 # --- codelia
 
 
-def _codelia(rule: CodeliaRule, listed: Listed) -> Iterator[Neutral]:
+def _codelia(rule: CodeliaRule, listed: ListedRule) -> Iterator[Neutral]:
     subject = _subject("codelia", rule.tool)
     if rule.inert or rule.words == ():
         return
@@ -254,37 +254,39 @@ def _codelia(rule: CodeliaRule, listed: Listed) -> Iterator[Neutral]:
     yield Neutral(subject, form, text, listed.action, listed, partial=subject == "edit", note=note)
 
 
-def _codelia_form(rule: CodeliaRule, *, allows: bool) -> tuple[Form, str, str | None]:
+def _codelia_form(rule: CodeliaRule, *, allows: bool) -> tuple[PatternForm, str, str | None]:
     if rule.skill is not None:
-        return Form.NAME, rule.skill, None
+        return PatternForm.NAME, rule.skill, None
     if rule.glob is None:
-        return (Form.ALL, "", None) if rule.words is None else (Form.PREFIX, " ".join(rule.words), None)
+        return (PatternForm.ALL, "", None) if rule.words is None else (PatternForm.PREFIX, " ".join(rule.words), None)
     if rule.words is not None:
         text = " ".join(rule.words)
-        return (Form.OTHER, text, None) if allows else (Form.PREFIX, text, "it is about more than before")
+        return (PatternForm.OTHER, text, None) if allows else (PatternForm.PREFIX, text, "it is about more than before")
     return _codelia_glob(rule.glob, allows=allows)
 
 
-def _codelia_glob(glob: str, *, allows: bool) -> tuple[Form, str, str | None]:
+def _codelia_glob(glob: str, *, allows: bool) -> tuple[PatternForm, str, str | None]:
     """A glob is about the full line too, so that a deny is carried over by a piece that one command of it must have."""
     if not glob.strip("*"):
-        return Form.ALL, "", None if not allows else "each command of a line is judged by itself now"
+        return PatternForm.ALL, "", None if not allows else "each command of a line is judged by itself now"
     wild = bool(set("*?") & set(glob))
     if allows:
         text = f"{glob}*" if glob.endswith(" *") else glob
         note = "each command of a line is judged by itself now" if wild else None
-        return (Form.OTHER, glob, None) if set(glob) & _OPERATORS else (*_exactly(text), note)
+        return (PatternForm.OTHER, glob, None) if set(glob) & _OPERATORS else (*_exactly(text), note)
     pieces = [piece for part in glob.replace("?", "*").split("*") for piece in _between_operators(part)]
     if not wild and not set(glob) & _OPERATORS:
-        return Form.EXACT, glob, None
+        return PatternForm.EXACT, glob, None
     if len(pieces) == 1 and not set(glob) & (_OPERATORS | {"?"}):
         return (*_exactly(f"{glob}*" if glob.endswith(" *") else glob), None)
     longest = max(pieces, key=len, default="")
-    return (Form.GLOB, f"*{longest}*", "it is about more than before") if longest else (Form.ALL, "", None)
+    return (
+        (PatternForm.GLOB, f"*{longest}*", "it is about more than before") if longest else (PatternForm.ALL, "", None)
+    )
 
 
-def _exactly(text: str) -> tuple[Form, str]:
-    return (Form.GLOB if set("*?") & set(text) else Form.EXACT), text
+def _exactly(text: str) -> tuple[PatternForm, str]:
+    return (PatternForm.GLOB if set("*?") & set(text) else PatternForm.EXACT), text
 
 
 def _between_operators(text: str) -> list[str]:

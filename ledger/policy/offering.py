@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from ledger.core.limits import PATTERN_LENGTH_BYTES
 from ledger.core.policy import Call, Evaluation, Grant, Offer, Policy, Verdict
+from ledger.policy.acceptance import TRIED_COUNT, still_asked
 from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 from ledger.policy.codelia.rule import granted_rule
 from ledger.policy.covering import LAST_MATCH
 from ledger.policy.exactly import named_call
 from ledger.policy.families import Family, families
-from ledger.policy.honouring import TRIED_COUNT, still_asked
 from ledger.policy.listing import WHOLE, command_entry, wildcards
 from ledger.policy.neutral import MORE_NAMES, NAMES
 
@@ -123,7 +123,7 @@ def _of_commands(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator
     """Each command by itself, then the families of all, then their wider families."""
     parts = [part for part in evaluation.parts if part.verdict is Verdict.ASK and part.inside is None]
     texts = list(dict.fromkeys(part.text for part in parts if part.text))[:TRIED_COUNT]
-    exact = {text: _honoured(policy, call, text, _exactly(policy.source.dialect, text)) for text in texts}
+    exact = {text: _accepted(policy, call, text, _exactly(policy.source.dialect, text)) for text in texts}
     yield Offer(tuple(entry for entry in exact.values() if entry), "exact")
     wider = {text: _families(policy, call, text) for text in texts}
     for step in range(max(map(len, wider.values()), default=0)):
@@ -140,7 +140,7 @@ def _exactly(dialect: str, text: str) -> str | None:
     return command_entry(dialect, shell_tool(dialect), text)
 
 
-def _honoured(policy: Policy, call: Call, text: str, entry: str | None) -> str | None:
+def _accepted(policy: Policy, call: Call, text: str, entry: str | None) -> str | None:
     alone = Call(call.permission, (text,), cwd=call.cwd)
     return entry if entry and _allows(policy, alone, _granted(call, (entry,))) else None
 
@@ -149,7 +149,7 @@ def _families(policy: Policy, call: Call, text: str) -> list[Family]:
     """The families of one command as entries of the dialect, those that would allow it."""
     dialect = policy.source.dialect
     found = [Family(_family_entry(dialect, one.words), is_wide=one.is_wide) for one in families(text)]
-    return [one for one in found if _honoured(policy, call, text, one.words)]
+    return [one for one in found if _accepted(policy, call, text, one.words)]
 
 
 def _family_entry(dialect: str, words: str) -> str:
@@ -168,7 +168,7 @@ def _is_forbidden(policy: Policy, call: Call, evaluation: Evaluation, entries: I
     alone = [part.text for part in evaluation.parts if part.verdict is Verdict.ASK and part.text]
     without = [text for text in alone[:TRIED_COUNT] if not families(text)]
     opened = [entry for entry in entries if _is_open(entry) and entry not in without]
-    return any(_honoured(policy, call, text, entry) for entry in opened for text in without)
+    return any(_accepted(policy, call, text, entry) for entry in opened for text in without)
 
 
 def _is_glued(found: Iterable[Offer], entries: Iterable[str]) -> bool:
@@ -189,7 +189,7 @@ def _of_tool(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator[Off
             yield Offer(exact, "exact")
             yield Offer(tuple(dict.fromkeys(_around(call.permission, exact))), "kind")
         return
-    named = [one for one in named_call(dialect, call, Judged(policy, call)) if one.permission == call.permission]
+    named = [one for one in named_call(dialect, call, JudgedCall(policy, call)) if one.permission == call.permission]
     entries = tuple(one.entry for one in named)
     if all(one.because is None for one in named):
         yield Offer(entries, "exact")

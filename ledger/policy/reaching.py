@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.core.policy import Call, Policy, Verdict
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 from ledger.policy.shell import Command, analyse
 from ledger.policy.shell.forms import Effect, form_of
 
@@ -36,7 +36,9 @@ def also_allowed(before: Policy, after: Policy, call: Call) -> tuple[str, ...]:
 
 def _allows(policy: Policy, call: Call, line: str) -> bool:
     assert isinstance(call.input, Mapping)
-    return Judged(policy, replace(call, patterns=(), input={**call.input, "command": line})).verdict is Verdict.ALLOW
+    return (
+        JudgedCall(policy, replace(call, patterns=(), input={**call.input, "command": line})).verdict is Verdict.ALLOW
+    )
 
 
 def _like(line: str) -> Iterator[str]:

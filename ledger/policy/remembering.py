@@ -15,7 +15,7 @@ import msgspec
 
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, demand_rules
 from ledger.policy.checking import with_facts
-from ledger.policy.facts import FileFacts, Kind
+from ledger.policy.facts import FileFacts, FileKind
 
 EVALUATIONS_COUNT: Final = 512
 """Evaluations that one policy remembers; the one not asked for the longest time goes first."""
@@ -28,7 +28,7 @@ FACTS_COUNT: Final = 32
 
 _encode: Final = msgspec.json.Encoder().encode
 
-_Asked = dict[tuple[str, str], str | Kind | None]
+_Asked = dict[tuple[str, str], str | FileKind | None]
 
 
 class _Witness:
@@ -43,16 +43,16 @@ class _Witness:
         answer: Any = self._once("resolve", path)
         return str(answer)
 
-    def kind(self, path: str) -> Kind | None:
+    def kind(self, path: str) -> FileKind | None:
         answer: Any = self._once("kind", path)
-        return None if answer is None else Kind(answer)
+        return None if answer is None else FileKind(answer)
 
-    def _once(self, question: str, path: str) -> str | Kind | None:
+    def _once(self, question: str, path: str) -> str | FileKind | None:
         if (question, path) not in self.asked:
             self.asked[question, path] = self._ask(question, path)
         return self.asked[question, path]
 
-    def _ask(self, question: str, path: str) -> str | Kind | None:
+    def _ask(self, question: str, path: str) -> str | FileKind | None:
         return self._facts.kind(path) if question == "kind" else self._facts.resolve(path)
 
     def confirms(self, asked: _Asked) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.core.policy import Call, Policy, Verdict
 from ledger.policy.asked import OPTION_NAMES, call_of, shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, pointer
@@ -39,7 +39,7 @@ class Table(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
 
 
-class Held(msgspec.Struct, frozen=True):
+class RowResult(msgspec.Struct, frozen=True):
     """A row and what the rules said; `held` when that is what was wanted."""
 
     row: Row
@@ -125,11 +125,11 @@ def _problem(document: Document, keys: tuple[str | int, ...], text: str) -> Poli
     return PolicyError(f"line {line}: {text}" if line else text, line=line)
 
 
-def hold(policy: Policy, rows: tuple[Row, ...]) -> tuple[Held, ...]:
+def hold(policy: Policy, rows: tuple[Row, ...]) -> tuple[RowResult, ...]:
     """What the rules say of each row."""
-    return tuple(_held(row, Judged(policy, row.call)) for row in rows)
+    return tuple(_held(row, JudgedCall(policy, row.call)) for row in rows)
 
 
-def _held(row: Row, judged: Judged) -> Held:
+def _held(row: Row, judged: JudgedCall) -> RowResult:
     texts = "; ".join(f"`{rule.text}`" for rule in judged.rules)
-    return Held(row, judged.verdict, texts or judged.reason)
+    return RowResult(row, judged.verdict, texts or judged.reason)

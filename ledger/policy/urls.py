@@ -21,7 +21,7 @@ _WEB: Final = frozenset({"http:", "https:"})
 _FULL_STOPS: Final = str.maketrans("\u3002\uff0e\uff61", "...")
 
 
-class Address(msgspec.Struct, frozen=True):
+class UrlReading(msgspec.Struct, frozen=True):
     """The readings of an address.
 
     `hosts` are all that somebody may take it to lead to, in lower case and without a dot at the end; `texts` are its
@@ -35,19 +35,19 @@ class Address(msgspec.Struct, frozen=True):
     host: str | None = None
 
 
-def read_address(text: str) -> Address:
+def read_address(text: str) -> UrlReading:
     """Read an address in every way; nothing is looked up."""
     url, plain = _standard(text), _plain_host(text)
     if url is None:
         guessed = _standard("https://" + text)
         named = {host for host in (plain, _host(guessed) if guessed else None) if host}
-        return Address(frozenset(named))
+        return UrlReading(frozenset(named))
     host = _host(url)
     hosts = frozenset(one for one in (host, plain, _of_mapped(host)) if one)
     if url.protocol not in _WEB or not host:
-        return Address(hosts)
+        return UrlReading(hosts)
     clear = plain in (host, None) and not (url.username or url.password)
-    return Address(hosts, tuple(dict.fromkeys(_texts(url))), clear, url.hostname)
+    return UrlReading(hosts, tuple(dict.fromkeys(_texts(url))), clear, url.hostname)
 
 
 def ascii_host(host: str) -> str:

@@ -22,8 +22,8 @@ from ledger.core.events import (
 )
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Demand, Evaluation, Verdict
+from ledger.policy.acceptance import not_accepted, still_asked
 from ledger.policy.demands import demands_on
-from ledger.policy.honouring import not_honoured, still_asked
 from ledger.policy.offering import offers
 from ledger.project.state import ProjectState
 from ledger.session.commands import (
@@ -144,7 +144,7 @@ def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGra
         cwd=call.cwd,
         evaluation=evaluation,
         opinions=command.opinions,
-        not_honoured=not_honoured(command.policy, call, evaluation, offered) if offered else (),
+        not_honoured=not_accepted(command.policy, call, evaluation, offered) if offered else (),
         still_asked=still_asked(
             command.policy, call, evaluation, command.always, [one.as_policy_grant() for one in standing]
         ),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 from ledger.policy.converting import Change, convert
 
 DIALECTS: Final = ("betcode", "brutus", "claude", "codelia", "opencode")
@@ -93,7 +93,7 @@ _FREE: Final = {
     (dialect, profile): {
         name
         for name, call in CALLS[dialect].items()
-        if Judged(policy_of(dialect, {}, profile), call).verdict is Verdict.ALLOW
+        if JudgedCall(policy_of(dialect, {}, profile), call).verdict is Verdict.ALLOW
     }
     for dialect in DIALECTS
     for profile in PROFILES
@@ -120,7 +120,7 @@ class Compared:
             outside = name.endswith(OUTSIDE)
             if outside and (origin == "claude" or (origin, target) == ("opencode", "brutus")):
                 continue  # Claude Code asks about some paths by itself; BRUTUS's file tools know no outside
-            old, new = Judged(before, CALLS[origin][name]), Judged(after, CALLS[target][name])
+            old, new = JudgedCall(before, CALLS[origin][name]), JudgedCall(after, CALLS[target][name])
             free = name in _FREE[target, profile] or name in _FREE[origin, profile]
             # Each dialect guards near misses of its restricting rules, and files named by words, in its own way.
             near = any(said in (one.reason or "") for one in (old, new) for said in _GUARDED)

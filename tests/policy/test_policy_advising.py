@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy, strictest
 from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 from ledger.policy.explaining import Explanation, explain
 
 FLAT = ("opencode", "brutus")
@@ -71,7 +71,7 @@ def explained(policy: Policy, call: Call) -> Explanation:
 
 
 def verdict(policy: Policy, call: Call) -> Verdict:
-    return Judged(policy, call).verdict
+    return JudgedCall(policy, call).verdict
 
 
 any_question = given(
@@ -102,7 +102,7 @@ def test_advice_allows_the_call_and_loosens_no_other(dialect: str, profile: str,
 
 
 def _parts(policy: Policy, dialect: str, command: str) -> list[str]:
-    found = [part.text for one in Judged(policy, call_for(dialect, command)).all for part in one.parts]
+    found = [part.text for one in JudgedCall(policy, call_for(dialect, command)).all for part in one.parts]
     return [*found, command, command.removeprefix("timeout 5 ")]
 
 
@@ -119,7 +119,7 @@ def test_what_is_said_about_other_rules_is_so(dialect: str, profile: str, rules:
             assert near.rule.pattern.split(" ")[0] in re.findall(r"[a-z]+", command)
         elif near.why.endswith(" decides"):
             winner = near.why.split("`")[1]
-            parts = [part for one in Judged(policy, call).all for part in one.parts]
+            parts = [part for one in JudgedCall(policy, call).all for part in one.parts]
             assert any(ref.text == winner for part in parts for ref in part.rules)
             assert profile in speaks
         elif near.why == "it matches, but it does not decide":
@@ -136,7 +136,7 @@ def test_what_is_said_about_other_rules_is_so(dialect: str, profile: str, rules:
 
 def _speaks(policy: Policy, call: Call) -> bool:
     """Return whether the only rule of a policy decides about any part of a call."""
-    judged = Judged(policy, call)
+    judged = JudgedCall(policy, call)
     return bool(judged.rules) or any(part.rules for one in judged.all for part in one.parts)
 
 

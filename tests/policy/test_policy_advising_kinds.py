@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 from ledger.policy.covering import may_meet
 from ledger.policy.explaining import Explanation, explain
 from ledger.policy.wildcard import match
@@ -53,7 +53,7 @@ def call_for(dialect: str, command: str) -> Call:
 
 
 def verdict(policy: Policy, command: str) -> Verdict:
-    return Judged(policy, call_for(policy.source.dialect, command)).verdict
+    return JudgedCall(policy, call_for(policy.source.dialect, command)).verdict
 
 
 def explained(policy: Policy, command: str) -> Explanation:

@@ -20,7 +20,7 @@ from ledger.policy import (
     compile_policy,
     load_rules,
 )
-from ledger.policy.jsonc import Document, JsonSyntaxError, Place, parse
+from ledger.policy.jsonc import Document, JsonSyntaxError, TextSpan, parse
 
 COMMENTED = """\
 // what our agents may do
@@ -165,7 +165,7 @@ def test_a_pointer_escapes_slashes_and_tildes() -> None:
     assert parse('{"a/b": {\n"~": 1}}', comments=False) == Document(
         {"a/b": {"~": 1}},
         {"": 1, "/a~1b": 1, "/a~1b/~0": 2},
-        {"": Place(0, 0, 18), "/a~1b": Place(1, 8, 17), "/a~1b/~0": Place(10, 15, 16)},
+        {"": TextSpan(0, 0, 18), "/a~1b": TextSpan(1, 8, 17), "/a~1b/~0": TextSpan(10, 15, 16)},
     )
 
 

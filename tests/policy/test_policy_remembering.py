@@ -10,7 +10,7 @@ import pytest
 
 from ledger.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict, compile_policy
 from ledger.policy.disk import DiskFacts
-from ledger.policy.facts import Kind
+from ledger.policy.facts import FileKind
 from ledger.policy.remembering import EVALUATIONS_COUNT, FACTS_COUNT, KEY_BYTES, RememberingPolicy
 
 RULES = (Rule("*", "*", Verdict.ASK), Rule("bash", "git *", Verdict.ALLOW), Rule("bash", "cat *", Verdict.ALLOW))
@@ -152,5 +152,5 @@ class Counted:
         self.asked.append(path)
         return path
 
-    def kind(self, path: str) -> Kind | None:
+    def kind(self, path: str) -> FileKind | None:
         return None

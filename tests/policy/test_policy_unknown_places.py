@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger.core.policy import strictest
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.checking import Judged
+from ledger.policy.checking import JudgedCall
 
 PATHS: Final = {"bash": {"cat *": "allow", "rm *": "allow", "cd *": "allow"}, "read": "allow", "edit": "allow"}
 TOOL_RULES: Final = {
@@ -40,7 +40,7 @@ def verdict(dialect: str, profile: str, command: str, *, runs_in: str | None = N
     source = PolicySource(dialect, (Layer("project", config=CONFIGS[dialect]),), {"profile": profile, **place})
     shell = shell_tool(dialect)
     call = Call(permission_of(dialect, shell), (), shell, {"command": command}, runs_in)
-    return Judged(compile_policy(source), call).verdict
+    return JudgedCall(compile_policy(source), call).verdict
 
 
 @pytest.mark.parametrize("dialect", sorted(CONFIGS))

@@ -13,8 +13,8 @@ from ledger.client.asking_tools import tool_requests
 from ledger.client.session import Session
 from ledger.core.policy import Verdict
 from ledger.policy import Call, Grant, PolicySource
+from ledger.policy.acceptance import still_asked
 from ledger.policy.dialects import compile_policy
-from ledger.policy.honouring import still_asked
 from tests.support.calls import CALLS
 
 TABLE = [(dialect, *call) for dialect, calls in CALLS.items() for call in calls]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-from ledger.policy.json_edit import Edit, Entry, appending, applied, comments_in, without
+from ledger.policy.json_edit import Edit, Insertion, appending, applied, comments_in, without
 from ledger.policy.jsonc import Document, parse, pointer
 from workers.bridges.hook_entries import Entries, Settings, is_ours, with_entries, without_entries
 
@@ -78,13 +78,13 @@ def _value(body: str) -> Any:
 def _edits(body: str, document: Document, entries: Entries) -> list[Edit]:
     hooks = document.value.get("hooks")
     if hooks is None:
-        return [appending(body, document, "", [Entry("hooks", entries)])]
+        return [appending(body, document, "", [Insertion("hooks", entries)])]
     there = {event: ours for event, ours in entries.items() if event in hooks}
     edits = [
-        appending(body, document, pointer("hooks", event), [Entry(None, one) for one in ours])
+        appending(body, document, pointer("hooks", event), [Insertion(None, one) for one in ours])
         for event, ours in there.items()
     ]
-    new = [Entry(event, ours) for event, ours in entries.items() if event not in there]
+    new = [Insertion(event, ours) for event, ours in entries.items() if event not in there]
     return [*edits, appending(body, document, "/hooks", new)] if new else edits
 
 

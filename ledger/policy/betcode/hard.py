@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from ledger.core.policy import Verdict
-from ledger.policy.betcode.judge import Judge
+from ledger.policy.betcode.judge import BetCodeJudge
 from ledger.policy.betcode.match import Matching
-from ledger.policy.betcode.tiers import Decision, Matches, decide
+from ledger.policy.betcode.tiers import MatchesToolRule, TierDecision, decide
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Ruling, Spelling
 from ledger.policy.spelled import spelled_paths
@@ -25,7 +25,7 @@ def _of_file(matching: Matching, tool: str, path: str, rule: ToolRule) -> bool:
 class BetCodeCommands(CommandRules):
     """Rules and grants of one call. Whole-tool denies and asks are the faithful profile's affair, which sees them all."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: BetCodeJudge) -> None:
         self.judge = judge
 
     def allow(self, command: Command) -> Ruling | None:
@@ -34,7 +34,7 @@ class BetCodeCommands(CommandRules):
     def allow_exactly(self, command: Command) -> Ruling | None:
         return self._allowing(command, lambda rule: rule.specifier is not None and not has_wildcard(rule.specifier))
 
-    def _allowing(self, command: Command, wanted: Matches) -> Ruling | None:
+    def _allowing(self, command: Command, wanted: MatchesToolRule) -> Ruling | None:
         judge = self.judge
 
         def matches(rule: ToolRule) -> bool:
@@ -71,7 +71,7 @@ class BetCodeCommands(CommandRules):
             lambda rule: any(is_access_rule(rule, access) for access in accesses) and matching.denies_glob(rule, forms)
         )
 
-    def _restricting(self, matches: Matches) -> Ruling | None:
+    def _restricting(self, matches: MatchesToolRule) -> Ruling | None:
         decision = decide(self.judge.rules, lambda rule: rule.action is not Verdict.ALLOW and matches(rule))
         return Ruling(decision.verdict, decision.refs) if decision else None
 
@@ -102,7 +102,7 @@ class BetCodeCommands(CommandRules):
         decision = self._file(access, matching.place(path, directory))
         return None if decision is None else Ruling(Verdict.ALLOW, decision.refs)
 
-    def _file(self, access: Access, path: str) -> Decision | None:
+    def _file(self, access: Access, path: str) -> TierDecision | None:
         """The rule that allows a tool to read or change a file; who may change it may read it."""
         tools = ("Read", "Edit") if access is Access.READ else ("Edit",)
         matching = self.judge.matching

@@ -7,7 +7,7 @@ from typing import Any
 
 from ledger.core.policy import Part, RuleRef, Verdict, strictest
 from ledger.policy.betcode.match import Matching
-from ledger.policy.betcode.tiers import TOP_TIER, Decision, Matches, decide, tier
+from ledger.policy.betcode.tiers import TOP_TIER, MatchesToolRule, TierDecision, decide, tier
 from ledger.policy.betcode.units import CommandUnit, FileUnit, Unit
 from ledger.policy.shell import Command
 from ledger.policy.shell.hardened import spellings
@@ -20,21 +20,21 @@ from ledger.policy.toolrules.domains import is_unreadable
 from ledger.policy.toolrules.pathrules import access_of, governs, is_access_rule, is_path_tool
 from ledger.policy.toolrules.rule import ToolRule
 
-Granted = Sequence[tuple[str, ToolRule]]
+BetCodeGrants = Sequence[tuple[str, ToolRule]]
 
 
-class Judge:
+class BetCodeJudge:
     """Compiled rules with one call's grants."""
 
-    def __init__(self, rules: Sequence[ToolRule], matching: Matching, grants: Granted = ()) -> None:
+    def __init__(self, rules: Sequence[ToolRule], matching: Matching, grants: BetCodeGrants = ()) -> None:
         self.rules, self.matching, self.grants = rules, matching, grants
 
-    def unit(self, unit: Unit) -> tuple[Part, Decision | None]:
+    def unit(self, unit: Unit) -> tuple[Part, TierDecision | None]:
         if isinstance(unit, FileUnit):
             return self._redirect(unit)
         return self._command(unit)
 
-    def _command(self, unit: CommandUnit) -> tuple[Part, Decision | None]:
+    def _command(self, unit: CommandUnit) -> tuple[Part, TierDecision | None]:
         forms = {spelling.words for command in (unit.command, *unit.wrapped) for spelling in spellings(command)}
         inner = peeled(unit.command)
 
@@ -68,7 +68,7 @@ class Judge:
                     return rule.ref
         return None
 
-    def _redirect(self, unit: FileUnit) -> tuple[Part, Decision | None]:
+    def _redirect(self, unit: FileUnit) -> tuple[Part, TierDecision | None]:
         """A file that a line reads or writes is never allowed by a rule, so the best is ask."""
 
         def matches(rule: ToolRule) -> bool:
@@ -80,7 +80,7 @@ class Judge:
         verdict = decision.verdict if decision else Verdict.ASK
         return Part(unit.text, verdict, decision.refs if decision else (), liftable=False), decision
 
-    def tool(self, tool: str, value: Any, path: str | None) -> tuple[Part, Decision | None]:
+    def tool(self, tool: str, value: Any, path: str | None) -> tuple[Part, TierDecision | None]:
         """A call of any other tool: one unit."""
         is_file = is_path_tool(tool)
 
@@ -97,7 +97,9 @@ class Judge:
             return Part(part.text, Verdict.ASK, liftable=False), None
         return part, decision
 
-    def tightened(self, tool: str, value: Any, found: tuple[Part, Decision | None]) -> tuple[Part, Decision | None]:
+    def tightened(
+        self, tool: str, value: Any, found: tuple[Part, TierDecision | None]
+    ) -> tuple[Part, TierDecision | None]:
         """The stricter of what was found about a file and what rules say of every file that the input may lead to."""
         part, matching = found[0], self.matching
         files = files_of(tool, value, matching.base, matching.home, matching.facts)
@@ -126,7 +128,9 @@ class Judge:
             for rule in self.rules
         )
 
-    def _part(self, text: str, decision: Decision | None, covered: Matches) -> tuple[Part, Decision | None]:
+    def _part(
+        self, text: str, decision: TierDecision | None, covered: MatchesToolRule
+    ) -> tuple[Part, TierDecision | None]:
         if decision is not None:
             return Part(text, decision.verdict, decision.refs, liftable=False), decision
         granted = [(grant_id, rule) for grant_id, rule in self.grants if covered(rule)]
@@ -135,7 +139,7 @@ class Judge:
             if chosen:
                 ids = tuple(grant_id for grant_id, _ in chosen)
                 rules = () if action is Verdict.ALLOW else tuple(rule.ref for _, rule in chosen)
-                found = None if action is Verdict.ALLOW else Decision(action, tuple(rule for _, rule in chosen))
+                found = None if action is Verdict.ALLOW else TierDecision(action, tuple(rule for _, rule in chosen))
                 return Part(text, action, rules, liftable=False, grants=ids), found
         return Part(text, Verdict.ASK), None
 

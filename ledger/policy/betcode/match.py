@@ -15,7 +15,7 @@ from ledger.policy.toolrules.domains import address_of, reaches_host
 from ledger.policy.toolrules.filecommands import touched
 from ledger.policy.toolrules.globs import PathMatcher, exact_glob, ignore_glob, name_matches
 from ledger.policy.toolrules.ignoring import ignore_reaches
-from ledger.policy.toolrules.options import Options
+from ledger.policy.toolrules.options import ToolRuleOptions
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, split_root
 from ledger.policy.toolrules.paths import EDITORS, absolute, both_forms, relative, within
 from ledger.policy.toolrules.rule import ToolRule
@@ -27,7 +27,7 @@ _SUBAGENTS = frozenset({"Agent", "Task"})
 class Matching:
     """Rules against units, for one working directory and home."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ToolRuleOptions) -> None:
         self.cwd, self.base, self.home, self.facts = options.cwd, options.base, options.home, options.facts
         self._is_placed = options.is_placed
 

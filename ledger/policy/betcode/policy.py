@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.betcode.hard import BetCodeCommands
-from ledger.policy.betcode.judge import Judge
+from ledger.policy.betcode.judge import BetCodeJudge
 from ledger.policy.betcode.match import Matching
-from ledger.policy.betcode.tiers import Decision, decide, names
+from ledger.policy.betcode.tiers import TierDecision, decide, names
 from ledger.policy.betcode.units import CommandUnit, units_of
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined_calls
@@ -63,11 +63,11 @@ class BetCodePolicy:
         tool, inputs = inputs_of(call)
         if not inputs:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
-        judge = Judge(self._rules, Matching(self._options.at(call.cwd)), as_rules(grants))
+        judge = BetCodeJudge(self._rules, Matching(self._options.at(call.cwd)), as_rules(grants))
         found = [self._evaluate(judge, tool, value) for value in inputs]
         return readable_evaluation(joined_calls(found))
 
-    def _evaluate(self, judge: Judge, tool: str, value: Any) -> Evaluation:
+    def _evaluate(self, judge: BetCodeJudge, tool: str, value: Any) -> Evaluation:
         command = command_of(value) if tool == BASH else None
         if command is not None:
             return self._line(judge, command)
@@ -79,7 +79,7 @@ class BetCodePolicy:
         always = (tool,) if not self._options.hardened or path is None else (exact_path(tool, path),)
         return _evaluation([(part, decision)], always)
 
-    def _line(self, judge: Judge, command: str) -> Evaluation:
+    def _line(self, judge: BetCodeJudge, command: str) -> Evaluation:
         analysis = analyse_simple(command)
         units = units_of(analysis)
         known = {unit: judge.unit(unit) for unit in dict.fromkeys(units)}  # the same unit is judged once
@@ -132,7 +132,7 @@ def _capped(part: Part) -> Part:
     return replace(part, liftable=False)
 
 
-def _empty(judge: Judge, command: str, analysis: Analysis) -> tuple[Part, Decision | None]:
+def _empty(judge: BetCodeJudge, command: str, analysis: Analysis) -> tuple[Part, TierDecision | None]:
     """A line in which no command was found: nothing (a comment), or nothing that could be read."""
     part, decision = judge.tool(BASH, None, None)
     text = " ".join(command.split())
@@ -142,7 +142,7 @@ def _empty(judge: Judge, command: str, analysis: Analysis) -> tuple[Part, Decisi
 
 
 def _evaluation(
-    found: Sequence[tuple[Part, Decision | None]], always: tuple[str, ...], reason: str | None = None
+    found: Sequence[tuple[Part, TierDecision | None]], always: tuple[str, ...], reason: str | None = None
 ) -> Evaluation:
     parts = tuple(part for part, _ in found)
     verdict = strictest(part.verdict for part in parts)
@@ -157,7 +157,7 @@ def _evaluation(
     return Evaluation(verdict, parts, rules, message, reason, always)
 
 
-def _first_deny(found: Sequence[tuple[Part, Decision | None]]) -> RuleRef:
+def _first_deny(found: Sequence[tuple[Part, TierDecision | None]]) -> RuleRef:
     """The first deny, in file order, of those that decided about a unit."""
     denying = [rule for part, decision in found if decision and part.verdict is Verdict.DENY for rule in decision.rules]
     return min(denying, key=lambda rule: (rule.rank, rule.order)).ref

@@ -13,10 +13,10 @@ from ledger.policy.toolrules.rule import ToolRule
 TOP_TIER = 2
 _STRICTEST_FIRST = (Verdict.DENY, Verdict.ASK, Verdict.ALLOW)
 
-Matches = Callable[[ToolRule], bool]
+MatchesToolRule = Callable[[ToolRule], bool]
 
 
-class Decision(msgspec.Struct, frozen=True):
+class TierDecision(msgspec.Struct, frozen=True):
     """What the rules say about a unit; `rules` are those of the deciding tier and action, in file order."""
 
     verdict: Verdict
@@ -39,7 +39,7 @@ def names(rule: ToolRule, tool: str) -> bool:
     return names_tool(rule.tool, tool) and (rule.action is not Verdict.ALLOW or may_allow(rule.tool))
 
 
-def decide(rules: Iterable[ToolRule], matches: Matches) -> Decision | None:
+def decide(rules: Iterable[ToolRule], matches: MatchesToolRule) -> TierDecision | None:
     """The decision of the rules that match; None when none does.
 
     What is milder and more specific lifts what is stricter and wider only when its layer ranks at least as high, and
@@ -65,9 +65,9 @@ def _stricter(one: Verdict, other: Verdict) -> bool:
     return _STRICTEST_FIRST.index(one) < _STRICTEST_FIRST.index(other)
 
 
-def _strictest(rules: Sequence[ToolRule]) -> Decision:
+def _strictest(rules: Sequence[ToolRule]) -> TierDecision:
     for action in _STRICTEST_FIRST:
         chosen = tuple(rule for rule in rules if rule.action is action)
         if chosen:
-            return Decision(action, chosen)
+            return TierDecision(action, chosen)
     raise AssertionError("there is at least one rule")

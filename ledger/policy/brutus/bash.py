@@ -27,7 +27,7 @@ MORE_PATH_COMMANDS: Final = frozenset({"rmdir", "ln", "cat"})
 """What the hardened profile looks at besides."""
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """The project, where a command starts, and what is known about files. Nothing is inside an unknown project."""
 
     project: str
@@ -59,7 +59,7 @@ def pattern_of(command: Command) -> str:
     return " ".join(word.raw for word in command.words)
 
 
-def outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]:
+def outside(commands: Sequence[Command], place: CommandPlace) -> tuple[str, ...]:
     """Every argument without a leading `-` of a path command that leads outside the project, resolved; no repeats."""
     found: dict[str, None] = {}
     for command in commands:
@@ -71,7 +71,7 @@ def outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]:
     return tuple(found)
 
 
-def really_outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]:
+def really_outside(commands: Sequence[Command], place: CommandPlace) -> tuple[str, ...]:
     """As `outside`, with programs known by the last part of their path, more of them, and links followed.
 
     Where the line starts counts too.
@@ -96,7 +96,7 @@ def really_outside(commands: Sequence[Command], place: Place) -> tuple[str, ...]
     return tuple(found)
 
 
-def _resolved(word: Word, place: Place) -> str:
+def _resolved(word: Word, place: CommandPlace) -> str:
     """An absolute path; `~` without a known home stays as written, which is inside nothing."""
     text = loosen(word)
     if word.tilde:

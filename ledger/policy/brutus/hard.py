@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Sequence
 
 from ledger.core.policy import Verdict, strictest
-from ledger.policy.brutus.bash import Place
-from ledger.policy.brutus.judge import Judge
+from ledger.policy.brutus.bash import CommandPlace
+from ledger.policy.brutus.judge import BrutusJudge
 from ledger.policy.brutus.rules import Compiled
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
@@ -24,7 +24,9 @@ class BrutusCommands(CommandRules):
     `asks_first` says that folders outside of the project are asked about as a call of their own.
     """
 
-    def __init__(self, judge: Judge, files: dict[Access, Judge], place: Place, *, asks_first: bool = False) -> None:
+    def __init__(
+        self, judge: BrutusJudge, files: dict[Access, BrutusJudge], place: CommandPlace, *, asks_first: bool = False
+    ) -> None:
         self.judge, self.files, self.place, self.asks_first = judge, files, place, asks_first
 
     def allow(self, command: Command) -> Ruling | None:

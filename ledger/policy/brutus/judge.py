@@ -19,7 +19,7 @@ class Match(NamedTuple):
     grants: tuple[str, ...] = ()
 
 
-class Judge:
+class BrutusJudge:
     """The sorted rules with one call's grants, for one permission.
 
     In the hardened profile (`final_denies`) a grant does not lift a configured deny.

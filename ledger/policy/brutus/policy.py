@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
 from ledger.policy.brutus.arity import arity_prefix
-from ledger.policy.brutus.bash import Place, commands_of, outside, pattern_of, really_outside
+from ledger.policy.brutus.bash import CommandPlace, commands_of, outside, pattern_of, really_outside
 from ledger.policy.brutus.hard import ACCESS_PERMISSION, BrutusCommands
-from ledger.policy.brutus.judge import Judge
+from ledger.policy.brutus.judge import BrutusJudge
 from ledger.policy.brutus.rules import compile_rule, read_layers
 from ledger.policy.brutus.tightening import tightened
 from ledger.policy.facts import FileFacts
@@ -125,7 +125,7 @@ class BrutusPolicy:
         self,
         line: str,
         faithful: Evaluation,
-        place: Place,
+        place: CommandPlace,
         grants: Sequence[Grant],
         analysis: Analysis,
         *,
@@ -149,7 +149,7 @@ class BrutusPolicy:
         return tuple(dict.fromkeys(found))
 
     def _judged(
-        self, judge: Judge, patterns: Sequence[str], grants: Sequence[Grant], always: tuple[str, ...]
+        self, judge: BrutusJudge, patterns: Sequence[str], grants: Sequence[Grant], always: tuple[str, ...]
     ) -> Evaluation:
         parts = [judge.part(text) for text in patterns]
         first = next((part for part in parts if part.verdict is not Verdict.ALLOW), None)
@@ -194,15 +194,15 @@ class BrutusPolicy:
         last = next((rule for rule in self._last_first if rule.permission(permission)), None)
         return last is not None and last.action is Verdict.DENY and last.rule.pattern == "*"
 
-    def _judge(self, permission: str, grants: Sequence[Grant] = ()) -> Judge:
-        return Judge(self._last_first, permission, grants, final_denies=self._options.hardened)
+    def _judge(self, permission: str, grants: Sequence[Grant] = ()) -> BrutusJudge:
+        return BrutusJudge(self._last_first, permission, grants, final_denies=self._options.hardened)
 
-    def _place(self, directory: str) -> Place:
+    def _place(self, directory: str) -> CommandPlace:
         options = self._options
         # Without a project the page's program is in no other place than the root: nothing is outside.
         project = options.cwd if options.hardened or options.cwd != UNKNOWN_FOLDER else "/"
         whole = "/" + posixpath.normpath(posixpath.join("/", directory)).lstrip("/")
-        return Place(project, whole, options.home, options.facts)
+        return CommandPlace(project, whole, options.home, options.facts)
 
 
 def _unjudged(part: Part) -> Part:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from ledger.core.policy import Grant, Layer, Rule, RuleRef, Verdict
-from ledger.policy.checks import Origin, as_rules, check_action, check_pattern, check_permission, origin_of, shown
+from ledger.policy.checks import RuleOrigin, as_rules, check_action, check_pattern, check_permission, origin_of, shown
 from ledger.policy.config import drop_allows
 from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
@@ -92,7 +92,7 @@ def _placed(rule: Rule, layer: Layer) -> Rule:
     return replace(rule, layer=layer.name, file=rule.file or layer.file)
 
 
-def _read_config(config: object, origin: Origin) -> tuple[Rule, ...]:
+def _read_config(config: object, origin: RuleOrigin) -> tuple[Rule, ...]:
     """`{"permission": {name: action or {pattern: action}}}` (brutus.md, "Configuration Loading"); no `~` in patterns."""
     if not isinstance(config, Mapping):
         raise origin.problem(f"a configuration is an object with `permission`, not {shown(config)}", ())

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from ledger.core.policy import Evaluation, Part, Verdict
-from ledger.policy.brutus.bash import Place
-from ledger.policy.brutus.judge import Judge
+from ledger.policy.brutus.bash import CommandPlace
+from ledger.policy.brutus.judge import BrutusJudge
 from ledger.policy.spelled import is_of_a_process, spelled_paths
 from ledger.policy.urls import read_address
 
 
-def tightened(judged: Evaluation, texts: Iterable[str], place: Place, judge: Judge) -> Evaluation:
+def tightened(judged: Evaluation, texts: Iterable[str], place: CommandPlace, judge: BrutusJudge) -> Evaluation:
     """The stricter of an evaluation and what rules say of every other reading of the call's paths and addresses."""
     if judged.verdict is Verdict.DENY:
         return judged
@@ -28,7 +28,7 @@ def tightened(judged: Evaluation, texts: Iterable[str], place: Place, judge: Jud
     return replace(judged, verdict=part.verdict, parts=parts, rules=part.rules, message=message, reason=reason)
 
 
-def _of_text(text: str, place: Place, judge: Judge) -> Iterator[Part]:
+def _of_text(text: str, place: CommandPlace, judge: BrutusJudge) -> Iterator[Part]:
     address = read_address(text) if ":" in text or judge.permission == "webfetch" else None
     for reading in address.texts if address is not None else ():
         yield from _restricted(reading, judge)
@@ -50,7 +50,7 @@ def _floats(part: Part) -> bool:
     return any(rule.text.split(" ")[1:2] and rule.text.split(" ")[1].startswith("*") for rule in part.rules)
 
 
-def _restricted(text: str, judge: Judge) -> Iterator[Part]:
+def _restricted(text: str, judge: BrutusJudge) -> Iterator[Part]:
     rule = judge.restricting(text)
     if rule is not None:
         yield Part(text, rule.action, rule.refs, liftable=False)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude import readonly
-from ledger.policy.claude.line import Line, Output, Stage, read_line
-from ledger.policy.claude.places import Places
+from ledger.policy.claude.line import ClaudeLine, FileRedirection, Stage, read_line
+from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.claude.sed import only_substitutes
 from ledger.policy.claude.strings import UNKNOWN
 from ledger.policy.claude.suggest import line_proposal, stage_proposal
@@ -73,7 +73,7 @@ class BashRules:
     """Compiled Bash rules, with the grants of one call."""
 
     def __init__(
-        self, rules: Sequence[ToolRule], granted: Sequence[tuple[str, ToolRule]], places: Places, mode: str
+        self, rules: Sequence[ToolRule], granted: Sequence[tuple[str, ToolRule]], places: ClaudePlaces, mode: str
     ) -> None:
         self.places, self.mode = places, mode
         scoped = [rule for rule in rules if rule.tool == BASH and rule.specifier is not None]
@@ -274,7 +274,7 @@ class BashRules:
         )
         return Why(Verdict.ASK, "path", reason=f"`{path}` is outside the working directory", folder=folder or "/")
 
-    def _output(self, output: Output) -> Why | None:
+    def _output(self, output: FileRedirection) -> Why | None:
         """A redirection: what it writes needs an allow rule for the path, or `acceptEdits` inside the project."""
         operator, target = output.operator.lstrip("0123456789"), output.target
         text = target.resolved if target.resolved is not None else target.raw
@@ -305,7 +305,7 @@ def _folder_of(text: str) -> str:
     return head.rpartition("/")[0] + ("/" if "/" in head else "") or "."
 
 
-class Judged(msgspec.Struct, frozen=True):
+class JudgedLine(msgspec.Struct, frozen=True):
     """A whole line: the verdict about each stage, what the line adds, and what would be proposed."""
 
     stages: tuple[tuple[Stage, Why], ...]
@@ -313,10 +313,10 @@ class Judged(msgspec.Struct, frozen=True):
     proposals: tuple[str, ...]
 
 
-Judge = Callable[[Stage], Why]
+StageJudge = Callable[[Stage], Why]
 
 
-def judge_line(rules: BashRules, line: Line) -> Judged:
+def judge_line(rules: BashRules, line: ClaudeLine) -> JudgedLine:
     """Every stage, then what asks about the line as a whole."""
     if line.opaque is not None:
         return _opaque(rules, line)
@@ -324,28 +324,28 @@ def judge_line(rules: BashRules, line: Line) -> Judged:
     skip = Access.EDIT if directory is not None and directory.kind == "path" else None
     judged = _stages(rules, line, skip)
     if any(why.verdict is Verdict.DENY for _, why in judged):
-        return Judged(judged, None, ())
+        return JudgedLine(judged, None, ())
     critical = next((why for _, why in judged if why.kind == "whole"), None)
     if critical is not None:
-        return Judged(judged, critical, ())
+        return JudgedLine(judged, critical, ())
     if rules.allows_whole_tool():
         return _proposing(rules, line, judged, None)
     if line.background:
-        return Judged(judged, Why(Verdict.ASK, "whole", reason="`&` runs a command in the background"), ())
+        return JudgedLine(judged, Why(Verdict.ASK, "whole", reason="`&` runs a command in the background"), ())
     evaluated = _evaluates(line)
     exact = rules.exactly(line.text)
     asked_by_rule = any(why.verdict is Verdict.ASK and why.kind == "rule" for _, why in judged)
     if directory is not None and not asked_by_rule and (directory.kind == "whole" or exact is None):
         proposals = (line_proposal(line),) if directory.kind == "path" else ()
-        return Judged(judged, directory, proposals)
+        return JudgedLine(judged, directory, proposals)
     if exact is not None and not asked_by_rule and (len(line.stages) > 1 or evaluated is not None):
-        return Judged(tuple((stage, exact) for stage, _ in judged), None, ())
+        return JudgedLine(tuple((stage, exact) for stage, _ in judged), None, ())
     if evaluated is not None and not asked_by_rule:
-        return Judged(judged, evaluated, ())
+        return JudgedLine(judged, evaluated, ())
     return _proposing(rules, line, judged, None)
 
 
-def _stages(rules: BashRules, line: Line, skip: Access | None) -> tuple[tuple[Stage, Why], ...]:
+def _stages(rules: BashRules, line: ClaudeLine, skip: Access | None) -> tuple[tuple[Stage, Why], ...]:
     """Each stage with its verdict; the same command is judged once however often it stands in the line."""
     known: dict[tuple[str, str, bool], Why] = {}
     judged = []
@@ -368,7 +368,7 @@ def _substitutes(stage: Stage) -> bool:
     return any("$(" in word.raw or "`" in word.raw for word in stage.words if UNKNOWN in (word.resolved or ""))
 
 
-def _opaque(rules: BashRules, line: Line) -> Judged:
+def _opaque(rules: BashRules, line: ClaudeLine) -> JudgedLine:
     """A line that is not looked into: deny and ask rules see the commands in front of what hides, nothing allows it."""
     assert line.opaque is not None
     stages = line.stages if "sub-shell" not in line.opaque else line.stages[:0]
@@ -380,20 +380,20 @@ def _opaque(rules: BashRules, line: Line) -> Judged:
                 (replace(stage, shown=""), Why(Verdict.DENY if denied else Verdict.ASK, "rule", denied or asked))
             )
     if judged:
-        return Judged(tuple(judged), None, ())
+        return JudgedLine(tuple(judged), None, ())
     exact = rules.exactly(line.text)
     followed = _followed(rules, line)
     if followed is not None:
-        return Judged(((_line_stage(line), followed),), None, ())
+        return JudgedLine(((_line_stage(line), followed),), None, ())
     whole = rules.allowing(()) if rules.allows_whole_tool() else None
     allowed = whole or (exact if not line.background else None)
     if allowed is not None:
-        return Judged(((_line_stage(line), allowed),), None, ())
+        return JudgedLine(((_line_stage(line), allowed),), None, ())
     why = Why(Verdict.ASK, "whole", reason=line.opaque)
-    return Judged(((_line_stage(line), why),), why, ())
+    return JudgedLine(((_line_stage(line), why),), why, ())
 
 
-def _followed(rules: BashRules, line: Line) -> Why | None:
+def _followed(rules: BashRules, line: ClaudeLine) -> Why | None:
     """What denies or asks by a rule once the variables that the line sets to plain texts stand for them."""
     set_first = [pair for stage in line.stages if not stage.words for pair in stage.assignments]
     values = {name: value.resolved for name, value in set_first if value.resolved is not None}
@@ -407,11 +407,11 @@ def _followed(rules: BashRules, line: Line) -> Why | None:
     return next((why for why in found if why.kind == "rule" and why.verdict is not Verdict.ALLOW), None)
 
 
-def _line_stage(line: Line) -> Stage:
+def _line_stage(line: ClaudeLine) -> Stage:
     return Stage(line.text, line.text, "", ())
 
 
-def _evaluates(line: Line) -> Why | None:
+def _evaluates(line: ClaudeLine) -> Why | None:
     """Commands whose arguments are run: no rule with a prefix reaches them, and nothing is proposed."""
     for stage in line.stages:
         names = [word.resolved for word in stage.words]
@@ -453,12 +453,12 @@ def _stays(rules: BashRules, stage: Stage) -> bool:
     return text.startswith("/") and ".." not in text and rules.places.absolute(text) == rules.places.cwd
 
 
-def _writes(output: Output) -> bool:
+def _writes(output: FileRedirection) -> bool:
     operator = output.operator.lstrip("0123456789")
     return not operator.startswith("<") and not (operator == ">&" and (output.target.resolved or "").isdigit())
 
 
-def _directory(rules: BashRules, line: Line) -> Why | None:
+def _directory(rules: BashRules, line: ClaudeLine) -> Why | None:
     """`cd` with something whose meaning depends on where it runs."""
     moving = [stage for stage in line.stages if _name(stage) in _MOVES and not _stays(rules, stage)]
     moves = [stage for stage in moving if _name(stage) == "cd"]
@@ -488,11 +488,13 @@ def _name(stage: Stage) -> str | None:
     return stage.words[0].resolved if stage.words else None
 
 
-def _proposing(rules: BashRules, line: Line, judged: tuple[tuple[Stage, Why], ...], added: Why | None) -> Judged:
+def _proposing(
+    rules: BashRules, line: ClaudeLine, judged: tuple[tuple[Stage, Why], ...], added: Why | None
+) -> JudgedLine:
     asking = [(stage, why) for stage, why in judged if why.verdict is Verdict.ASK]
     if len(asking) == 1 and asking[0][1].kind == "path":
         written = stage_proposal(asking[0][0], written=True) if len(judged) == 1 else line_proposal(line)
-        return Judged(judged, added, (written,))
+        return JudgedLine(judged, added, (written,))
     proposals = []
     for stage, why in asking:
         if why.kind == "rule":
@@ -501,4 +503,4 @@ def _proposing(rules: BashRules, line: Line, judged: tuple[tuple[Stage, Why], ..
             proposals.append(f"Read(/{why.folder.rstrip('/')}/**)")
         else:
             proposals.append(stage_proposal(stage, written=why.kind == "path"))
-    return Judged(judged, added, tuple(dict.fromkeys(proposals)))
+    return JudgedLine(judged, added, tuple(dict.fromkeys(proposals)))

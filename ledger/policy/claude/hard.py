@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude.bash import BashRules
 from ledger.policy.claude.line import plain_stage
-from ledger.policy.claude.places import Places
+from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.claude.reading import looks_outside
 from ledger.policy.claude.words import peeled_for_reading
-from ledger.policy.facts import Kind
+from ledger.policy.facts import FileKind
 from ledger.policy.reach import leads_out
 from ledger.policy.shell.model import Access, Command, CommandRules, Ruling, Spelling, Word
 from ledger.policy.spelled import spelled_paths
@@ -141,8 +141,8 @@ class ClaudeCommands(CommandRules):
         return self.places.facts.resolve(path)
 
 
-def may_enter(places: Places, path: str) -> bool:
-    if places.facts.kind(path) is Kind.FILE:
+def may_enter(places: ClaudePlaces, path: str) -> bool:
+    if places.facts.kind(path) is FileKind.FILE:
         return False
     real = places.facts.resolve(path)
     return all(places.inside(form) or places.allowing(Access.READ, form) for form in dict.fromkeys((path, real)))

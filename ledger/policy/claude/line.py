@@ -60,7 +60,7 @@ _BROKEN_OFF = re.compile(rb"(?:&&|\|\|?)\s*\Z")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 
 
-class Output(msgspec.Struct, frozen=True):
+class FileRedirection(msgspec.Struct, frozen=True):
     """A redirection that writes to a file, or reads from one."""
 
     operator: str
@@ -79,13 +79,13 @@ class Stage(msgspec.Struct, frozen=True):
     words: tuple[Word, ...]
     starts: tuple[int, ...] = ()
     assignments: tuple[tuple[str, Word], ...] = ()
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[FileRedirection, ...] = ()
     looped: bool = False
     redirected_first: bool = False
     substituted: bool = False
 
 
-class Line(msgspec.Struct, frozen=True):
+class ClaudeLine(msgspec.Struct, frozen=True):
     """`opaque` says in a sentence why the program asks about the line as a whole; None when it judges the stages.
 
     `background` marks `&`, which is asked whatever rules say, and `stages` may be empty. `assigns` says that a variable
@@ -99,21 +99,21 @@ class Line(msgspec.Struct, frozen=True):
     assigns: bool = False
 
 
-def read_line(source: str) -> Line:
+def read_line(source: str) -> ClaudeLine:
     """Read a line. Linear but for the parser; what is too long or too complicated is opaque."""
     text = source.strip()
     if too_long(source):
-        return Line(text, (), "the line is longer than 64 KiB and was not read")
+        return ClaudeLine(text, (), "the line is longer than 64 KiB and was not read")
     budget = Budget()
     joined = join_lines(source)
     tame = budget.take_script(joined)
     if tame is None:
         plain = lex(source)
-        return _plain_line(text, plain) if plain.plain else Line(text, (), plain.reason or budget.spent)
+        return _plain_line(text, plain) if plain.plain else ClaudeLine(text, (), plain.reason or budget.spent)
     return _Reader(joined, tame, source).read(text)
 
 
-def _plain_line(text: str, analysis: Analysis) -> Line:
+def _plain_line(text: str, analysis: Analysis) -> ClaudeLine:
     """A line that is too long for the parser and has nothing in it but simple commands."""
     joints = ("", *analysis.operators, "")
     stages = []
@@ -121,7 +121,7 @@ def _plain_line(text: str, analysis: Analysis) -> Line:
         piped = (before.startswith("|") and before != "||") or (behind.startswith("|") and behind != "||")
         shown = command.statement if piped else ""
         stages.append(plain_stage(command, shown))
-    return Line(text, tuple(stages))
+    return ClaudeLine(text, tuple(stages))
 
 
 def plain_stage(command: Command, shown: str = "") -> Stage:
@@ -132,7 +132,7 @@ def plain_stage(command: Command, shown: str = "") -> Stage:
         starts.append(at)
         text.append(word.raw)
         at += len(word.raw) + 1
-    outputs = tuple(Output(one.operator, one.target) for one in command.redirects)
+    outputs = tuple(FileRedirection(one.operator, one.target) for one in command.redirects)
     assignments = tuple((one.name, one.value) for one in command.assignments)
     statement = command.statement or command.text
     return Stage(" ".join(text), statement, shown, command.words, tuple(starts), assignments, outputs)
@@ -154,7 +154,7 @@ class _Reader:
         self.opened: set[int] = set()
         self.todo: list[tuple[Node, tuple[Node, ...], bool, Node | None]] = []
 
-    def read(self, text: str) -> Line:
+    def read(self, text: str) -> ClaudeLine:
         root = self._parse()
         if _BLANK_ESCAPE.search(self.source):
             self._refuse("a backslash hides a blank")
@@ -162,7 +162,7 @@ class _Reader:
         if _QUOTED_COMMENT.search(self._without_messages()):
             self._refuse("a quoted newline with `#` behind it hides arguments")
         self._walk(root)
-        return Line(text, tuple(self.stages), self.opaque, self.background, self.assigns)
+        return ClaudeLine(text, tuple(self.stages), self.opaque, self.background, self.assigns)
 
     def _without_messages(self) -> str:
         messages = {span: "" for span, value in self.pieces.items() if value != UNKNOWN}
@@ -419,7 +419,7 @@ class _Reader:
             end = part.end_byte
         return text, tuple(starts)
 
-    def _outputs(self, nodes: tuple[Node, ...]) -> tuple[Output, ...]:
+    def _outputs(self, nodes: tuple[Node, ...]) -> tuple[FileRedirection, ...]:
         found = []
         for node in nodes:
             if node.type != "file_redirect":
@@ -427,7 +427,7 @@ class _Reader:
             operator = "".join(self._text(child) for child in node.children if not child.is_named)
             targets = [child for child in node.named_children if child.type != "file_descriptor"]
             if targets:
-                found.append(Output(operator, _word(self._text(targets[0]))))
+                found.append(FileRedirection(operator, _word(self._text(targets[0]))))
         return tuple(found)
 
 

@@ -19,7 +19,7 @@ _PATH_MAX: Final = 3
 """Words of the longest name of an entry, `git stash list`."""
 
 
-class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OptionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A program, or a sub-command of one, that runs without a rule with these options and no other.
 
     `flags` take no value, `texts` and `numbers` one, `formats` one of git's or one with a `%`, `values` only one behind `=`. `lists` are flags without which there
@@ -96,9 +96,9 @@ class Lists(msgspec.Struct, frozen=True):
 
     anything: frozenset[str]
     unless_patterns: frozenset[str]
-    programs: dict[str, Listed]
+    programs: dict[str, OptionList]
 
-    def entry(self, words: Sequence[str]) -> tuple[Listed, Sequence[str]] | None:
+    def entry(self, words: Sequence[str]) -> tuple[OptionList, Sequence[str]] | None:
         """Return the entry with the longest name that a command begins with, and the words behind the name."""
         for length in range(min(_PATH_MAX, len(words)), 0, -1):
             found = self.programs.get(" ".join(words[:length]))
@@ -112,10 +112,10 @@ def lists() -> Lists:
     """Return what `readonly.toml` holds."""
     table: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     anything, unless = (frozenset(table.pop(key).split()) for key in ("anything", "unless_patterns"))
-    programs: dict[str, Listed] = {}
+    programs: dict[str, OptionList] = {}
     for name, entry in table.items():
         for other in (name, *entry.pop("aliases", "").split()):
-            programs[other] = msgspec.convert({key: _read(value) for key, value in entry.items()}, Listed)
+            programs[other] = msgspec.convert({key: _read(value) for key, value in entry.items()}, OptionList)
     return Lists(anything, unless, programs)
 
 

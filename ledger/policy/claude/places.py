@@ -10,7 +10,7 @@ from ledger.policy.shell.model import Access
 from ledger.policy.spelled import ANY_FILE
 from ledger.policy.toolrules.globs import PathMatcher, ignore_glob
 from ledger.policy.toolrules.ignoring import ignore_reaches
-from ledger.policy.toolrules.options import Options
+from ledger.policy.toolrules.options import ToolRuleOptions
 from ledger.policy.toolrules.pathrules import is_access_rule, split_root
 from ledger.policy.toolrules.paths import absolute, relative, within
 from ledger.policy.toolrules.rule import ToolRule
@@ -33,10 +33,10 @@ PROTECTED_FILES: Final = frozenset({
 _WORKTREES: Final = "/.claude/worktrees/"
 
 
-class Places:
+class ClaudePlaces:
     """Rules with a path, for one working directory."""
 
-    def __init__(self, options: Options, rules: Sequence[ToolRule]) -> None:
+    def __init__(self, options: ToolRuleOptions, rules: Sequence[ToolRule]) -> None:
         self.cwd, self.base, self.home, self.facts = options.cwd, options.base, options.home, options.facts
         self._is_placed = options.is_placed
         self.rules = [rule for rule in rules if rule.specifier is not None]

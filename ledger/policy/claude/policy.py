@@ -8,12 +8,12 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
-from ledger.policy.claude.bash import BashRules, Judged, Why, judge_line
+from ledger.policy.claude.bash import BashRules, JudgedLine, Why, judge_line
 from ledger.policy.claude.hard import ClaudeCommands
-from ledger.policy.claude.line import Line, Stage, read_line
-from ledger.policy.claude.places import Places
+from ledger.policy.claude.line import ClaudeLine, Stage, read_line
+from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.claude.suggest import hardened_proposals
-from ledger.policy.claude.tools import DENIED_FILE, Found, Tools, has_member, whole_tool
+from ledger.policy.claude.tools import DENIED_FILE, Tools, ToolVerdict, has_member, whole_tool
 from ledger.policy.claude.words import narrow_texts
 from ledger.policy.facts import FileFacts
 from ledger.policy.joining import joined_calls
@@ -21,7 +21,7 @@ from ledger.policy.shell.hardened import hardened
 from ledger.policy.toolrules.callfiles import files_of
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import as_rules, grant_rule
-from ledger.policy.toolrules.options import Options, read_options
+from ledger.policy.toolrules.options import ToolRuleOptions, read_options
 from ledger.policy.toolrules.pathrules import access_of, governs, is_path_tool
 from ledger.policy.toolrules.paths import path_of
 from ledger.policy.toolrules.rule import ToolRule, parse_rule, read_rules
@@ -77,10 +77,10 @@ class ClaudePolicy:
             return bool(whole_tool([rule], Verdict.ALLOW, permission))
         if permission == BASH and rule.tool == BASH:
             stages = read_line(part.text).stages
-            rules = BashRules((rule,), (), Places(self._options, ()), "default")
+            rules = BashRules((rule,), (), ClaudePlaces(self._options, ()), "default")
             return len(stages) == 1 and rules.allowing(tuple(narrow_texts(stages[0]))) is not None
         if is_path_tool(permission):
-            return governs(rule.tool, permission) and _covers(Places(self._options, ()), rule, part.text)
+            return governs(rule.tool, permission) and _covers(ClaudePlaces(self._options, ()), rule, part.text)
         return False
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
@@ -92,16 +92,18 @@ def _refs(rules: Iterable[ToolRule]) -> tuple[RuleRef, ...]:
     return tuple(rule.ref for rule in rules)
 
 
-def _covers(places: Places, rule: ToolRule, text: str) -> bool:
+def _covers(places: ClaudePlaces, rule: ToolRule, text: str) -> bool:
     return places.covers(rule, places.absolute(text))
 
 
 class _Judge:
     """One call's grants beside the rules."""
 
-    def __init__(self, rules: Sequence[ToolRule], granted: Sequence[tuple[str, ToolRule]], options: Options) -> None:
+    def __init__(
+        self, rules: Sequence[ToolRule], granted: Sequence[tuple[str, ToolRule]], options: ToolRuleOptions
+    ) -> None:
         self.rules, self.options = rules, options
-        self.places = Places(options, rules)
+        self.places = ClaudePlaces(options, rules)
         self.granted = granted
         self.tools = Tools(rules, granted, self.places, options.mode)
 
@@ -111,11 +113,11 @@ class _Judge:
             return self._other(tool, value)
         denied = whole_tool(self.rules, Verdict.DENY, BASH)
         if denied:
-            return _single(command.strip(), Found(Verdict.DENY, denied, f"No such tool available: {BASH}"))
+            return _single(command.strip(), ToolVerdict(Verdict.DENY, denied, f"No such tool available: {BASH}"))
         member = self._members(Verdict.DENY, value)
         if member:
             message = f"Permission to use {BASH} with {parse_rule(member[0].text)[1]} has been denied."
-            return _single(command.strip(), Found(Verdict.DENY, member, message))
+            return _single(command.strip(), ToolVerdict(Verdict.DENY, member, message))
         rules = BashRules(self.rules, self.granted, self.places, self.options.mode)
         asked = whole_tool(self.rules, Verdict.ASK, BASH) + self._members(Verdict.ASK, value)
         faithful = self._line(rules, command, asked)
@@ -140,18 +142,18 @@ class _Judge:
             found = self._tightened(found, tool, value)
         return _single(path or tool, _in_mode(found, self.options.mode, tool))
 
-    def _tightened(self, found: Found, tool: str, value: Any) -> Found:
+    def _tightened(self, found: ToolVerdict, tool: str, value: Any) -> ToolVerdict:
         """The stricter of a verdict and what rules say of every file that the input may lead to."""
         places, access = self.places, access_of(tool)
         files = files_of(tool, value, places.base, places.home, places.facts)
         if denied := places.restricting(Verdict.DENY, access, files.paths):
-            return Found(Verdict.DENY, _refs(denied), DENIED_FILE)
+            return ToolVerdict(Verdict.DENY, _refs(denied), DENIED_FILE)
         asked = places.restricting(Verdict.ASK, access, files.paths)
         asked += tuple(rule for one in (Verdict.DENY, Verdict.ASK) for rule in places.naming(one, access, files.globs))
         if asked and found.verdict is Verdict.ALLOW:
-            return Found(Verdict.ASK, _refs(asked), reason="a rule restricts a file that the call may lead to")
+            return ToolVerdict(Verdict.ASK, _refs(asked), reason="a rule restricts a file that the call may lead to")
         if files.reason is not None and found.verdict is Verdict.ALLOW:
-            return Found(Verdict.ASK, reason=files.reason)
+            return ToolVerdict(Verdict.ASK, reason=files.reason)
         return found
 
     def _line(self, rules: BashRules, command: str, asked: tuple[RuleRef, ...]) -> Evaluation:
@@ -161,7 +163,7 @@ class _Judge:
             [*(why.verdict for _, why in judged.stages), *([judged.line.verdict] if judged.line else [])]
         )
         if asked and verdict is not Verdict.DENY:
-            return self._moded(_single(line.text, Found(Verdict.ASK, asked, reason="a rule asks")), by_rule=True)
+            return self._moded(_single(line.text, ToolVerdict(Verdict.ASK, asked, reason="a rule asks")), by_rule=True)
         found = _evaluation(line, judged, verdict, command)
         by_rule = any(why.kind == "rule" and why.verdict is Verdict.ASK for _, why in judged.stages)
         return self._moded(
@@ -186,7 +188,7 @@ def _with_parts(found: Evaluation, verdict: Verdict) -> Evaluation:
     return replace(found, verdict=verdict, parts=parts)
 
 
-def _in_mode(found: Found, mode: str, tool: str) -> Found:
+def _in_mode(found: ToolVerdict, mode: str, tool: str) -> ToolVerdict:
     if found.verdict is Verdict.ASK and mode == "dontAsk":
         return replace(found, verdict=Verdict.DENY, message=_DONT_ASK.format(tool), liftable=False)
     if found.verdict is Verdict.ASK and mode == "bypassPermissions" and not found.rules:
@@ -194,12 +196,12 @@ def _in_mode(found: Found, mode: str, tool: str) -> Found:
     return found
 
 
-def _single(text: str, found: Found) -> Evaluation:
+def _single(text: str, found: ToolVerdict) -> Evaluation:
     part = Part(text, found.verdict, found.rules, found.liftable, found.grants)
     return Evaluation(found.verdict, (part,), found.rules, found.message, found.reason, found.proposals)
 
 
-def _evaluation(line: Line, judged: Judged, verdict: Verdict, command: str) -> Evaluation:
+def _evaluation(line: ClaudeLine, judged: JudgedLine, verdict: Verdict, command: str) -> Evaluation:
     liftable = judged.line is None
     parts = tuple(_part(stage, why, liftable=liftable) for stage, why in judged.stages)
     if judged.line is not None and not any(part.verdict is verdict for part in parts):
@@ -220,7 +222,7 @@ def _part(stage: Stage, why: Why, *, liftable: bool) -> Part:
     return Part(stage.statement, why.verdict, why.rules, lifted, why.grants)
 
 
-def _message(judged: Judged, command: str) -> str:
+def _message(judged: JudgedLine, command: str) -> str:
     """In a pipeline the denied stage is named, elsewhere the whole line."""
     stage = next(stage for stage, why in judged.stages if why.verdict is Verdict.DENY)
     return _BASH_DENIED.format(stage.shown or command)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ledger.policy.claude.places import Places
+from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.shell.forms import Effect, Kind, NormalForm, form_of_words
 from ledger.policy.shell.model import Access, Word
 from ledger.policy.shell.words import loosen
@@ -23,7 +23,7 @@ _BEGINS_WITH_TEXT: Final = frozenset({"jq"})
 _INSIDE_OPTION = re.compile(r"-[^=/~.]*=?(?=[/~.]|.*=)(?:[^=]*=)?(.*)", re.DOTALL)
 
 
-def looks_outside(words: Sequence[Word], places: Places) -> bool:
+def looks_outside(words: Sequence[Word], places: ClaudePlaces) -> bool:
     """Return whether a command that only looks names a file outside the project that no rule lets the tool Read see."""
     return any(not _may_see(places, path) for path in named_paths(words))
 
@@ -66,7 +66,7 @@ def _of_option(text: str) -> Iterator[str]:
         yield found[1]
 
 
-def _may_see(places: Places, path: str) -> bool:
+def _may_see(places: ClaudePlaces, path: str) -> bool:
     if path == "-":
         return True
     full = places.absolute(path)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.policy.claude.line import Line, Stage
+from ledger.policy.claude.line import ClaudeLine, Stage
 from ledger.policy.claude.words import SAFE_VARIABLES, wraps
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.names import lookups
@@ -33,7 +33,7 @@ def stage_proposal(stage: Stage, *, written: bool) -> str:
     return proposal(text, prefix=not wraps(stage))
 
 
-def line_proposal(line: Line) -> str:
+def line_proposal(line: ClaudeLine) -> str:
     return proposal(line.text)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude.hosts import DOCUMENTATION
-from ledger.policy.claude.places import Places
+from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.shell.model import Access
 from ledger.policy.toolrules.calls import WEB_FETCH
 from ledger.policy.toolrules.domains import UNREADABLE, address_of, host_of, is_unreadable, reaches_host
@@ -32,10 +32,10 @@ _SETTINGS: Final = {
 _SUBAGENTS: Final = frozenset({"Agent", "Task"})
 DENIED_FILE: Final = "File is in a directory that is denied by your permission settings."
 
-Granted = Sequence[tuple[str, ToolRule]]
+ClaudeGrants = Sequence[tuple[str, ToolRule]]
 
 
-class Found(msgspec.Struct, frozen=True):
+class ToolVerdict(msgspec.Struct, frozen=True):
     """A verdict about a call that is one part, with the message of a deny and the rules that would be proposed."""
 
     verdict: Verdict
@@ -62,21 +62,21 @@ def whole_tool(rules: Sequence[ToolRule], action: Verdict, tool: str) -> tuple[R
 class Tools:
     """Compiled rules for one working directory and mode, with one call's grants."""
 
-    def __init__(self, rules: Sequence[ToolRule], granted: Granted, places: Places, mode: str) -> None:
+    def __init__(self, rules: Sequence[ToolRule], granted: ClaudeGrants, places: ClaudePlaces, mode: str) -> None:
         self.rules, self.granted, self.places, self.mode = rules, granted, places, mode
 
-    def judge(self, tool: str, value: Any, path: str | None) -> Found:
+    def judge(self, tool: str, value: Any, path: str | None) -> ToolVerdict:
         """A call of any tool but Bash."""
         denied = whole_tool(self.rules, Verdict.DENY, tool)
         if denied:
-            return Found(Verdict.DENY, denied, f"No such tool available: {tool}")
+            return ToolVerdict(Verdict.DENY, denied, f"No such tool available: {tool}")
         if is_path_tool(tool):
             return self._file(tool, path)
         return self._scoped(tool, value)
 
     # --- files
 
-    def _file(self, tool: str, path: str | None) -> Found:
+    def _file(self, tool: str, path: str | None) -> ToolVerdict:
         access = access_of(tool)
         if path is None:
             return self._rest(tool, (), asks=True)
@@ -85,43 +85,45 @@ class Tools:
             verb = "edit" if access is Access.EDIT else "read"
             literal = any(written for _, written in denied)
             message = DENIED_FILE if literal else f"Permission to {verb} {path} has been denied."
-            return Found(Verdict.DENY, tuple(rule.ref for rule, _ in denied), message)
+            return ToolVerdict(Verdict.DENY, tuple(rule.ref for rule, _ in denied), message)
         asked = whole_tool(self.rules, Verdict.ASK, tool)
         asked += tuple(rule.ref for rule, _ in self.places.reaching(Verdict.ASK, access, path))
         if asked:
-            return Found(Verdict.ASK, asked, reason="a rule asks")
+            return ToolVerdict(Verdict.ASK, asked, reason="a rule asks")
         if access is Access.EDIT:
             return self._edit(tool, path)
         allowed = whole_tool(self.rules, Verdict.ALLOW, tool) or _refs(self.places.allowing(Access.READ, path))
         if allowed or self.places.inside(path):
-            return Found(Verdict.ALLOW, allowed)
+            return ToolVerdict(Verdict.ALLOW, allowed)
         return self._rest(tool, (), asks=True, path=path)
 
-    def _edit(self, tool: str, path: str) -> Found:
+    def _edit(self, tool: str, path: str) -> ToolVerdict:
         if self.places.protected(path):
-            return Found(Verdict.ASK, reason=f"`{path}` is protected: it can make later commands do something else")
+            return ToolVerdict(
+                Verdict.ASK, reason=f"`{path}` is protected: it can make later commands do something else"
+            )
         if self.mode == "plan":
-            return Found(Verdict.ASK, reason="nothing is changed while a plan is made")
+            return ToolVerdict(Verdict.ASK, reason="nothing is changed while a plan is made")
         allowed = whole_tool(self.rules, Verdict.ALLOW, tool) or _refs(self.places.allowing(Access.EDIT, path))
         if allowed or (self.mode == "acceptEdits" and self.places.inside(path)):
-            return Found(Verdict.ALLOW, allowed)
+            return ToolVerdict(Verdict.ALLOW, allowed)
         return self._rest(tool, (), asks=True, path=path)
 
     # --- everything else
 
-    def _scoped(self, tool: str, value: Any) -> Found:
+    def _scoped(self, tool: str, value: Any) -> ToolVerdict:
         for action in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):
             whole = whole_tool(self.rules, action, tool)
             found = whole + tuple(
                 rule.ref for rule in self.rules if rule.action is action and self._matches(rule, tool, value)
             )
             if action is Verdict.ALLOW and tool == WEB_FETCH and is_unreadable(value, self.rules):
-                return Found(Verdict.ASK, reason=UNREADABLE)
+                return ToolVerdict(Verdict.ASK, reason=UNREADABLE)
             if not found or (action is Verdict.ASK and tool in _SUBAGENTS and not whole):
                 continue
             message = self._message(tool, value, found) if action is Verdict.DENY else None
             proposals = self._proposals(tool, value) if action is Verdict.ASK and tool == WEB_FETCH else ()
-            return Found(action, found, message, "a rule asks" if action is Verdict.ASK else None, proposals)
+            return ToolVerdict(action, found, message, "a rule asks" if action is Verdict.ASK else None, proposals)
         asks = tool not in UNASKED and not (tool == WEB_FETCH and host_of(value) in DOCUMENTATION)
         return self._rest(tool, self._proposals(tool, value), asks=asks, value=value)
 
@@ -156,7 +158,7 @@ class Tools:
 
     def _rest(
         self, tool: str, proposals: tuple[str, ...], *, asks: bool, path: str | None = None, value: Any = None
-    ) -> Found:
+    ) -> ToolVerdict:
         """No rule: a grant, or what the tool does without one."""
 
         def covers(rule: ToolRule) -> bool:
@@ -169,14 +171,16 @@ class Tools:
         chosen = [(grant_id, rule) for grant_id, rule in self.granted if covers(rule)]
         if any(rule.action is Verdict.DENY for _, rule in chosen):
             refs = tuple(rule.ref for _, rule in chosen if rule.action is Verdict.DENY)
-            return Found(Verdict.DENY, refs, f"Permission to use {tool} has been denied.")
+            return ToolVerdict(Verdict.DENY, refs, f"Permission to use {tool} has been denied.")
         if chosen:
-            return Found(
+            return ToolVerdict(
                 Verdict.ALLOW, grants=tuple(grant_id for grant_id, _ in chosen), reason="allowed by a grant in force"
             )
         if not asks:
-            return Found(Verdict.ALLOW, proposals=proposals)
-        return Found(Verdict.ASK, reason="no rule matches, and the default is ask", proposals=proposals, liftable=True)
+            return ToolVerdict(Verdict.ALLOW, proposals=proposals)
+        return ToolVerdict(
+            Verdict.ASK, reason="no rule matches, and the default is ask", proposals=proposals, liftable=True
+        )
 
 
 def has_member(specifier: str, value: Mapping[str, Any]) -> bool:

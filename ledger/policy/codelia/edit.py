@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ledger.policy.checks import NOWHERE, Origin, shown
+from ledger.policy.checks import NOWHERE, RuleOrigin, shown
 from ledger.policy.codelia.remember import same_rule
 from ledger.policy.codelia.rule import VERSION, read_config, rule_text
 from ledger.policy.jsonc import JsonSyntaxError, parse
@@ -26,7 +26,7 @@ class _Place(NamedTuple):
     end: int
 
 
-def remembered(config_text: str, rules: Sequence[Mapping[str, str]], origin: Origin = NOWHERE) -> str:
+def remembered(config_text: str, rules: Sequence[Mapping[str, str]], origin: RuleOrigin = NOWHERE) -> str:
     """`config_text` with `rules` at the end of `permissions.allow`; those that stand there already are left out.
 
     An empty text becomes a whole configuration. What is there keeps its order, spelling and indentation. Raises
@@ -59,11 +59,11 @@ def _new(standing: Sequence[Any], rules: Sequence[Mapping[str, str]]) -> list[Ma
     return new
 
 
-def _parsed(text: str, origin: Origin) -> dict[str, Any]:
+def _parsed(text: str, origin: RuleOrigin) -> dict[str, Any]:
     try:
         value = parse(text, comments=False).value
     except JsonSyntaxError as problem:
-        raise Origin(origin.layer, origin.file, {"": problem.line}).problem(problem.text, ()) from None
+        raise RuleOrigin(origin.layer, origin.file, {"": problem.line}).problem(problem.text, ()) from None
     read_config(value, origin, strict=False)
     if not isinstance(value, dict):  # read_config has refused it
         raise origin.problem(f"a configuration is an object, not {shown(value)}", ())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.codelia.judge import Judge, Matches
+from ledger.policy.codelia.judge import CodeliaJudge, MatchesCodeliaRule
 from ledger.policy.codelia.rule import SHELL, CodeliaRule
 from ledger.policy.codelia.sandbox import real_cd
 from ledger.policy.codelia.text import normalise
@@ -24,7 +24,7 @@ class CodeliaCommands(CommandRules):
     `text` is the normalised line.
     """
 
-    def __init__(self, judge: Judge, text: str = "") -> None:
+    def __init__(self, judge: CodeliaJudge, text: str = "") -> None:
         self.judge, self.text = judge, text
 
     def allow(self, command: Command) -> Ruling | None:
@@ -55,7 +55,7 @@ class CodeliaCommands(CommandRules):
 
         return self._allowing(first.name, covers)
 
-    def _allowing(self, name: str | None, matches: Matches) -> Ruling | None:
+    def _allowing(self, name: str | None, matches: MatchesCodeliaRule) -> Ruling | None:
         judge = self.judge
         rule = judge.rules.allow.first(name, lambda rule: _speaks(rule) and matches(rule))
         if rule is not None:

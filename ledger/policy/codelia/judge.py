@@ -14,18 +14,18 @@ from ledger.policy.codelia.match import is_misnamed, matches_full_text, matches_
 from ledger.policy.codelia.options import CodeliaOptions
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule
 from ledger.policy.codelia.sandbox import virtual_cd
-from ledger.policy.codelia.text import Line, Segment, is_cd
+from ledger.policy.codelia.text import CodeliaLine, Segment, is_cd
 
 CHANGES_MAX: Final = 100
 """A line may change the directory this often; the next `cd` is asked. Each one makes the path to reckon with longer."""
 
-Granted = Sequence[tuple[str, CodeliaRule]]
-Matches = Callable[[CodeliaRule], bool]
-Found = tuple[Part, str | None]
+CodeliaGrants = Sequence[tuple[str, CodeliaRule]]
+MatchesCodeliaRule = Callable[[CodeliaRule], bool]
+JudgedPart = tuple[Part, str | None]
 """A part, and in a sentence why it is not an allow."""
 
 
-class Judged(NamedTuple):
+class JudgedInput(NamedTuple):
     """What was found about one input: its parts, the verdict, and in a sentence why it is not an allow.
 
     `stricter` says that Codelia itself would not have denied it.
@@ -37,15 +37,15 @@ class Judged(NamedTuple):
     stricter: bool = False
 
 
-class Judge:
+class CodeliaJudge:
     """Rules with one call's grants, which are allow rules after all others."""
 
-    def __init__(self, rules: Indexes, options: CodeliaOptions, cwd: str, grants: Granted = ()) -> None:
+    def __init__(self, rules: Indexes, options: CodeliaOptions, cwd: str, grants: CodeliaGrants = ()) -> None:
         self.rules, self.options, self.cwd, self.grants = rules, options, cwd, grants
 
     # --- commands
 
-    def line(self, line: Line) -> Judged:
+    def line(self, line: CodeliaLine) -> JudgedInput:
         """Every segment by itself; a rule with `command_glob` that matches the full text decides all of them."""
         if not line.segments:
             return self._nothing(line)
@@ -53,8 +53,8 @@ class Judge:
         spelt = None
         if denied is None and not any(is_cd(segment.text) for segment in line.segments):
             spelt = self._allowing("", lambda rule: matches_full_text(rule, line.text))
-        found: list[Found] = []
-        known: dict[Segment, Found] = {}
+        found: list[JudgedPart] = []
+        known: dict[Segment, JudgedPart] = {}
         directory, changes = self.cwd, 0
         for segment in line.segments:
             if segment not in known:
@@ -70,14 +70,14 @@ class Judge:
             found.append(known[segment])
         verdict = strictest(part.verdict for part, _ in found)
         reason = next((reason for part, reason in found if part.verdict is verdict), None)
-        return Judged(verdict, tuple(part for part, _ in found), reason)
+        return JudgedInput(verdict, tuple(part for part, _ in found), reason)
 
-    def _denied_segment(self, text: str, denied: CodeliaRule | None) -> Found | None:
+    def _denied_segment(self, text: str, denied: CodeliaRule | None) -> JudgedPart | None:
         word = text.partition(" ")[0]
         deny = denied or self.rules.deny.first(word, lambda rule: matches_text(rule, text))
         return None if deny is None else (_denied(text, deny), f"a rule denies {shown(text)}")
 
-    def _segment(self, segment: Segment) -> Found:
+    def _segment(self, segment: Segment) -> JudgedPart:
         """A file that is read or written beside a command is covered by a rule for the whole tool only."""
         text, redirected = segment
         word = text.partition(" ")[0]
@@ -98,16 +98,16 @@ class Judge:
         verdict = Verdict.ASK if target is None else Verdict.ALLOW
         return Part(segment.text, verdict, liftable=False), target or directory or self.cwd
 
-    def _nothing(self, line: Line) -> Judged:
+    def _nothing(self, line: CodeliaLine) -> JudgedInput:
         """A line without a command, or an input without a line: a deny of the whole tool holds all the same."""
         deny = self._denying(lambda rule: rule.tool == SHELL and (rule.whole or matches_full_text(rule, line.text)))
         if deny is not None:
-            return Judged(Verdict.DENY, (), f"a rule denies `{SHELL}`")
-        return Judged(Verdict.ASK, (), "no command was found in the input")
+            return JudgedInput(Verdict.DENY, (), f"a rule denies `{SHELL}`")
+        return JudgedInput(Verdict.ASK, (), "no command was found in the input")
 
     # --- everything else
 
-    def tool(self, tool: str, value: Any) -> Judged:
+    def tool(self, tool: str, value: Any) -> JudgedInput:
         """A call of another tool. A skill is known by its name, and by its path when it is not named.
 
         A name that is no skill's is not replaced by the path; in the hardened profile no rule allows it.
@@ -120,12 +120,12 @@ class Judge:
             part = _denied(part.text, deny)
         if misnamed and self.options.hardened and part.verdict is Verdict.ALLOW:
             text = f"`{tool}` names {shown(value['name'])}, which is no name of a skill"
-            return Judged(Verdict.ASK, (Part(part.text, Verdict.ASK, liftable=False),), text)
+            return JudgedInput(Verdict.ASK, (Part(part.text, Verdict.ASK, liftable=False),), text)
         if not self.options.hardened or led is None or named in (None, led) or part.verdict is Verdict.DENY:
-            return Judged(part.verdict, (part,), _tool_reason(part))
+            return JudgedInput(part.verdict, (part,), _tool_reason(part))
         other = self._denying(lambda rule: matches_tool(rule, tool, led))
         text = f"`{tool}` names the skill {shown(named)} and loads {shown(led)}"
-        return Judged(Verdict.DENY, (_denied(part.text, other),), text, stricter=True)
+        return JudgedInput(Verdict.DENY, (_denied(part.text, other),), text, stricter=True)
 
     def _tool(self, tool: str, skill: str | None) -> Part:
         text = skill or tool
@@ -140,10 +140,10 @@ class Judge:
 
     # --- rules
 
-    def _denying(self, matches: Matches) -> CodeliaRule | None:
+    def _denying(self, matches: MatchesCodeliaRule) -> CodeliaRule | None:
         return next(filter(matches, self.rules.deny.rules), None)
 
-    def _allowing(self, text: str, matches: Matches, word: str | None = None) -> Part | None:
+    def _allowing(self, text: str, matches: MatchesCodeliaRule, word: str | None = None) -> Part | None:
         """By a rule, else by grants; `word` narrows the rules to those that a command with this first word may match."""
         allow = self.rules.allow
         rule = next(filter(matches, allow.rules), None) if word is None else allow.first(word, matches)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ledger.core.limits import POLICY_BYTES
 from ledger.core.policy import Layer
 from ledger.core.regular_files import read_regular
-from ledger.policy.checks import Origin, shown
+from ledger.policy.checks import RuleOrigin, shown
 from ledger.policy.codelia.edit import remembered
 from ledger.policy.codelia.rule import read_config
 from ledger.policy.demands import demands_in
@@ -87,8 +87,8 @@ def load_config(
     lines = {
         where: line for where, line in document.lines.items() if where.split("/")[1:2] in ([name] for name in _KEPT)
     }
-    read_config(config, Origin(name, file, lines), strict=strict)
-    demands = demands_in(document.value, Origin(name, file, document.lines))
+    read_config(config, RuleOrigin(name, file, lines), strict=strict)
+    demands = demands_in(document.value, RuleOrigin(name, file, document.lines))
     return Layer(name, config=config, file=file, trusted=trusted, lines=lines, demands=demands)
 
 
@@ -105,7 +105,7 @@ def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, 
         target.parent.mkdir(parents=True, exist_ok=True)
         with _turn(target.parent):
             before = _content(target)
-            after = remembered(before.decode("utf-8"), rules, Origin(file=os.fspath(path))).encode()
+            after = remembered(before.decode("utf-8"), rules, RuleOrigin(file=os.fspath(path))).encode()
             if after == before:
                 return False
             _replace(target, after)

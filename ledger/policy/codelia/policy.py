@@ -11,7 +11,7 @@ from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
 from ledger.policy.codelia.hard import CodeliaCommands
 from ledger.policy.codelia.index import indexed
-from ledger.policy.codelia.judge import Judge, Judged
+from ledger.policy.codelia.judge import CodeliaJudge, JudgedInput
 from ledger.policy.codelia.match import matches_text, matches_tool
 from ledger.policy.codelia.options import CodeliaOptions, read_codelia_options
 from ledger.policy.codelia.remember import line_rules, plain_line_rules, tool_rules
@@ -103,7 +103,7 @@ class CodeliaPolicy:
         analysis = lex(part.text)
         if not analysis.plain or len(analysis.commands) != 1:
             return False
-        judge = Judge(indexed(Ruleset()), self._options, self._options.cwd, ((grant.grant_id, rule),))
+        judge = CodeliaJudge(indexed(Ruleset()), self._options, self._options.cwd, ((grant.grant_id, rule),))
         return CodeliaCommands(judge).allow(peeled(analysis.commands[0])) is not None
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
@@ -111,12 +111,12 @@ class CodeliaPolicy:
         whole = {rule.tool for rule in self._rules.deny if rule.whole}
         return frozenset(tool for tool in tools if canonical(tool) in whole)
 
-    def _judge(self, call: Call, grants: Sequence[Grant]) -> Judge:
+    def _judge(self, call: Call, grants: Sequence[Grant]) -> CodeliaJudge:
         read = ((grant.grant_id, granted_rule(grant.permission, grant.pattern)) for grant in grants)
         granted = [(grant_id, rule) for grant_id, rule in read if rule is not None]
-        return Judge(self._index, self._options, call.cwd or self._options.cwd, granted)
+        return CodeliaJudge(self._index, self._options, call.cwd or self._options.cwd, granted)
 
-    def _evaluate(self, judge: Judge, tool: str, value: Any) -> Evaluation:
+    def _evaluate(self, judge: CodeliaJudge, tool: str, value: Any) -> Evaluation:
         if tool != SHELL:
             always = tool_rules(tool, value, judge)
             return _evaluation(judge.tool(tool, value), tuple(map(rule_text, always)))
@@ -127,7 +127,7 @@ class CodeliaPolicy:
             return _evaluation(judged, tuple(map(rule_text, line_rules(line, judge))))
         return self._hardened(judge, command, line.text, judged)
 
-    def _hardened(self, judge: Judge, command: str, text: str, judged: Judged) -> Evaluation:
+    def _hardened(self, judge: CodeliaJudge, command: str, text: str, judged: JudgedInput) -> Evaluation:
         if len(judged.parts) > SEGMENTS_MAX:
             analysis = Analysis(plain=False, reason=f"the line holds more than {SEGMENTS_MAX:,} commands", commands=())
         else:
@@ -152,7 +152,7 @@ def _command_of(value: Any) -> str | None:
     return command if isinstance(command, str) else None
 
 
-def _evaluation(judged: Judged, always: tuple[str, ...]) -> Evaluation:
+def _evaluation(judged: JudgedInput, always: tuple[str, ...]) -> Evaluation:
     deciding = [part for part in judged.parts if part.verdict is judged.verdict]
     rules = tuple(dict.fromkeys(ref for part in deciding for ref in part.rules))
     reason = judged.reason

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ledger.policy.codelia.judge import Judge
+from ledger.policy.codelia.judge import CodeliaJudge
 from ledger.policy.codelia.match import matches_text, matches_tool, skills_of
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, canonical, granted_rule, skill_name
-from ledger.policy.codelia.text import Line, is_cd, normalise, words_of
+from ledger.policy.codelia.text import CodeliaLine, is_cd, normalise, words_of
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.danger import never_allowed
 from ledger.policy.shell.forms.worries import worry
@@ -30,14 +30,14 @@ _PROGRAM = re.compile(r"[A-Za-z0-9._+@:-]+")
 _SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
 
 
-def line_rules(line: Line, judge: Judge) -> tuple[RuleObject, ...]:
+def line_rules(line: CodeliaLine, judge: CodeliaJudge) -> tuple[RuleObject, ...]:
     """One rule for each segment that asks for one, without repeats and without what is allowed already."""
     texts = dict.fromkeys(segment.text for segment in line.segments if not is_cd(segment.text))
     heads = map(_head, texts)
     return tuple(_new((head for head in heads if head is not None), judge))
 
 
-def plain_line_rules(analysis: Analysis, judge: Judge) -> tuple[RuleObject, ...]:
+def plain_line_rules(analysis: Analysis, judge: CodeliaJudge) -> tuple[RuleObject, ...]:
     """As `line_rules`, for the hardened profile: only rules that this profile would honour for this very line."""
     if not analysis.plain or analysis.flow is not None:
         return ()
@@ -52,7 +52,7 @@ def plain_line_rules(analysis: Analysis, judge: Judge) -> tuple[RuleObject, ...]
     return tuple(_new(heads, judge))
 
 
-def tool_rules(tool: str, value: Any, judge: Judge) -> tuple[RuleObject, ...]:
+def tool_rules(tool: str, value: Any, judge: CodeliaJudge) -> tuple[RuleObject, ...]:
     """The rule for a call of another tool: its skill, or the whole tool."""
     if tool != SKILL:
         known = any(matches_tool(rule, tool, None) for rule in _allowing(judge))
@@ -100,18 +100,18 @@ def _covers(rule: CodeliaRule, other: RuleObject) -> bool:
     return "command_glob" not in other and matches_text(rule, normalise(other.get("command", "")))
 
 
-def _allowing(judge: Judge) -> Iterator[CodeliaRule]:
+def _allowing(judge: CodeliaJudge) -> Iterator[CodeliaRule]:
     yield from judge.rules.allow.rules
     yield from (rule for _, rule in judge.grants)
 
 
-def _new(heads: Iterable[str], judge: Judge) -> Iterator[RuleObject]:
+def _new(heads: Iterable[str], judge: CodeliaJudge) -> Iterator[RuleObject]:
     for head in dict.fromkeys(heads):
         if not _is_allowed(head, judge):
             yield {"tool": SHELL, "command": head}
 
 
-def _is_allowed(head: str, judge: Judge) -> bool:
+def _is_allowed(head: str, judge: CodeliaJudge) -> bool:
     def matches(rule: CodeliaRule) -> bool:
         return matches_text(rule, head)
 

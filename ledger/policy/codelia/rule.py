@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Layer, Rule, RuleRef, Verdict
-from ledger.policy.checks import NOWHERE, Origin, check_pattern, origin_of, shown
+from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, origin_of, shown
 from ledger.policy.codelia.text import normalise
 from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
@@ -102,7 +102,7 @@ def _layer_rules(layer: Layer, *, strict: bool) -> Ruleset:
     return read_config(layer.config, origin, strict=strict)
 
 
-def _of_program(rules: tuple[Rule, ...], origin: Origin, *, strict: bool) -> Ruleset:
+def _of_program(rules: tuple[Rule, ...], origin: RuleOrigin, *, strict: bool) -> Ruleset:
     """Rules that a program handed in: the pattern is a `command_glob` or a skill's name, `*` the whole tool."""
     lists: dict[str, list[CodeliaRule]] = {name: [] for name in _LISTS}
     for index, rule in enumerate(rules):
@@ -120,7 +120,7 @@ def _of_program(rules: tuple[Rule, ...], origin: Origin, *, strict: bool) -> Rul
     return Ruleset(tuple(lists["allow"]), tuple(lists["deny"]))
 
 
-def read_config(config: object, origin: Origin = NOWHERE, *, strict: bool = True) -> Ruleset:
+def read_config(config: object, origin: RuleOrigin = NOWHERE, *, strict: bool = True) -> Ruleset:
     """Check a configuration (codelia.md 3). Other members than `version` and `permissions` are left alone."""
     if not isinstance(config, Mapping):
         raise origin.problem(f"a configuration is an object with `permissions`, not {shown(config)}", ())
@@ -138,7 +138,7 @@ def read_config(config: object, origin: Origin = NOWHERE, *, strict: bool = True
     return Ruleset(*(_read_list(section, name, origin, strict=strict) for name in _LISTS))
 
 
-def _read_list(section: Mapping[str, Any], name: str, origin: Origin, *, strict: bool) -> tuple[CodeliaRule, ...]:
+def _read_list(section: Mapping[str, Any], name: str, origin: RuleOrigin, *, strict: bool) -> tuple[CodeliaRule, ...]:
     rules = section.get(name, [])
     if not isinstance(rules, list | tuple):
         raise origin.problem(f"`{name}` must be a list of rules, not {shown(rules)}", ("permissions", name))
@@ -149,7 +149,7 @@ def _read_list(section: Mapping[str, Any], name: str, origin: Origin, *, strict:
     )
 
 
-def _read_rule(members: object, origin: Origin, keys: Keys, *, deny: bool, strict: bool) -> CodeliaRule:
+def _read_rule(members: object, origin: RuleOrigin, keys: Keys, *, deny: bool, strict: bool) -> CodeliaRule:
     tool = members.get("tool") if isinstance(members, Mapping) else None
     if not isinstance(members, Mapping) or not isinstance(tool, str) or not tool:
         raise origin.problem(f"a rule is an object that names its `tool`, not {shown(members)}", keys)
@@ -173,7 +173,7 @@ def _read_rule(members: object, origin: Origin, keys: Keys, *, deny: bool, stric
     )
 
 
-def _check_members(members: Mapping[str, Any], tool: str, origin: Origin, keys: Keys) -> None:
+def _check_members(members: Mapping[str, Any], tool: str, origin: RuleOrigin, keys: Keys) -> None:
     """Whatever would make a rule mean something else than it says: less strict than written, or nothing at all."""
     for name, value in members.items():
         if name not in _MEMBERS:
@@ -188,7 +188,7 @@ def _check_members(members: Mapping[str, Any], tool: str, origin: Origin, keys: 
         raise origin.problem(text, (*keys, "skill_name"))
 
 
-def _text(members: Mapping[str, Any], name: str, origin: Origin, keys: Keys) -> str | None:
+def _text(members: Mapping[str, Any], name: str, origin: RuleOrigin, keys: Keys) -> str | None:
     """A member that says something; Codelia drops one that is empty or no string."""
     value = members.get(name)
     if not isinstance(value, str) or not value:

@@ -34,7 +34,7 @@ class Segment(NamedTuple):
     redirected: bool = False
 
 
-class Line(NamedTuple):
+class CodeliaLine(NamedTuple):
     """A command line as Codelia sees it. `targets` are the right sides of redirections, which are no commands."""
 
     text: str
@@ -48,7 +48,7 @@ def normalise(text: str) -> str:
     return _BLANK_RUN.sub(" ", text).strip(" ")
 
 
-def split(command: str) -> Line:
+def split(command: str) -> CodeliaLine:
     """Split a command as it was given. Empty segments are dropped. Linear in the length of the command."""
     text = normalise(command)
     pieces, operators, start = [], [], 0
@@ -58,7 +58,7 @@ def split(command: str) -> Line:
             operators.append(piece.group())
             start = piece.end()
     pieces.append(text[start:])
-    return Line(text, *_sorted_out(pieces, operators))
+    return CodeliaLine(text, *_sorted_out(pieces, operators))
 
 
 def _sorted_out(

@@ -9,7 +9,7 @@ from ledger.core.policy import Verdict
 from ledger.policy.codelia.rule import skill_name
 from ledger.policy.converting.model import Change
 from ledger.policy.linting import TOOLS
-from ledger.policy.neutral import ANY, NAMES, Form, Neutral, tool_names
+from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_names
 
 _COMMAND_WORDS_MAX = 2
 _MORE_TOOLS = ("apply_patch",)
@@ -49,7 +49,7 @@ def _spelt(rule: Neutral, changes: list[Change]) -> list[dict[str, str]]:
         return [{"tool": name} for name in names]
     if not exactly or (rule.partial and not allows):
         told("it is about more than before")
-    if rule.form is Form.IGNORE_PATH:
+    if rule.form is PatternForm.IGNORE_PATH:
         told(COMMANDS_TOO)
     return texts
 
@@ -76,9 +76,9 @@ def _foreign(rule: Neutral, *, allows: bool, told: Any) -> list[dict[str, str]]:
 
 def _written(rule: Neutral, names: list[str], *, allows: bool) -> tuple[list[dict[str, str]] | None, bool]:
     """The rules, or None when it cannot be said; and whether they are about exactly as much."""
-    if rule.form is Form.ALL:
+    if rule.form is PatternForm.ALL:
         return [{"tool": name} for name in names], True
-    if rule.form is Form.NAME and rule.subject == "skill" and skill_name(rule.text) == rule.text:
+    if rule.form is PatternForm.NAME and rule.subject == "skill" and skill_name(rule.text) == rule.text:
         return [{"tool": names[0], "skill_name": rule.text}], True
     if rule.subject != "shell":
         return None, False
@@ -88,13 +88,13 @@ def _written(rule: Neutral, names: list[str], *, allows: bool) -> tuple[list[dic
 def _command(rule: Neutral, shell: str, *, allows: bool) -> tuple[list[dict[str, str]] | None, bool]:
     """A glob is about the full line too, so that an allow has none with a wildcard."""
     text = rule.text
-    if rule.form is Form.EXACT:
+    if rule.form is PatternForm.EXACT:
         return [{"tool": shell, "command_glob": text}], True
-    if rule.form is Form.PREFIX and len(text.split()) <= _COMMAND_WORDS_MAX:
+    if rule.form is PatternForm.PREFIX and len(text.split()) <= _COMMAND_WORDS_MAX:
         return [{"tool": shell, "command": text}], True
-    if allows or rule.form not in (Form.PREFIX, Form.GLOB):
+    if allows or rule.form not in (PatternForm.PREFIX, PatternForm.GLOB):
         return None, False
-    if rule.form is Form.PREFIX:
+    if rule.form is PatternForm.PREFIX:
         return [{"tool": shell, "command_glob": one} for one in (text, f"{text} *")], True
     bare = text.removesuffix(" *")
     texts = [text] if bare == text else [bare, text]

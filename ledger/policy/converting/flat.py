@@ -9,8 +9,8 @@ from ledger.core.policy import Policy, Verdict
 from ledger.policy.brutus.rules import sort_key
 from ledger.policy.converting.model import Change
 from ledger.policy.converting.paths import flat_of_ignore, flat_of_rooted
-from ledger.policy.listing import Listed, listed_rules
-from ledger.policy.neutral import ANY, NAMES, Form, Neutral, tool_name
+from ledger.policy.listing import ListedRule, listed_rules
+from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_name
 from ledger.policy.opencode.names import ACTION_ONLY
 from ledger.policy.wildcard import match
 
@@ -33,7 +33,7 @@ class Flat(NamedTuple):
     permission: str
     pattern: str
     action: Verdict
-    source: Listed
+    source: ListedRule
 
 
 def same_rules(policy: Policy, dialect: str, changes: list[Change]) -> list[Flat]:
@@ -62,7 +62,7 @@ def _not_lifting(rule: Flat, before: Sequence[Flat], changes: list[Change]) -> F
     return rule._replace(action=Verdict.DENY)
 
 
-def _kept(rule: Listed, dialect: str) -> tuple[str | None, str | None]:
+def _kept(rule: ListedRule, dialect: str) -> tuple[str | None, str | None]:
     allows, pattern = rule.action is Verdict.ALLOW, rule.pattern
     whole = pattern == "*"
     if (rule.permission == _EXTERNAL or (dialect == "opencode" and rule.permission in ACTION_ONLY)) and not whole:
@@ -126,25 +126,25 @@ def _spelt(rule: Neutral, dialect: str, told: Told) -> list[tuple[str, str]]:
 def _patterns(rule: Neutral, *, allows: bool) -> tuple[list[str] | None, bool]:
     """The patterns, or None when it cannot be said; and whether they are about exactly as much."""
     text = rule.text
-    if rule.form is Form.ALL:
+    if rule.form is PatternForm.ALL:
         return ["*"], True
-    if rule.form is Form.PREFIX:
+    if rule.form is PatternForm.PREFIX:
         return [f"{text} *"], True
-    if rule.form is Form.IGNORE_PATH:
+    if rule.form is PatternForm.IGNORE_PATH:
         return flat_of_ignore(rule.source, allows=allows)
-    if rule.form is Form.ROOTED_PATH:
+    if rule.form is PatternForm.ROOTED_PATH:
         return flat_of_rooted(text), True
-    if rule.form is Form.DOMAIN:
+    if rule.form is PatternForm.DOMAIN:
         if not allows:
             return [f"*{max(text.split('*'), key=len)}*"], False
         return (None, False) if "*" in text else ([f"https://{text}/*", f"https://{text}"], False)
-    return (None, False) if rule.form is Form.OTHER else ([text], True)
+    return (None, False) if rule.form is PatternForm.OTHER else ([text], True)
 
 
 def _foreign(rule: Neutral, *, allows: bool, told: Told) -> list[tuple[str, str]]:
     """A tool that only one program has. Its name is kept for a deny, which does no harm; nothing else is known."""
     name = rule.subject
-    if name.startswith("mcp__") and rule.form is Form.ALL:
+    if name.startswith("mcp__") and rule.form is PatternForm.ALL:
         bare = name.removeprefix("mcp__").replace("__", "_", 1)
         return [(bare if "_" in bare else f"{bare}_*", "*")]
     if allows:

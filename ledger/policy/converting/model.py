@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from ledger.policy.listing import Listed
+from ledger.policy.listing import ListedRule
 
 
 class Change(msgspec.Struct, frozen=True):
     """A rule that could not be carried over as it is, and what became of it."""
 
-    rule: Listed
+    rule: ListedRule
     text: str
 
 

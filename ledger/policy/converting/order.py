@@ -7,7 +7,7 @@ from typing import Final
 
 from ledger.core.policy import Verdict
 from ledger.policy.converting.model import Change
-from ledger.policy.neutral import ANY, NAMES, Form, Neutral
+from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm
 from ledger.policy.wildcard import compile_normalised
 
 _WILD: Final = frozenset("*?")
@@ -25,11 +25,15 @@ def covers(wide: Neutral, narrow: Neutral) -> bool:
     """Whether `wide` is about whatever `narrow` is about; where it is not sure it is not."""
     if wide.subject != narrow.subject or (wide.partial and (narrow.partial, narrow.tool) != (True, wide.tool)):
         return False
-    if wide.form is Form.ALL or (wide.form, wide.text) == (narrow.form, narrow.text):
+    if wide.form is PatternForm.ALL or (wide.form, wide.text) == (narrow.form, narrow.text):
         return True
-    if wide.form is Form.PREFIX and narrow.form in (Form.PREFIX, Form.EXACT):
+    if wide.form is PatternForm.PREFIX and narrow.form in (PatternForm.PREFIX, PatternForm.EXACT):
         return narrow.text == wide.text or narrow.text.startswith(wide.text + " ")
-    return wide.form is Form.GLOB and narrow.form is Form.EXACT and compile_normalised(wide.text)(narrow.text)
+    return (
+        wide.form is PatternForm.GLOB
+        and narrow.form is PatternForm.EXACT
+        and compile_normalised(wide.text)(narrow.text)
+    )
 
 
 def overlap(one: Neutral, other: Neutral) -> bool:
@@ -41,9 +45,9 @@ def overlap(one: Neutral, other: Neutral) -> bool:
 
 
 def _literal_start(rule: Neutral) -> str:
-    if rule.form not in (Form.EXACT, Form.PREFIX, Form.GLOB, Form.NAME):
+    if rule.form not in (PatternForm.EXACT, PatternForm.PREFIX, PatternForm.GLOB, PatternForm.NAME):
         return ""
-    text = rule.text.removesuffix(" *") if rule.form is Form.GLOB else rule.text
+    text = rule.text.removesuffix(" *") if rule.form is PatternForm.GLOB else rule.text
     return next((text[:place] for place, character in enumerate(text) if character in _WILD), text)
 
 
@@ -88,7 +92,7 @@ def _is_default(rules: Sequence[Neutral], place: int, dialect: str) -> bool:
     """An ask about a whole tool, below which nothing wider is allowed, where the program asks by itself."""
     rule = rules[place]
     asked = dialect != "claude" or rule.subject not in _FREE
-    return asked and rule.form is Form.ALL and not any(one.subject == rule.subject for one in rules[:place])
+    return asked and rule.form is PatternForm.ALL and not any(one.subject == rule.subject for one in rules[:place])
 
 
 def _in_the_way(rules: Sequence[Neutral], place: int, dialect: str) -> Neutral | None:
@@ -112,5 +116,5 @@ def _in_the_way(rules: Sequence[Neutral], place: int, dialect: str) -> Neutral |
 
 def everything(rules: Sequence[Neutral], action: Verdict) -> bool:
     """Whether the rules say one thing about every tool, and nothing else."""
-    same = all(rule.form is Form.ALL and rule.action is action for rule in rules)
+    same = all(rule.form is PatternForm.ALL and rule.action is action for rule in rules)
     return same and {rule.subject for rule in rules} >= {ANY, *NAMES}

@@ -11,7 +11,7 @@ from ledger.core.policy import Call, Policy, Verdict
 from ledger.policy.brutus.bash import MORE_PATH_COMMANDS, PATH_COMMANDS
 from ledger.policy.checking import EXTERNAL
 from ledger.policy.converting.model import Change
-from ledger.policy.neutral import Form, Neutral
+from ledger.policy.neutral import Neutral, PatternForm
 from ledger.policy.opencode.commands import FILE_COMMANDS
 
 _PROGRAMS: Final = PATH_COMMANDS | MORE_PATH_COMMANDS | FILE_COMMANDS
@@ -29,7 +29,7 @@ def without_guarded(rules: Iterable[Neutral], policy: Policy, changes: list[Chan
     kept = []
     for rule in rules:
         files = rule.subject in ("read", "edit") and verdict is Verdict.DENY
-        commands = rule.subject == "shell" and rule.form is not Form.EXACT and _may_name_files(rule)
+        commands = rule.subject == "shell" and rule.form is not PatternForm.EXACT and _may_name_files(rule)
         if rule.action in guarded and (files or commands):
             does = "denies" if verdict is Verdict.DENY else "asks about"
             text = (
@@ -46,8 +46,8 @@ def inside_the_project(rules: Iterable[Neutral], policy: Policy) -> list[Neutral
     if policy.source.dialect != "opencode" or _outside(policy) is Verdict.ALLOW:
         return list(rules)
     return [
-        replace(rule, form=Form.FLAT_PATH, text="*")
-        if rule.action is Verdict.ALLOW and rule.subject in ("read", "edit") and rule.form is Form.ALL
+        replace(rule, form=PatternForm.FLAT_PATH, text="*")
+        if rule.action is Verdict.ALLOW and rule.subject in ("read", "edit") and rule.form is PatternForm.ALL
         else rule
         for rule in rules
     ]
@@ -59,4 +59,4 @@ def _outside(policy: Policy) -> Verdict:
 
 def _may_name_files(rule: Neutral) -> bool:
     program = rule.text.split(" ", 1)[0]
-    return rule.form is Form.ALL or bool(_WILD & set(program)) or program in _PROGRAMS
+    return rule.form is PatternForm.ALL or bool(_WILD & set(program)) or program in _PROGRAMS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.listing import Listed
-from ledger.policy.neutral import Form, Neutral
+from ledger.policy.listing import ListedRule
+from ledger.policy.neutral import Neutral, PatternForm
 
 _ODD: Final = frozenset("?[\\")
 _ROOTS: Final = ("/", "~", "..", "./..")
@@ -14,7 +14,7 @@ ELSEWHERE: Final = ("user", "flag", "managed")
 """Layers of Claude Code in which `/x` is not below the project."""
 
 
-def flat_of_ignore(rule: Listed, *, allows: bool) -> tuple[list[str] | None, bool]:
+def flat_of_ignore(rule: ListedRule, *, allows: bool) -> tuple[list[str] | None, bool]:
     """A pattern as in .gitignore as wildcards, or None where that cannot be said; and whether they say exactly as much."""
     text = rule.pattern
     anchored = text.startswith("/") and not text.startswith("//")
@@ -76,7 +76,7 @@ def named_in_commands(rules: list[Neutral]) -> list[Neutral]:
 
     A deny of a path there denies `cat` of it too; elsewhere a command that names the file is.
     """
-    paths = [rule for rule in rules if rule.form is Form.IGNORE_PATH]
+    paths = [rule for rule in rules if rule.form is PatternForm.IGNORE_PATH]
     at = len(rules)
     while at and rules[at - 1].action is Verdict.DENY:
         at -= 1
@@ -95,7 +95,7 @@ def _in_commands(rule: Neutral, action: Verdict) -> Neutral:
     piece = next((one for one in reversed(pieces) if one), "")
     verb = "denied" if action is Verdict.DENY else "asked about"
     note = f"commands that name `{piece}` are {verb} whatever they do with it" if piece else f"all commands are {verb}"
-    form = Form.GLOB if piece else Form.ALL
+    form = PatternForm.GLOB if piece else PatternForm.ALL
     return Neutral("shell", form, f"*{piece}*" if piece else "", action, rule.source, note=note)
 
 

@@ -10,7 +10,7 @@ from ledger.policy.converting.model import Change
 from ledger.policy.converting.order import everything
 from ledger.policy.converting.paths import ignore_of_flat
 from ledger.policy.linting import TOOLS
-from ledger.policy.neutral import ANY, NAMES, Form, Neutral, tool_names
+from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_names
 from ledger.policy.toolrules.commands import normal_specifier
 
 COMMANDS_TOO: Final = "it is about commands that name the file too"
@@ -62,13 +62,13 @@ def _spelt(rule: Neutral, dialect: str, told: Told) -> list[str]:
         return names
     if not exactly or rule.partial:
         told(_WIDER)
-    if rule.form is Form.FLAT_PATH:
+    if rule.form is PatternForm.FLAT_PATH:
         if not allows:
             told(COMMANDS_TOO)
         names = names[:1]  # a rule with a path for `Edit` or `Read` is about all tools of the kind
-    if rule.form is Form.NAME:
+    if rule.form is PatternForm.NAME:
         names = names[:1]
-    return names if rule.form is Form.ALL else [f"{name}({one})" for name in names for one in specifiers]
+    return names if rule.form is PatternForm.ALL else [f"{name}({one})" for name in names for one in specifiers]
 
 
 def _rest(rule: Neutral, dialect: str, told: Told) -> list[str]:
@@ -101,29 +101,29 @@ Spelt = tuple[list[str] | None, bool]
 
 def _specifiers(rule: Neutral, dialect: str, *, allows: bool) -> Spelt:
     form, text = rule.form, rule.text
-    if form is Form.ALL:
+    if form is PatternForm.ALL:
         return [], True
     if rule.subject == "shell":
         return _command(form, text, dialect, allows=allows)
-    if form is Form.FLAT_PATH:
+    if form is PatternForm.FLAT_PATH:
         # In BetCode an allow of a path for `Read` is about searching there too.
         searches = allows and dialect == "betcode" and rule.subject == "read"
         return (None, False) if searches else _path(text, dialect, allows=allows)
-    if form is Form.NAME and rule.subject == "task":
+    if form is PatternForm.NAME and rule.subject == "task":
         # Claude Code does not ask for one kind of sub-agent.
         return (None, False) if rule.action is Verdict.ASK and dialect == "claude" else ([text], True)
     return None, False
 
 
-def _command(form: Form, text: str, dialect: str, *, allows: bool) -> Spelt:
-    if form is Form.OTHER:
+def _command(form: PatternForm, text: str, dialect: str, *, allows: bool) -> Spelt:
+    if form is PatternForm.OTHER:
         return None, False
-    if form is Form.PREFIX:
+    if form is PatternForm.PREFIX:
         return [f"{text}:*" if dialect == "claude" else f"{text} *"], True
     if "?" in text or text.endswith(":*") or normal_specifier(text) != text or set("\\\n") & set(text):
         loose = " ".join(text.replace("?", "*").replace(":*", "*").split())
         return (None, False) if allows or normal_specifier(loose) != loose or "\\" in text else ([loose], False)
-    return [text], form is not Form.EXACT or allows or dialect == "claude"
+    return [text], form is not PatternForm.EXACT or allows or dialect == "claude"
 
 
 def _path(text: str, dialect: str, *, allows: bool) -> Spelt:

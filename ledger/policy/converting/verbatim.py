@@ -8,7 +8,7 @@ from typing import Any, Final
 from ledger.core.policy import Policy, Verdict
 from ledger.policy.converting.model import Change
 from ledger.policy.converting.paths import ELSEWHERE
-from ledger.policy.listing import WHOLE, Listed, listed_rules
+from ledger.policy.listing import WHOLE, ListedRule, listed_rules
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import names_tool
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, is_path_tool
@@ -35,11 +35,11 @@ def between_tool_rules(policy: Policy, dialect: str, changes: list[Change]) -> d
     return {"permissions": {name: texts for name, texts in section.items() if texts}}
 
 
-def _text(rule: Listed, pattern: str) -> str:
+def _text(rule: ListedRule, pattern: str) -> str:
     return f"{rule.permission}({pattern})"
 
 
-def _wide(rule: Listed, rules: Iterable[Listed], actions: tuple[Verdict, ...]) -> Listed | None:
+def _wide(rule: ListedRule, rules: Iterable[ListedRule], actions: tuple[Verdict, ...]) -> ListedRule | None:
     """A rule for a whole tool that an allow is about, with one of these actions."""
     for one in rules:
         whole = one.pattern == WHOLE and one.action in actions and one is not rule
@@ -48,18 +48,18 @@ def _wide(rule: Listed, rules: Iterable[Listed], actions: tuple[Verdict, ...]) -
     return None
 
 
-def _is_of(rule: Listed, one: Listed) -> bool:
+def _is_of(rule: ListedRule, one: ListedRule) -> bool:
     return rule.pattern != WHOLE and is_path_tool(one.permission) and governs(rule.permission, one.permission)
 
 
-def _exact_command(rule: Listed) -> bool:
+def _exact_command(rule: ListedRule) -> bool:
     return rule.permission == "Bash" and rule.pattern != WHOLE and not has_wildcard(normal_specifier(rule.pattern))
 
 
 # --- to betcode, where a narrow rule comes before a wide one that is not final
 
 
-def _to_betcode(rule: Listed, rules: Iterable[Listed], changes: list[Change]) -> Iterator[Written]:
+def _to_betcode(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Change]) -> Iterator[Written]:
     whole = rule.pattern == WHOLE
     if rule.action is Verdict.ALLOW:
         yield from _allowed_in_betcode(rule, rules, changes)
@@ -80,7 +80,7 @@ def _to_betcode(rule: Listed, rules: Iterable[Listed], changes: list[Change]) ->
     yield name, _text(rule, rooted)
 
 
-def _allowed_in_betcode(rule: Listed, rules: Iterable[Listed], changes: list[Change]) -> Iterator[Written]:
+def _allowed_in_betcode(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Change]) -> Iterator[Written]:
     stricter = _wide(rule, rules, (Verdict.ASK,))
     if stricter is not None:
         changes.append(Change(rule, f"the allow is left out: `{stricter.ref.text}` comes before it"))
@@ -96,19 +96,19 @@ def _allowed_in_betcode(rule: Listed, rules: Iterable[Listed], changes: list[Cha
     yield "allow", _text(rule, path)
 
 
-def _says_nothing(rule: Listed) -> bool:
+def _says_nothing(rule: ListedRule) -> bool:
     """Whether a path stands with a tool for which Claude Code has none: only `Read` and `Edit` have paths there."""
     return is_path_tool(rule.permission) and rule.permission not in ACCESS_RULE.values()
 
 
-def _below_the_project(rule: Listed) -> str | None:
+def _below_the_project(rule: ListedRule) -> str | None:
     pattern = rule.pattern.removeprefix("./")
     if pattern.startswith(("//", "~", "..", "!", "#")) or (pattern.startswith("/") and rule.ref.layer in ELSEWHERE):
         return None
     return pattern.removeprefix("/")
 
 
-def _rooted(rule: Listed) -> str:
+def _rooted(rule: ListedRule) -> str:
     """The pattern of a deny or an ask of Claude Code's with the root that its layer gives it."""
     pattern = rule.pattern
     if not is_path_tool(rule.permission) or not pattern.startswith("/") or pattern.startswith("//"):
@@ -120,7 +120,7 @@ def _rooted(rule: Listed) -> str:
 # --- to claude, where deny comes before ask and ask before allow
 
 
-def _to_claude(rule: Listed, rules: Iterable[Listed], changes: list[Change]) -> Iterator[Written]:
+def _to_claude(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Change]) -> Iterator[Written]:
     name, pattern = rule.action.value, rule.pattern
     if rule.action is Verdict.ALLOW:
         yield from _allowed_in_claude(rule, rules, changes)
@@ -144,7 +144,7 @@ def _to_claude(rule: Listed, rules: Iterable[Listed], changes: list[Change]) -> 
         yield name, rule.ref.text
 
 
-def _paths_in_claude(rule: Listed, changes: list[Change]) -> Iterator[str]:
+def _paths_in_claude(rule: ListedRule, changes: list[Change]) -> Iterator[str]:
     """Only `Read` and `Edit` have paths in Claude Code, and `/x` is below the project alone."""
     tool = "Edit" if rule.permission in EDITORS else "Read"
     if rule.pattern.startswith("../"):
@@ -158,7 +158,7 @@ def _paths_in_claude(rule: Listed, changes: list[Change]) -> Iterator[str]:
         yield f"{tool}(/{rule.pattern})"
 
 
-def _allowed_in_claude(rule: Listed, rules: Iterable[Listed], changes: list[Change]) -> Iterator[Written]:
+def _allowed_in_claude(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Change]) -> Iterator[Written]:
     stricter = _wide(rule, rules, (Verdict.ASK, Verdict.DENY))
     if stricter is not None:
         changes.append(Change(rule, f"the allow is left out: `{stricter.ref.text}` comes before it"))

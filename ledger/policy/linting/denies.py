@@ -10,7 +10,7 @@ from ledger.policy.linting.finding import Finding, Severity, about, joined
 from ledger.policy.linting.siblings import Siblings, siblings
 from ledger.policy.linting.trying import PROFILES, Trial, is_weaker, wildcards_of
 from ledger.policy.linting.writing import written
-from ledger.policy.listing import WHOLE, Listed
+from ledger.policy.listing import WHOLE, ListedRule
 
 NARROW_COUNT: Final = 4
 """Rules that one piece of advice names; where more are needed, the whole family is named."""
@@ -18,7 +18,7 @@ NARROW_COUNT: Final = 4
 _DONE: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "asked about", Verdict.DENY: "denied"}
 
 
-def exact_deny(trial: Trial, rule: Listed) -> Iterator[Finding]:
+def exact_deny(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
     """Find a restriction that holds for one command and not for the same with more words: `Bash(rm)`."""
     if not _restricts_commands(trial, rule) or set(wildcards_of(trial.dialect)) & set(rule.pattern):
         return
@@ -30,7 +30,7 @@ def exact_deny(trial: Trial, rule: Listed) -> Iterator[Finding]:
         yield about(rule, "exact-deny", "warning", text, fix)
 
 
-def leaky_deny(trial: Trial, rule: Listed) -> Iterator[Finding]:
+def leaky_deny(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
     """Find a restriction with options that their other spellings pass: `rm -rf *` and `rm -fr x`."""
     if not _restricts_commands(trial, rule):
         return
@@ -48,7 +48,7 @@ def leaky_deny(trial: Trial, rule: Listed) -> Iterator[Finding]:
     yield about(rule, "leaky-deny", severity, text, fix)
 
 
-def _reaching(trial: Trial, rule: Listed, found: Siblings) -> str:
+def _reaching(trial: Trial, rule: ListedRule, found: Siblings) -> str:
     """Return the narrowest rules that reach all spellings even where nothing is read but the text."""
     narrow = [
         f"{found.command} *{one}*" if one.startswith("--") else f"{found.command} *{one} *" for one in found.names
@@ -67,11 +67,11 @@ def _holds(pattern: str, other: str) -> bool:
     return pattern != other and other.endswith("*") and pattern.startswith(other.removesuffix("*"))
 
 
-def _restricts_commands(trial: Trial, rule: Listed) -> bool:
+def _restricts_commands(trial: Trial, rule: ListedRule) -> bool:
     return rule.action is not Verdict.ALLOW and trial.is_command_rule(rule) and rule.pattern != WHOLE
 
 
-def _passing(trial: Trial, rule: Listed, lines: list[str]) -> dict[str, dict[Verdict, list[str]]]:
+def _passing(trial: Trial, rule: ListedRule, lines: list[str]) -> dict[str, dict[Verdict, list[str]]]:
     """The lines that are judged milder than the rule says, by profile and verdict."""
     found: dict[str, dict[Verdict, list[str]]] = {}
     for profile in PROFILES:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from ledger.policy.listing import Listed
+from ledger.policy.listing import ListedRule
 
 Severity = Literal["error", "warning", "info"]
 
@@ -26,7 +26,7 @@ class Finding(msgspec.Struct, frozen=True):
     fix: str
 
 
-def about(rule: Listed, code: str, severity: Severity, text: str, fix: str) -> Finding:
+def about(rule: ListedRule, code: str, severity: Severity, text: str, fix: str) -> Finding:
     """Return a finding at the place of a rule."""
     return Finding(rule.ref.file, rule.ref.line, code, severity, text, fix)
 

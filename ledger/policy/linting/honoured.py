@@ -9,12 +9,12 @@ from ledger.policy.errors import PolicyError
 from ledger.policy.linting.finding import Finding, about
 from ledger.policy.linting.meant import meant_commands
 from ledger.policy.linting.trying import Trial
-from ledger.policy.listing import WHOLE, Listed, always_config, command_entry
+from ledger.policy.listing import WHOLE, ListedRule, always_config, command_entry
 
 _HARDENED = "hardened"
 
 
-def not_honoured(trial: Trial, rule: Listed) -> Iterator[Finding]:
+def not_honoured(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
     """Find an allow that allows none of the commands that it means."""
     if rule.action is not Verdict.ALLOW or not trial.is_command_rule(rule) or rule.pattern == WHOLE:
         return
@@ -30,7 +30,7 @@ def not_honoured(trial: Trial, rule: Listed) -> Iterator[Finding]:
         yield about(rule, "not-honoured", "warning", text, _instead(trial, rule))
 
 
-def _instead(trial: Trial, rule: Listed) -> str:
+def _instead(trial: Trial, rule: ListedRule) -> str:
     """Whole commands can be allowed where the arguments are the danger, not where the program is."""
     found = meant_commands(trial.dialect, rule.pattern)
     entries = tuple(command_entry(trial.dialect, trial.shell, sample) for sample in found)

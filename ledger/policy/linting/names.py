@@ -8,7 +8,7 @@ from typing import Final
 
 from ledger.core.policy import Verdict
 from ledger.policy.linting.finding import Finding, about
-from ledger.policy.listing import TOOL_RULES, WHOLE, Listed
+from ledger.policy.listing import TOOL_RULES, WHOLE, ListedRule
 from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.toolrules.names import MCP, may_allow
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, access_of, is_path_tool
@@ -35,7 +35,7 @@ ALIKE: Final = 0.7
 """How alike two names must be for one to be taken for the other, from 0 to 1."""
 
 
-def tool_names(dialect: str, rules: list[Listed], index: int) -> Iterator[Finding]:
+def tool_names(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Finding]:
     """Find what is wrong with the tool that a rule names."""
     rule = rules[index]
     yield from _never_asked(dialect, rule)
@@ -44,13 +44,13 @@ def tool_names(dialect: str, rules: list[Listed], index: int) -> Iterator[Findin
     yield from _unknown(dialect, rule)
 
 
-def _never_asked(dialect: str, rule: Listed) -> Iterator[Finding]:
+def _never_asked(dialect: str, rule: ListedRule) -> Iterator[Finding]:
     if dialect == "opencode" and rule.permission == "write":
         text = f"`{rule.ref.text}` never decides: writing a file asks `edit`"
         yield about(rule, "never-asked", "warning", text, "write the rule for `edit`")
 
 
-def _unknown(dialect: str, rule: Listed) -> Iterator[Finding]:
+def _unknown(dialect: str, rule: ListedRule) -> Iterator[Finding]:
     name, known = rule.permission, TOOLS[dialect]
     if name in known or "*" in name or "?" in name or name.startswith(MCP):
         return
@@ -60,7 +60,7 @@ def _unknown(dialect: str, rule: Listed) -> Iterator[Finding]:
         yield about(rule, "unknown-tool", "warning", text, f"did you mean `{near[0]}`?")
 
 
-def _other_paths(dialect: str, rules: list[Listed], rule: Listed) -> Iterator[Finding]:
+def _other_paths(dialect: str, rules: list[ListedRule], rule: ListedRule) -> Iterator[Finding]:
     """Path rules of another tool than `Read` and `Edit`: Claude Code reads none, BetCode for that one tool alone."""
     name = rule.permission
     if dialect not in TOOL_RULES or rule.pattern == WHOLE or not is_path_tool(name):
@@ -78,11 +78,11 @@ def _other_paths(dialect: str, rules: list[Listed], rule: Listed) -> Iterator[Fi
         yield about(rule, "leaky-deny", "warning", text, fix)
 
 
-def _is_about_all(other: Listed, wanted: str, rule: Listed) -> bool:
+def _is_about_all(other: ListedRule, wanted: str, rule: ListedRule) -> bool:
     return (other.permission, other.action) == (wanted, rule.action) and other.pattern in (WHOLE, rule.pattern)
 
 
-def _servers(dialect: str, rule: Listed) -> Iterator[Finding]:
+def _servers(dialect: str, rule: ListedRule) -> Iterator[Finding]:
     """Rules for tools of MCP servers that match none of them."""
     name, allows = rule.permission, rule.action is Verdict.ALLOW
     if dialect == "opencode" and name.startswith(MCP):
@@ -104,7 +104,7 @@ def _without_prefix(name: str) -> str:
     return f"{server}_{tool or '*'}" if server.strip("*") else "SERVER_*"
 
 
-def negation(dialect: str, rule: Listed) -> Iterator[Finding]:
+def negation(dialect: str, rule: ListedRule) -> Iterator[Finding]:
     """Find a `!` that was meant to exclude something."""
     if dialect in ("opencode", "brutus") and rule.pattern.startswith("!"):
         text = (

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from ledger.core.policy import Verdict
 from ledger.policy.covering import LAST_MATCH, covers, decides_before, is_redundant, lifts
 from ledger.policy.linting.finding import Finding, about
-from ledger.policy.listing import TOOL_RULES, WHOLE, Listed
+from ledger.policy.listing import TOOL_RULES, WHOLE, ListedRule
 from ledger.policy.toolrules.pathrules import is_path_tool
 
 
-def overridden(dialect: str, rules: list[Listed], index: int) -> Iterator[Finding]:
+def overridden(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Finding]:
     """What comes before a rule always, and what says the same; the first with another action, else the first of all."""
     rule = rules[index]
     found = [
@@ -30,13 +30,13 @@ def overridden(dialect: str, rules: list[Listed], index: int) -> Iterator[Findin
         yield about(rule, code, "warning", text, _reorder(dialect, rule, other))
 
 
-def _surely_covers(dialect: str, wide: Listed, narrow: Listed) -> bool:
+def _surely_covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
     """A path rule of tool rules is about commands and other tools too, which a rule for the whole tool is not."""
     paths = dialect in TOOL_RULES and is_path_tool(narrow.permission) and narrow.pattern != WHOLE
     return not (paths and wide.pattern == WHOLE) and covers(dialect, wide, narrow)
 
 
-def _reorder(dialect: str, rule: Listed, other: Listed) -> str:
+def _reorder(dialect: str, rule: ListedRule, other: ListedRule) -> str:
     """Never advice that would lift a deny."""
     if other.action is Verdict.DENY:
         return "remove it: a deny stands above it"
@@ -47,7 +47,7 @@ def _reorder(dialect: str, rule: Listed, other: Listed) -> str:
     return f"{other.action.value} comes before {rule.action.value}: narrow `{other.ref.text}`, or remove this rule"
 
 
-def lifted(dialect: str, rules: list[Listed], index: int) -> Iterator[Finding]:
+def lifted(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Finding]:
     """Find the allows that take something out of a deny."""
     rule = rules[index]
     if rule.action is not Verdict.DENY:

@@ -10,7 +10,7 @@ import msgspec
 from ledger.core.policy import Call, Evaluation, Layer, Policy, PolicySource, Verdict
 from ledger.policy.advising import Compile
 from ledger.policy.asked import shell_tool
-from ledger.policy.listing import TOOL_RULES, Listed, rule_config
+from ledger.policy.listing import TOOL_RULES, ListedRule, rule_config
 
 PROFILES: Final = ("faithful", "hardened")
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
@@ -31,7 +31,7 @@ class Trial:
         profile: str = self.source.options.get("profile") or "hardened"
         return profile
 
-    def is_command_rule(self, rule: Listed) -> bool:
+    def is_command_rule(self, rule: ListedRule) -> bool:
         return rule.permission in (self.shell, "shell")
 
     def policy(self, profile: str) -> Policy:
@@ -53,7 +53,7 @@ class Trial:
         options.pop("defaults", None)
         return self._compile(msgspec.structs.replace(self.source, layers=(layer,), options=options))
 
-    def alone(self, rule: Listed, profile: str) -> Policy:
+    def alone(self, rule: ListedRule, profile: str) -> Policy:
         """Return the policy of one rule and nothing else. Raises PolicyError."""
         return self.with_rules(Layer(rule.ref.layer or "rule", config=rule_config(self.dialect, rule)), profile)
 

@@ -9,7 +9,7 @@ from ledger.core.policy import Policy, Verdict
 from ledger.policy.linting.finding import Finding, about, joined
 from ledger.policy.linting.trying import Trial, samples
 from ledger.policy.linting.writing import written
-from ledger.policy.listing import WHOLE, Listed
+from ledger.policy.listing import WHOLE, ListedRule
 
 _EDITORS: Final = ("Edit", "Write", "MultiEdit")
 _OUTSIDE: Final = "/nowhere/x"
@@ -19,7 +19,7 @@ TRIED_COUNT: Final = 200
 """Narrower rules that are tried beside a wide one."""
 
 
-def blanket(trial: Trial, rules: list[Listed], index: int) -> Iterator[Finding]:
+def blanket(trial: Trial, rules: list[ListedRule], index: int) -> Iterator[Finding]:
     """Find an allow of every command, or of changes to every file of the machine."""
     rule = rules[index]
     if rule.action is not Verdict.ALLOW or rule.pattern != WHOLE:
@@ -31,7 +31,7 @@ def blanket(trial: Trial, rules: list[Listed], index: int) -> Iterator[Finding]:
         yield about(rule, "blanket", "warning", text, "write `Edit(**)` for the files of the project")
 
 
-def _every_command(trial: Trial, rules: list[Listed], rule: Listed) -> Iterator[Finding]:
+def _every_command(trial: Trial, rules: list[ListedRule], rule: ListedRule) -> Iterator[Finding]:
     alone = trial.alone(rule, trial.profile)
     narrower = [one for one in rules if trial.is_command_rule(one) and one.pattern != WHOLE][:TRIED_COUNT]
     working = [one.ref.text for one in narrower if _still_decides(trial, alone, one)]
@@ -45,7 +45,7 @@ def _every_command(trial: Trial, rules: list[Listed], rule: Listed) -> Iterator[
     yield about(rule, "blanket", "warning", "; ".join(told), fix)
 
 
-def _still_decides(trial: Trial, alone: Policy, rule: Listed) -> bool:
+def _still_decides(trial: Trial, alone: Policy, rule: ListedRule) -> bool:
     """Return whether a command that a narrower rule means is judged otherwise by the wide rule alone."""
     for line in samples(trial.dialect, rule.pattern):
         verdict = trial.verdict(line, trial.profile)
@@ -54,6 +54,6 @@ def _still_decides(trial: Trial, alone: Policy, rule: Listed) -> bool:
     return False
 
 
-def _reaches_outside(trial: Trial, rule: Listed) -> bool:
+def _reaches_outside(trial: Trial, rule: ListedRule) -> bool:
     policy = trial.alone(rule, trial.profile)
     return trial.call(policy, rule.permission, {"file_path": _OUTSIDE}).verdict is Verdict.ALLOW

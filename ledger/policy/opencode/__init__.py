@@ -6,13 +6,13 @@ from ledger.policy.opencode.builtin import child_rules
 from ledger.policy.opencode.loader import config_files, load_layers
 from ledger.policy.opencode.names import ACTION_ONLY, PERMISSIONS, permission_of, unknown_permissions
 from ledger.policy.opencode.policy import OpenCodePolicy
-from ledger.policy.opencode.requests import Request
+from ledger.policy.opencode.requests import OpenCodeRequest
 
 __all__ = [
     "ACTION_ONLY",
     "PERMISSIONS",
     "OpenCodePolicy",
-    "Request",
+    "OpenCodeRequest",
     "child_rules",
     "config_files",
     "load_layers",

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ledger.policy.opencode.arity import prefix
-from ledger.policy.opencode.places import Places, below
-from ledger.policy.opencode.requests import Request
+from ledger.policy.opencode.places import OpenCodePlaces, below
+from ledger.policy.opencode.requests import OpenCodeRequest
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Analysis, Command, Word, accesses, source_commands
 from ledger.policy.shell.forms.files import named_paths
@@ -29,7 +29,9 @@ _QUOTED_CHARS_MIN: Final = 2
 _STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
 
-def shell_request(command: str, workdir: str | None, places: Places, *, tail: str = " *") -> Request | None:
+def shell_request(
+    command: str, workdir: str | None, places: OpenCodePlaces, *, tail: str = " *"
+) -> OpenCodeRequest | None:
     """The request of the shell tool; None for a line that is too long or too tangled to be read.
 
     `tail` is what `always` adds to a command's prefix.
@@ -43,7 +45,7 @@ def shell_request(command: str, workdir: str | None, places: Places, *, tail: st
     if (workdir or places.roots) and places.outside(base):
         folders.append(base)
     patterns = tuple(dict.fromkeys(map(below, folders)))
-    return Request(
+    return OpenCodeRequest(
         "bash",
         tuple(dict.fromkeys(one.statement for one in named)),
         tuple(dict.fromkeys(" ".join(prefix([word.raw for word in one.words])) + tail for one in named)),
@@ -53,7 +55,7 @@ def shell_request(command: str, workdir: str | None, places: Places, *, tail: st
     )
 
 
-def offered(analysis: Analysis, request: Request, tail: str) -> tuple[str, ...]:
+def offered(analysis: Analysis, request: OpenCodeRequest, tail: str) -> tuple[str, ...]:
     """Return what an `always` of the hardened profile offers: a command with a redirection to a file is spelled whole.
 
     A pattern for its words alone would not cover it: the file would be asked about the next time.
@@ -73,14 +75,14 @@ def _entries(command: Command, patterns: Sequence[str], tail: str) -> Iterator[s
         yield command.statement
 
 
-def hidden_directories(analysis: Analysis, base: str, places: Places) -> tuple[str, ...]:
+def hidden_directories(analysis: Analysis, base: str, places: OpenCodePlaces) -> tuple[str, ...]:
     """Directories that the program misses: behind a quote or a wrapper, and in commands that it does not look into."""
     bare = [_bare(command) for command in analysis.commands if command.words]
     folders = [*_outside_folders(bare, base, places), *_named_outside(analysis.commands, base, places)]
     return tuple(dict.fromkeys(map(below, folders)))
 
 
-def _named_outside(commands: Iterable[Command], base: str, places: Places) -> Iterator[str]:
+def _named_outside(commands: Iterable[Command], base: str, places: OpenCodePlaces) -> Iterator[str]:
     for command in commands:
         for path in named_paths(command) if command.words else ():
             if path not in _STREAMS and leads_out(path, base, places.roots, places.facts, places.home):
@@ -93,7 +95,7 @@ def _bare(command: Command) -> Command:
     return Command(command.text, tuple(Word(text, text) for text in (basename(texts[0]), *texts[1:])))
 
 
-def _outside_folders(commands: Iterable[Command], base: str, places: Places) -> Iterable[str]:
+def _outside_folders(commands: Iterable[Command], base: str, places: OpenCodePlaces) -> Iterable[str]:
     for command in commands:
         words = [word.raw for word in command.words]
         if not words or words[0] not in FILE_COMMANDS:
@@ -103,7 +105,7 @@ def _outside_folders(commands: Iterable[Command], base: str, places: Places) -> 
                 yield path if places.is_directory(path) else posixpath.dirname(path)
 
 
-def _paths(words: Sequence[str], base: str, places: Places) -> Iterable[str]:
+def _paths(words: Sequence[str], base: str, places: OpenCodePlaces) -> Iterable[str]:
     for word in words[1:]:
         if word.startswith("-") or (words[0] == "chmod" and word.startswith("+")):
             continue

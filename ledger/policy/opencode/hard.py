@@ -16,7 +16,7 @@ from ledger.policy.opencode.compiled import (
     last_narrow_match,
     restricting,
 )
-from ledger.policy.opencode.places import Places, below
+from ledger.policy.opencode.places import OpenCodePlaces, below
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
 from ledger.policy.spelled import spelled_paths, with_inside
@@ -37,7 +37,7 @@ class OpenCodeCommands(CommandRules):
         self,
         rules: CompiledRules,
         grants: Sequence[CompiledGrant],
-        places: Places,
+        places: OpenCodePlaces,
         *,
         final_denies: bool,
         asks_first: bool = False,

@@ -8,13 +8,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.core.policy import Layer, Rule
-from ledger.policy.checks import Origin, as_rules, origin_of, shown
+from ledger.policy.checks import RuleOrigin, as_rules, origin_of, shown
 from ledger.policy.config import Section, drop_allows, merge_sections, read_section, read_tools, section_rules
 from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 from ledger.policy.opencode.builtin import agent_rules, default_rules, tool_output_rules
 from ledger.policy.opencode.names import ACTION_ONLY
-from ledger.policy.opencode.options import Options
+from ledger.policy.opencode.options import OpenCodeOptions
 
 Keys = tuple[str, ...]
 _AGENT_KEYS = ("agent", "mode")
@@ -24,7 +24,7 @@ INHERITED: Final = "parent"
 """The layer of what a sub-agent's session has from its parent's. It comes last in every order."""
 
 
-def configured_rules(layers: tuple[Layer, ...], options: Options) -> tuple[Rule, ...]:
+def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tuple[Rule, ...]:
     """All rules of all layers, lowest first.
 
     Configurations that follow one another are merged key by key, then comes the agent's section of them; rules
@@ -54,7 +54,7 @@ def configured_rules(layers: tuple[Layer, ...], options: Options) -> tuple[Rule,
     return (*(sorted(rules, key=_key_length) if options.order == "key-length" else rules), *inherited)
 
 
-def _inherited_rules(layers: Iterable[Layer], options: Options) -> list[Rule]:
+def _inherited_rules(layers: Iterable[Layer], options: OpenCodeOptions) -> list[Rule]:
     own = [layer for layer in layers if layer.name == INHERITED]
     return _layer_rules(own, agent=options.agent, home=options.home)
 
@@ -109,7 +109,7 @@ def _run_rules(run: list[Layer], *, agent: str | None, home: str | None) -> tupl
     return rules + _merged_rules(sections, home)
 
 
-def _merged_rules(parts: Iterable[tuple[Mapping[str, object], Origin, Keys]], home: str | None) -> tuple[Rule, ...]:
+def _merged_rules(parts: Iterable[tuple[Mapping[str, object], RuleOrigin, Keys]], home: str | None) -> tuple[Rule, ...]:
     """`tools` of all files stand before `permission` of all files, whichever file they come from."""
     tools: Section = {}
     permissions: Section = {}
@@ -126,7 +126,7 @@ def _merged_rules(parts: Iterable[tuple[Mapping[str, object], Origin, Keys]], ho
     return section_rules(merge_sections(tools, permissions), home=home)
 
 
-def _refuse_patterns(section: Section, origin: Origin, keys: Keys) -> None:
+def _refuse_patterns(section: Section, origin: RuleOrigin, keys: Keys) -> None:
     """The program does not load a file that gives patterns to these; `*` alone says no more than an action."""
     for name, value in section.items():
         if name in ACTION_ONLY and isinstance(value, dict) and value.keys() - {"*"}:
@@ -141,7 +141,7 @@ def _config_of(layer: Layer) -> Mapping[str, object]:
     return layer.config
 
 
-def _agent_of(config: Mapping[str, object], key: str, agent: str, origin: Origin) -> Mapping[str, object]:
+def _agent_of(config: Mapping[str, object], key: str, agent: str, origin: RuleOrigin) -> Mapping[str, object]:
     agents = config.get(key, {})
     if not isinstance(agents, Mapping):
         raise origin.problem(f"`{key}` must be an object", (key,))

@@ -11,7 +11,7 @@ from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.facts import FileFacts, MappedFacts, NoFacts
 from ledger.policy.opencode.builtin import DEFAULT_AGENT, Folders
-from ledger.policy.opencode.places import Places
+from ledger.policy.opencode.places import OpenCodePlaces
 
 Profile = Literal["hardened", "faithful"]
 Edition = Literal["current", "opencode.md"]
@@ -28,7 +28,7 @@ _TEMPORARY: Final = "/tmp/opencode"  # noqa: S108 (the program's own folder, nam
 _Choice = TypeVar("_Choice", bound=str)
 
 
-class Options(msgspec.Struct, frozen=True):
+class OpenCodeOptions(msgspec.Struct, frozen=True):
     """Options, checked; what depends on another one has its value."""
 
     profile: Profile
@@ -49,9 +49,9 @@ class Options(msgspec.Struct, frozen=True):
     def hardened(self) -> bool:
         return self.profile == "hardened"
 
-    def places(self, cwd: str | None = None) -> Places:
+    def places(self, cwd: str | None = None) -> OpenCodePlaces:
         """Where a call runs: in its own `cwd`, or where the agent was started."""
-        return Places.of(
+        return OpenCodePlaces.of(
             project=self.cwd,
             cwd=cwd,
             worktree=self.worktree,
@@ -68,10 +68,10 @@ class Options(msgspec.Struct, frozen=True):
         return Folders(self.data, self.tmp, plans)
 
 
-_NAMES: Final = (*(name for name in Options.__struct_fields__ if name != "facts"), "fs")
+_NAMES: Final = (*(name for name in OpenCodeOptions.__struct_fields__ if name != "facts"), "fs")
 
 
-def read_options(options: Mapping[str, Any], facts: FileFacts | None) -> Options:
+def read_options(options: Mapping[str, Any], facts: FileFacts | None) -> OpenCodeOptions:
     """Check the options of a source; `fs` among them replaces `facts`. Raises PolicyError."""
     for name in options:
         if name not in _NAMES:
@@ -84,7 +84,7 @@ def read_options(options: Mapping[str, Any], facts: FileFacts | None) -> Options
     data = _folder(options, "data")
     if data is None and home is not None:
         data = home.rstrip("/") + _DATA
-    return Options(
+    return OpenCodeOptions(
         profile=profile,
         edition=edition,
         order=_choice(options, "order", _ORDERS, "insertion" if edition == "current" else "key-length"),

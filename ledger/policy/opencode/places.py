@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from ledger.policy.facts import FileFacts, Kind
+from ledger.policy.facts import FileFacts, FileKind
 from ledger.policy.unknown import UNKNOWN_FOLDER, UNKNOWN_HOME, readable
 
 _ROOT: Final = "/"
 _REPOSITORY: Final = ".git"
 
 
-class Places(msgspec.Struct, frozen=True):
+class OpenCodePlaces(msgspec.Struct, frozen=True):
     """`directory` is where a call runs, `worktree` the root of the repository; `roots` are what counts as inside.
 
     All are absolute; `home` may be unknown. `deep` is the hardened profile's: it also follows links, and a path that
@@ -42,7 +42,7 @@ class Places(msgspec.Struct, frozen=True):
         facts: FileFacts,
         deep: bool,
         sandbox: str | None = None,
-    ) -> Places:
+    ) -> OpenCodePlaces:
         """`project` is where the agent was started, `cwd` where the call runs; without one the project stands for it.
 
         Without a project the `cwd` stands for that, but in the hardened profile, where a call does not say what is
@@ -78,7 +78,7 @@ class Places(msgspec.Struct, frozen=True):
         return any(within(resolved, root) or within(resolved, self.facts.resolve(root)) for root in roots)
 
     def is_directory(self, path: str) -> bool:
-        return self.facts.kind(path) is Kind.DIRECTORY
+        return self.facts.kind(path) is FileKind.DIRECTORY
 
     def expand(self, path: str) -> str:
         """`~` and `~/…` with the home directory; while that is unknown it is in no root."""

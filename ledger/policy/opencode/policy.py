@@ -18,8 +18,8 @@ from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, Compile
 from ledger.policy.opencode.hard import OpenCodeCommands
 from ledger.policy.opencode.layers import configured_rules
 from ledger.policy.opencode.options import Compat, Edition, read_options
-from ledger.policy.opencode.places import Places
-from ledger.policy.opencode.requests import Request, tool_request
+from ledger.policy.opencode.places import OpenCodePlaces
+from ledger.policy.opencode.requests import OpenCodeRequest, tool_request
 from ledger.policy.opencode.tightening import led_to, tightened
 from ledger.policy.rules import disabled
 from ledger.policy.shell import Analysis, analyse, hardened
@@ -79,13 +79,13 @@ class OpenCodePolicy:
         """The same policy, judging with other facts about files; `fs` of the source still comes first."""
         return OpenCodePolicy(self._source, facts)
 
-    def request(self, call: Call) -> Request | None:
+    def request(self, call: Call) -> OpenCodeRequest | None:
         """What the program asks about a tool call; None when its input does not say what it is about.
 
         Patterns that the call names itself stand if they are others than those of its input; it is then about these,
         and about no directory.
         """
-        named = Request(call.permission, call.patterns, ())
+        named = OpenCodeRequest(call.permission, call.patterns, ())
         if call.tool_name is None:
             return named
         found = self._tool_request(call.tool_name, {} if call.input is None else call.input, call.cwd)
@@ -94,7 +94,7 @@ class OpenCodePolicy:
         same = found is not None and found.permission == call.permission and {*found.patterns} == {*call.patterns}
         return found if same else named
 
-    def _tool_request(self, tool: str, value: object, cwd: str | None) -> Request | None:
+    def _tool_request(self, tool: str, value: object, cwd: str | None) -> OpenCodeRequest | None:
         if not isinstance(value, Mapping):
             return None
         places = self._options.places(cwd)
@@ -135,12 +135,12 @@ class OpenCodePolicy:
         return disabled(tools, self._rules)
 
     def command_rules(
-        self, grants: Sequence[CompiledGrant], places: Places, *, asks_first: bool = False
+        self, grants: Sequence[CompiledGrant], places: OpenCodePlaces, *, asks_first: bool = False
     ) -> OpenCodeCommands:
         final = self._final_denies
         return OpenCodeCommands(self._compiled, grants, places, final_denies=final, asks_first=asks_first)
 
-    def places(self, cwd: str | None) -> Places:
+    def places(self, cwd: str | None) -> OpenCodePlaces:
         return self._options.places(cwd)
 
     def judge(self, permission: str, patterns: Sequence[str], grants: Sequence[CompiledGrant]) -> Evaluation:
@@ -189,12 +189,12 @@ class OpenCodePolicy:
 class _Judging:
     """One call of one policy, with its grants."""
 
-    def __init__(self, policy: OpenCodePolicy, request: Request, grants: Sequence[Grant], call: Call) -> None:
+    def __init__(self, policy: OpenCodePolicy, request: OpenCodeRequest, grants: Sequence[Grant], call: Call) -> None:
         self.policy, self.request, self.call = policy, request, call
         self.grants = compile_grants(grants, request.permission) if grants else ()
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> OpenCodePlaces:
         """Worked out only when needed: it takes longer than finding the rule."""
         return self.policy.places(self.call.cwd)
 

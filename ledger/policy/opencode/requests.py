@@ -10,12 +10,12 @@ import msgspec
 
 from ledger.policy.opencode.names import permission_of
 from ledger.policy.opencode.patch import patched_files
-from ledger.policy.opencode.places import Places, below
+from ledger.policy.opencode.places import OpenCodePlaces, below
 
 _ANY: Final = ("*",)
 
 
-class Request(msgspec.Struct, frozen=True, omit_defaults=True):
+class OpenCodeRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a tool asks before it acts.
 
     `directories` are the patterns of `external_directory`, one tuple for each request that is made first, in order.
@@ -35,40 +35,44 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
 Input = Mapping[str, Any]
 
 
-def tool_request(tool: str, value: Input, places: Places) -> Request | None:
+def tool_request(tool: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
     """The request of any tool but the shell; None when its input lacks what it is about.
 
-    Paths are as `Places.from_worktree` gives them. A tool that is not known, as of an MCP server, asks for `*`.
+    Paths are as `OpenCodePlaces.from_worktree` gives them. A tool that is not known, as of an MCP server, asks for `*`.
     """
     permission = permission_of(tool)
     make = _TOOLS.get(tool)
-    return make(permission, value, places) if make else Request(permission, _ANY)
+    return make(permission, value, places) if make else OpenCodeRequest(permission, _ANY)
 
 
-def _file(permission: str, value: Input, places: Places) -> Request | None:
+def _file(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
     path = _text(value, "filePath")
     if path is None:
         return None
     full = places.absolute(path)
     kept = permission == "read" and places.is_directory(full)
-    return Request(permission, (places.from_worktree(full),), directories=_directories(full, places, itself=kept))
+    return OpenCodeRequest(
+        permission, (places.from_worktree(full),), directories=_directories(full, places, itself=kept)
+    )
 
 
-def _list(permission: str, value: Input, places: Places) -> Request:
+def _list(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest:
     full = places.absolute(_text(value, "path") or ".")
-    return Request(permission, (places.from_worktree(full),), directories=_directories(full, places, itself=True))
+    return OpenCodeRequest(
+        permission, (places.from_worktree(full),), directories=_directories(full, places, itself=True)
+    )
 
 
-def _search(permission: str, value: Input, places: Places) -> Request | None:
+def _search(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
     pattern = _text(value, "pattern")
     if pattern is None:
         return None
     full = places.absolute(_text(value, "path") or ".")
     itself = permission == "glob" or places.is_directory(full)
-    return Request(permission, (pattern,), directories=_directories(full, places, itself=itself))
+    return OpenCodeRequest(permission, (pattern,), directories=_directories(full, places, itself=itself))
 
 
-def _patch(permission: str, value: Input, places: Places) -> Request | None:
+def _patch(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
     text = _text(value, "patchText")
     files = patched_files(text) if text is not None else ()
     if not files:
@@ -79,39 +83,39 @@ def _patch(permission: str, value: Input, places: Places) -> Request | None:
             asked.update(dict.fromkeys(_directories(places.absolute(path), places, itself=False) if path else ()))
     patterns = tuple(places.from_worktree(places.absolute(file.path)) for file in files)
     moved = tuple(places.from_worktree(places.absolute(file.moved_to)) for file in files if file.moved_to)
-    return Request(permission, patterns, directories=tuple(asked), more=moved)
+    return OpenCodeRequest(permission, patterns, directories=tuple(asked), more=moved)
 
 
-def _lsp(permission: str, value: Input, places: Places) -> Request | None:
+def _lsp(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
     path = _text(value, "filePath")
     if path is None:
         return None
-    return Request(permission, _ANY, directories=_directories(places.absolute(path), places, itself=False))
+    return OpenCodeRequest(permission, _ANY, directories=_directories(places.absolute(path), places, itself=False))
 
 
-def _external(permission: str, value: Input, places: Places) -> Request | None:
+def _external(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
     path = _text(value, "filepath") or _text(value, "filePath") or _text(value, "path")
     if path is None:
         return None
     full = places.absolute(path)
     found = _directories(full, places, itself=places.is_directory(full))
     patterns = found[0] if found else ()
-    return Request(permission, patterns, patterns)
+    return OpenCodeRequest(permission, patterns, patterns)
 
 
-def _named(*members: str, itself: bool = False) -> Callable[[str, Input, Places], Request | None]:
+def _named(*members: str, itself: bool = False) -> Callable[[str, Input, OpenCodePlaces], OpenCodeRequest | None]:
     """A request for one text of the input; `itself` says that `always` covers that text alone."""
 
-    def make(permission: str, value: Input, places: Places) -> Request | None:
+    def make(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
         text = next((found for member in members if (found := _text(value, member)) is not None), None)
         if text is None:
             return None
-        return Request(permission, (text,), (text,) if itself else _ANY)
+        return OpenCodeRequest(permission, (text,), (text,) if itself else _ANY)
 
     return make
 
 
-_TOOLS: Final[Mapping[str, Callable[[str, Input, Places], Request | None]]] = {
+_TOOLS: Final[Mapping[str, Callable[[str, Input, OpenCodePlaces], OpenCodeRequest | None]]] = {
     "read": _file,
     "edit": _file,
     "write": _file,
@@ -137,7 +141,7 @@ def _text(value: Input, member: str) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _directories(path: str, places: Places, *, itself: bool) -> tuple[tuple[str, ...], ...]:
+def _directories(path: str, places: OpenCodePlaces, *, itself: bool) -> tuple[tuple[str, ...], ...]:
     if not places.outside(path):
         return ()
     return ((below(path if itself else posixpath.dirname(path)),),)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from ledger.core.policy import Call, Evaluation, Part, RuleRef, Verdict
 from ledger.policy.opencode.compiled import CompiledRules, PermissionRules, last_match, restricting
 from ledger.policy.opencode.patch import patched_files
-from ledger.policy.opencode.places import Places
-from ledger.policy.opencode.requests import Request
+from ledger.policy.opencode.places import OpenCodePlaces
+from ledger.policy.opencode.requests import OpenCodeRequest
 from ledger.policy.spelled import is_of_a_process, spelled_paths
-from ledger.policy.urls import Address, read_address
+from ledger.policy.urls import UrlReading, read_address
 
 FETCH: Final = "webfetch"
 SEARCH: Final = "grep"
@@ -21,7 +21,7 @@ _FILES: Final = frozenset({"read", "edit", "list"})
 _MEMBERS: Final = ("filePath", "filepath", "file_path", "path")
 
 
-def led_to(request: Request, call: Call, places: Places) -> tuple[str, ...]:
+def led_to(request: OpenCodeRequest, call: Call, places: OpenCodePlaces) -> tuple[str, ...]:
     """Return the patterns of the files that the links of a call's paths lead to, as far as they are others."""
     if request.permission not in _FILES:
         return ()
@@ -32,7 +32,9 @@ def led_to(request: Request, call: Call, places: Places) -> tuple[str, ...]:
     return tuple(text for text in found if text not in request.patterns + request.more)
 
 
-def tightened(judged: Evaluation, request: Request, call: Call, places: Places, rules: CompiledRules) -> Evaluation:
+def tightened(
+    judged: Evaluation, request: OpenCodeRequest, call: Call, places: OpenCodePlaces, rules: CompiledRules
+) -> Evaluation:
     """The stricter of an evaluation and what rules say of every other reading of the paths or addresses."""
     if judged.verdict is Verdict.DENY:
         return judged
@@ -55,7 +57,7 @@ def tightened(judged: Evaluation, request: Request, call: Call, places: Places, 
     )
 
 
-def _written(request: Request, call: Call) -> Iterator[str]:
+def _written(request: OpenCodeRequest, call: Call) -> Iterator[str]:
     """Yield the paths of a call as they are written."""
     members: Mapping[str, Any] = call.input if isinstance(call.input, Mapping) and call.tool_name else {}
     yield from _paths_in(members)
@@ -74,7 +76,7 @@ def _paths_in(members: Mapping[str, Any]) -> Iterator[str]:
     yield from (path for name in _MEMBERS if isinstance(path := members.get(name), str) and path)
 
 
-def _of_files(request: Request, call: Call, places: Places, rules: CompiledRules) -> Iterator[Part]:
+def _of_files(request: OpenCodeRequest, call: Call, places: OpenCodePlaces, rules: CompiledRules) -> Iterator[Part]:
     known = rules.of(request.permission)
     for path in _written(request, call):
         for form in spelled_paths(path, places.directory, places.home, places.facts):
@@ -85,7 +87,7 @@ def _of_files(request: Request, call: Call, places: Places, rules: CompiledRules
                 yield _part(path.replace("\0", "␀"), Verdict.ASK)
 
 
-def _of_search(call: Call, places: Places, rules: CompiledRules) -> Iterator[Part]:
+def _of_search(call: Call, places: OpenCodePlaces, rules: CompiledRules) -> Iterator[Part]:
     """Files that a search shows lines of: by the rules for `read`."""
     members: Mapping[str, Any] = call.input if isinstance(call.input, Mapping) else {}
     for name in ("path", "include"):
@@ -111,7 +113,7 @@ def _of_addresses(patterns: Sequence[str], rules: CompiledRules) -> Iterator[Par
             yield _part(plain, Verdict.ASK)
 
 
-def _spellings(address: Address) -> Iterator[str]:
+def _spellings(address: UrlReading) -> Iterator[str]:
     """Yield the texts that a rule may be written for; what cannot be read is looked for by its host alone."""
     yield from address.texts
     if not address.texts:

@@ -10,16 +10,16 @@ from typing import Any, Final
 from ledger.core.policy import Verdict
 from ledger.policy.toolrules.calls import WEB_FETCH
 from ledger.policy.toolrules.rule import ToolRule
-from ledger.policy.urls import Address, ascii_host, read_address
+from ledger.policy.urls import UrlReading, ascii_host, read_address
 
 UNREADABLE: Final = "the address cannot be read, so rules for domains cannot be asked"
 
 _PREFIX: Final = "domain:"
-_NOWHERE: Final = Address(frozenset())
+_NOWHERE: Final = UrlReading(frozenset())
 _RULES_MAX: Final = 4_096
 
 
-def address_of(value: Any) -> Address:
+def address_of(value: Any) -> UrlReading:
     """Return the address in the input of a call that fetches."""
     url = value.get("url") if hasattr(value, "get") else None
     return read_address(url) if isinstance(url, str) else _NOWHERE
@@ -31,7 +31,7 @@ def host_of(value: Any) -> str | None:
     return address.host if len(address.hosts) == 1 else None
 
 
-def reaches_host(rule: ToolRule, address: Address) -> bool:
+def reaches_host(rule: ToolRule, address: UrlReading) -> bool:
     """Return whether a rule for a domain is about an address: for deny and ask in any reading, for allow in all."""
     if rule.specifier is None:
         return False

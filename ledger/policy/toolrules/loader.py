@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ledger.core.policy import Layer
-from ledger.policy.checks import Origin, shown
+from ledger.policy.checks import RuleOrigin, shown
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
 from ledger.policy.reading import parse_document, read_text
@@ -70,8 +70,8 @@ def load_tool_rules(path: str | Path, *, name: str = "project", trusted: bool = 
     document = parse_document(file, read_text(file), comments=file.endswith(".jsonc"))
     config = _kept(file, document.value)
     lines = {where: line for where, line in document.lines.items() if where.split("/")[1:2] == [SECTION]}
-    check_config(config, Origin(name, file, lines))
-    demands = demands_in(document.value, Origin(name, file, document.lines))
+    check_config(config, RuleOrigin(name, file, lines))
+    demands = demands_in(document.value, RuleOrigin(name, file, document.lines))
     return Layer(name, config=config, file=file, trusted=trusted, lines=lines, demands=demands)
 
 

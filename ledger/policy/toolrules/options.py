@@ -16,7 +16,7 @@ PROFILES: Final = ("hardened", "faithful")
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 
 
-class Options(msgspec.Struct, frozen=True):
+class ToolRuleOptions(msgspec.Struct, frozen=True):
     """`cwd` is the project, `UNKNOWN_FOLDER` while nobody told it, and `base` where a call runs.
 
     `home` is that of the agent's user. All are absolute; `home` may be unknown.
@@ -29,7 +29,7 @@ class Options(msgspec.Struct, frozen=True):
     mode: str = "default"
     base: str = UNKNOWN_FOLDER
 
-    def at(self, cwd: str | None) -> Options:
+    def at(self, cwd: str | None) -> ToolRuleOptions:
         """The same for a call that runs in `cwd`; it stands for an unknown project in the faithful profile alone."""
         if cwd is None:
             return self
@@ -43,7 +43,9 @@ class Options(msgspec.Struct, frozen=True):
         return self.cwd != UNKNOWN_FOLDER or not self.hardened
 
 
-def read_options(dialect: str, options: Mapping[str, Any], facts: FileFacts | None, names: Sequence[str]) -> Options:
+def read_options(
+    dialect: str, options: Mapping[str, Any], facts: FileFacts | None, names: Sequence[str]
+) -> ToolRuleOptions:
     """Check the options of a source. `fs` among them replaces `facts`. Raises PolicyError."""
     for name in options:
         if name not in names:
@@ -57,7 +59,7 @@ def read_options(dialect: str, options: Mapping[str, Any], facts: FileFacts | No
             raise PolicyError(f"the option `fs` must be an object from path to fact, not {shown(entries)}", key="fs")
         facts = MappedFacts(entries, "/" if cwd == UNKNOWN_FOLDER else cwd)
     mode = _choice(options, "mode", MODES)
-    return Options(profile == "hardened", cwd, _folder(options, "home"), facts or NoFacts(), mode, cwd)
+    return ToolRuleOptions(profile == "hardened", cwd, _folder(options, "home"), facts or NoFacts(), mode, cwd)
 
 
 def _choice(options: Mapping[str, Any], name: str, known: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Layer, RuleRef, Verdict
-from ledger.policy.checks import Origin, check_pattern, origin_of, shown
+from ledger.policy.checks import RuleOrigin, check_pattern, origin_of, shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 
@@ -86,7 +86,7 @@ Written = tuple[str, Verdict, tuple[str | int, ...], bool]
 """A rule's text, its action, where it stands, and whether it is final."""
 
 
-def check_config(config: Any, origin: Origin) -> list[Written]:
+def check_config(config: Any, origin: RuleOrigin) -> list[Written]:
     """Check a configuration and list its rules in its own order. Other members than `permissions` are left alone."""
     if not isinstance(config, Mapping):
         raise origin.problem(f"a configuration is an object with `{_SECTION}`, not {shown(config)}", ())
@@ -107,7 +107,7 @@ def check_config(config: Any, origin: Origin) -> list[Written]:
     return found
 
 
-def _check_text(text: Any, origin: Origin, keys: tuple[str | int, ...]) -> str:
+def _check_text(text: Any, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
     if not isinstance(text, str) or not text.strip():
         raise origin.problem(f"a rule is a string such as `Bash(git status)`, not {shown(text)}", keys)
     check_pattern(text, origin, keys)

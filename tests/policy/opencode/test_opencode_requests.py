@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.policy import Call, Layer, Part, PolicySource, Verdict
-from ledger.policy.opencode import OpenCodePolicy, Request
+from ledger.policy.opencode import OpenCodePolicy, OpenCodeRequest
 from ledger.policy.opencode.patch import PatchedFile, patched_files
 
 FILES = {"../.git": "dir", "../outside": "dir", "../../etc": "dir", "link": "-> /etc"}
@@ -27,7 +27,7 @@ def policy(**options: Any) -> OpenCodePolicy:
     return OpenCodePolicy(PolicySource(options={"cwd": "/repo/app", "home": "/home/ann", "fs": FILES, **options}))
 
 
-def request(tool: str, value: Any, **options: Any) -> Request | None:
+def request(tool: str, value: Any, **options: Any) -> OpenCodeRequest | None:
     return policy(**options).request(Call("x", (), tool, value))
 
 
@@ -37,44 +37,48 @@ OUTSIDE = (("/etc/*",),)
 @pytest.mark.parametrize(
     ("tool", "value", "asked"),
     [
-        ("read", {"filePath": "src/a.ts"}, Request("read", ("app/src/a.ts",))),
-        ("read", {"filePath": "/repo"}, Request("read", ("",))),
-        ("read", {"filePath": "/repo/other/x"}, Request("read", ("other/x",))),
-        ("read", {"filePath": "/etc"}, Request("read", ("../etc",), directories=OUTSIDE)),
-        ("read", {"filePath": "/etc/passwd"}, Request("read", ("../etc/passwd",), directories=OUTSIDE)),
-        ("read", {"filePath": "x/../../../etc/passwd"}, Request("read", ("../etc/passwd",), directories=OUTSIDE)),
-        ("write", {"filePath": "a", "content": ""}, Request("edit", ("app/a",))),
-        ("edit", {"filePath": "/etc/x"}, Request("edit", ("../etc/x",), directories=OUTSIDE)),
-        ("multiedit", {"filePath": "a", "edits": []}, Request("edit", ("app/a",))),
+        ("read", {"filePath": "src/a.ts"}, OpenCodeRequest("read", ("app/src/a.ts",))),
+        ("read", {"filePath": "/repo"}, OpenCodeRequest("read", ("",))),
+        ("read", {"filePath": "/repo/other/x"}, OpenCodeRequest("read", ("other/x",))),
+        ("read", {"filePath": "/etc"}, OpenCodeRequest("read", ("../etc",), directories=OUTSIDE)),
+        ("read", {"filePath": "/etc/passwd"}, OpenCodeRequest("read", ("../etc/passwd",), directories=OUTSIDE)),
+        (
+            "read",
+            {"filePath": "x/../../../etc/passwd"},
+            OpenCodeRequest("read", ("../etc/passwd",), directories=OUTSIDE),
+        ),
+        ("write", {"filePath": "a", "content": ""}, OpenCodeRequest("edit", ("app/a",))),
+        ("edit", {"filePath": "/etc/x"}, OpenCodeRequest("edit", ("../etc/x",), directories=OUTSIDE)),
+        ("multiedit", {"filePath": "a", "edits": []}, OpenCodeRequest("edit", ("app/a",))),
         (
             "apply_patch",
             {"patchText": PATCH},
-            Request(
+            OpenCodeRequest(
                 "edit", ("app/src/new.ts", "app/src/old.ts", "gone.ts"), directories=OUTSIDE, more=("../etc/moved.ts",)
             ),
         ),
-        ("glob", {"pattern": "**/*.ts"}, Request("glob", ("**/*.ts",))),
-        ("glob", {"pattern": "*", "path": "/opt/x"}, Request("glob", ("*",), directories=(("/opt/x/*",),))),
-        ("grep", {"pattern": "a.b", "path": "/etc"}, Request("grep", ("a.b",), directories=OUTSIDE)),
-        ("grep", {"pattern": "a", "path": "/etc/passwd"}, Request("grep", ("a",), directories=OUTSIDE)),
-        ("list", {}, Request("list", ("app",))),
-        ("list", {"path": "/etc"}, Request("list", ("../etc",), directories=OUTSIDE)),
-        ("lsp", {"operation": "hover", "filePath": "/etc/x"}, Request("lsp", ("*",), directories=OUTSIDE)),
-        ("webfetch", {"url": "https://a.example/"}, Request("webfetch", ("https://a.example/",))),
-        ("websearch", {"query": "redis"}, Request("websearch", ("redis",))),
-        ("codesearch", {"query": "redis"}, Request("codesearch", ("redis",))),
-        ("task", {"subagent_type": "explore"}, Request("task", ("explore",))),
-        ("skill", {"name": "deploy"}, Request("skill", ("deploy",), ("deploy",))),
-        ("todowrite", {"todos": []}, Request("todowrite", ("*",))),
-        ("todoread", None, Request("todoread", ("*",))),
-        ("question", {"questions": []}, Request("question", ("*",))),
-        ("doom_loop", {"tool": "bash"}, Request("doom_loop", ("bash",), ("bash",))),
-        ("external_directory", {"filepath": "/etc/x"}, Request("external_directory", ("/etc/*",), ("/etc/*",))),
-        ("external_directory", {"filepath": "/repo/x"}, Request("external_directory", (), ())),
-        ("github_search", {"q": "x"}, Request("github_search", ("*",))),
+        ("glob", {"pattern": "**/*.ts"}, OpenCodeRequest("glob", ("**/*.ts",))),
+        ("glob", {"pattern": "*", "path": "/opt/x"}, OpenCodeRequest("glob", ("*",), directories=(("/opt/x/*",),))),
+        ("grep", {"pattern": "a.b", "path": "/etc"}, OpenCodeRequest("grep", ("a.b",), directories=OUTSIDE)),
+        ("grep", {"pattern": "a", "path": "/etc/passwd"}, OpenCodeRequest("grep", ("a",), directories=OUTSIDE)),
+        ("list", {}, OpenCodeRequest("list", ("app",))),
+        ("list", {"path": "/etc"}, OpenCodeRequest("list", ("../etc",), directories=OUTSIDE)),
+        ("lsp", {"operation": "hover", "filePath": "/etc/x"}, OpenCodeRequest("lsp", ("*",), directories=OUTSIDE)),
+        ("webfetch", {"url": "https://a.example/"}, OpenCodeRequest("webfetch", ("https://a.example/",))),
+        ("websearch", {"query": "redis"}, OpenCodeRequest("websearch", ("redis",))),
+        ("codesearch", {"query": "redis"}, OpenCodeRequest("codesearch", ("redis",))),
+        ("task", {"subagent_type": "explore"}, OpenCodeRequest("task", ("explore",))),
+        ("skill", {"name": "deploy"}, OpenCodeRequest("skill", ("deploy",), ("deploy",))),
+        ("todowrite", {"todos": []}, OpenCodeRequest("todowrite", ("*",))),
+        ("todoread", None, OpenCodeRequest("todoread", ("*",))),
+        ("question", {"questions": []}, OpenCodeRequest("question", ("*",))),
+        ("doom_loop", {"tool": "bash"}, OpenCodeRequest("doom_loop", ("bash",), ("bash",))),
+        ("external_directory", {"filepath": "/etc/x"}, OpenCodeRequest("external_directory", ("/etc/*",), ("/etc/*",))),
+        ("external_directory", {"filepath": "/repo/x"}, OpenCodeRequest("external_directory", (), ())),
+        ("github_search", {"q": "x"}, OpenCodeRequest("github_search", ("*",))),
     ],
 )
-def test_a_tool_asks_about_what_it_touches(tool: str, value: Any, asked: Request) -> None:
+def test_a_tool_asks_about_what_it_touches(tool: str, value: Any, asked: OpenCodeRequest) -> None:
     assert request(tool, value) == asked
 
 
@@ -114,8 +118,8 @@ def test_hardened_judges_where_a_patch_moves_a_file_to_and_where_a_link_leads() 
     assert [texts[1][:3], texts[1][3:]] == [texts[0], ["../etc/moved.ts"]]
     linked = {"filePath": "link/passwd"}
     found = [request("read", linked, profile=profile) for profile in ("faithful", "hardened")]
-    asked = Request("read", ("app/link/passwd",))
-    assert found == [asked, Request("read", ("app/link/passwd",), directories=(("/repo/app/link/*",),))]
+    asked = OpenCodeRequest("read", ("app/link/passwd",))
+    assert found == [asked, OpenCodeRequest("read", ("app/link/passwd",), directories=(("/repo/app/link/*",),))]
 
 
 def test_hardened_sees_a_path_outside_behind_a_quoted_name_and_a_wrapper() -> None:
@@ -133,12 +137,12 @@ def test_without_a_working_directory_nothing_is_known_to_be_inside(profile: str,
 
 def test_outside_of_a_repository_the_worktree_holds_nothing_but_the_directory() -> None:
     found = request("read", {"filePath": "/repo/other"}, worktree="/")
-    assert found == Request("read", ("repo/other",), directories=(("/repo/*",),))
+    assert found == OpenCodeRequest("read", ("repo/other",), directories=(("/repo/*",),))
 
 
 def test_a_call_that_runs_in_another_folder_is_measured_by_where_the_agent_was_started() -> None:
     call = Call("read", (), "read", {"filePath": "passwd"}, "/etc")
-    assert policy().request(call) == Request("read", ("../etc/passwd",), directories=OUTSIDE)
+    assert policy().request(call) == OpenCodeRequest("read", ("../etc/passwd",), directories=OUTSIDE)
 
 
 def test_patterns_of_the_caller_stand_unless_they_are_those_of_the_input() -> None:
@@ -146,6 +150,6 @@ def test_patterns_of_the_caller_stand_unless_they_are_those_of_the_input() -> No
     own = policy().request(Call("bash", (), "bash", value))
     assert own is not None
     assert policy().request(Call("bash", ("rm /etc/x",), "bash", value)) == own
-    assert policy().request(Call("bash", ("rm y",), "bash", value)) == Request("bash", ("rm y",), ())
+    assert policy().request(Call("bash", ("rm y",), "bash", value)) == OpenCodeRequest("bash", ("rm y",), ())
     directory = Call("external_directory", ("/etc/*",), "bash", value)
-    assert policy().request(directory) == Request("external_directory", ("/etc/*",), ())
+    assert policy().request(directory) == OpenCodeRequest("external_directory", ("/etc/*",), ())

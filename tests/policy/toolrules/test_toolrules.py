@@ -11,7 +11,7 @@ import pytest
 
 from ledger.policy import Layer, PolicyError, Rule, Verdict
 from ledger.policy.disk import DiskFacts
-from ledger.policy.facts import FileFacts, Kind, MappedFacts, NoFacts
+from ledger.policy.facts import FileFacts, FileKind, MappedFacts, NoFacts
 from ledger.policy.toolrules import load_settings, load_tool_rules, parse_rule, read_grant, read_rules
 from ledger.policy.toolrules.globs import exact_glob, ignore_glob, name_matches
 from ledger.policy.toolrules.grants import grant_rule
@@ -214,7 +214,7 @@ def test_facts_follow_links_and_know_what_stands_where(facts: tuple[FileFacts, s
         f"{base}/{real}" for real in ("d/f", "d/f", "e", "d/f", "d/f", "none/x", "d/f", "e")
     ]
     assert [known.kind(f"{base}/{path}") for path in paths] == [
-        Kind.FILE, Kind.FILE, Kind.DIRECTORY, Kind.FILE, Kind.FILE, None, Kind.FILE, Kind.DIRECTORY,
+        FileKind.FILE, FileKind.FILE, FileKind.DIRECTORY, FileKind.FILE, FileKind.FILE, None, FileKind.FILE, FileKind.DIRECTORY,
     ]  # fmt: skip
 
 

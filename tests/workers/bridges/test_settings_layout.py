@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.policy.json_edit import Entry, appending, applied, comments_in
+from ledger.policy.json_edit import Insertion, appending, applied, comments_in
 from ledger.policy.jsonc import parse
 from tests.workers.bridges.layouts import settings_of, written
 from workers.bridges import installing
@@ -114,7 +114,9 @@ def test_what_a_person_edited_since_stays_edited(seed: int, comments: bool) -> N
         file.install()
         body = file.read().removeprefix(_MARK)
         where = chance.choice(["", "/hooks", "/hooks/PreToolUse"])
-        theirs = Entry(None, {"matcher": "theirs", "hooks": []}) if where.count("/") > 1 else Entry("theirs", ["x"])
+        theirs = (
+            Insertion(None, {"matcher": "theirs", "hooks": []}) if where.count("/") > 1 else Insertion("theirs", ["x"])
+        )
         edited = applied(body, [appending(body, parse(body, comments=True), where, [theirs])])
         file.write("// mine\n" + edited)
         wanted = without_entries(file.value(), AGENT)

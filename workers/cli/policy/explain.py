@@ -10,9 +10,9 @@ import msgspec
 
 from ledger.client.machine import machine_facts
 from ledger.core.policy import Part, Policy, PolicySource, RuleRef, Verdict
-from ledger.policy.checking import Judged, judge, rule_json, with_facts
+from ledger.policy.checking import JudgedCall, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
-from ledger.policy.explaining import Explanation, Near, Read
+from ledger.policy.explaining import Explanation, Near, ReadCommand
 from ledger.policy.explaining import explain as explained
 from ledger.policy.shell.forms.telling import form_json, form_text
 from workers.cli.exits import Exit
@@ -73,7 +73,7 @@ def _near_json(near: Near) -> dict[str, Any]:
     return {**rule_json(near.rule.ref), "matches": near.matches, "why": near.why}
 
 
-def _read_json(read: Read) -> dict[str, Any]:
+def _read_json(read: ReadCommand) -> dict[str, Any]:
     return {"text": read.text, "form": form_json(read.form)}
 
 
@@ -82,7 +82,7 @@ def _fixes_json(found: Explanation) -> list[dict[str, Any]]:
 
 
 def _tell(output: Output, found: Explanation) -> None:
-    judged: Judged = found.judged
+    judged: JudgedCall = found.judged
     output.line(_HEADLINES[judged.verdict])
     if judged.reason:
         output.line(f"because {judged.reason}")
@@ -108,7 +108,7 @@ def _besides(lets_through: Iterable[str]) -> str:
     return f"it also lets through: {told}" if told else "nothing else that was tried is let through by it"
 
 
-def _read(output: Output, commands: tuple[Read, ...]) -> None:
+def _read(output: Output, commands: tuple[ReadCommand, ...]) -> None:
     """The normal form of each command, and what was not understood."""
     if commands:
         output.line()
@@ -119,7 +119,7 @@ def _read(output: Output, commands: tuple[Read, ...]) -> None:
             output.line(f"    not understood: {unclear.reason}")
 
 
-def _parts(output: Output, judged: Judged) -> None:
+def _parts(output: Output, judged: JudgedCall) -> None:
     rows = [
         (call.permission, part.verdict.value, part.text, *_decided(part))
         for call, evaluation in judged.first

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ledger.core.policy import Offer, Verdict
-from ledger.policy.honouring import not_honoured
+from ledger.policy.acceptance import not_accepted
 from ledger.policy.listing import always_objects
 from ledger.policy.offering import narrowed, offers
 from workers.cli.output import Output, talk
@@ -35,7 +35,7 @@ def remember(*, choices: Choices, as_json: bool, **typed: Any) -> None:
     call = typed_call(choices.dialect, **typed)
     policy = choices.policy(quiet=as_json)
     evaluation = policy.evaluate(call)
-    idle = not_honoured(policy, call, evaluation, evaluation.always)
+    idle = not_accepted(policy, call, evaluation, evaluation.always)
     stored = narrowed(policy, call, evaluation, tuple(entry for entry in evaluation.always if entry not in idle))
     found = offers(policy, call, evaluation, stored)
     if as_json:

@@ -14,7 +14,7 @@ from ledger.policy.asked import source_of
 from ledger.policy.errors import PolicyError
 from ledger.policy.files import load_layer
 from ledger.policy.jsonc import Document, JsonSyntaxError, parse
-from ledger.policy.tables import Held, Table, hold, read_table
+from ledger.policy.tables import RowResult, Table, hold, read_table
 from workers.cli.exits import Exit
 from workers.cli.output import Output
 from workers.cli.policy.explain import compiled_here
@@ -84,7 +84,7 @@ def _document(file: str) -> Document:
         raise PolicyError(f"`{file}` cannot be read: {cause}", file=file) from error
 
 
-def _json(held: Held) -> dict[str, Any]:
+def _json(held: RowResult) -> dict[str, Any]:
     return {
         "text": held.row.text,
         "line": held.row.line,
@@ -95,7 +95,7 @@ def _json(held: Held) -> dict[str, Any]:
     }
 
 
-def _tell(output: Output, file: str, found: tuple[Held, ...], failed: list[Held]) -> None:
+def _tell(output: Output, file: str, found: tuple[RowResult, ...], failed: list[RowResult]) -> None:
     for one in failed:
         place = f"{file}:{one.row.line}" if one.row.line else file
         output.line(f"{place}: `{one.row.text}` must be {one.row.wanted.value}, and is {one.verdict.value}")

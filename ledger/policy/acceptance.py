@@ -18,7 +18,7 @@ TRIED_COUNT: Final = 16
 """So many entries, and so many commands of a line, are tried with each other; of more nothing is said."""
 
 
-def not_honoured(policy: Policy, call: Call, evaluation: Evaluation, entries: Iterable[str]) -> tuple[str, ...]:
+def not_accepted(policy: Policy, call: Call, evaluation: Evaluation, entries: Iterable[str]) -> tuple[str, ...]:
     """The entries of an offered `always` that lift none of the commands of this call, taken by itself.
 
     Only the hardened profile knows such entries, and only for shell commands; Codelia's suggestions hold none of them.
