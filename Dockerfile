@@ -14,6 +14,7 @@ COPY pyproject.toml LICENSE README.md ./
 COPY ledger ledger
 COPY projections projections
 COPY workers workers
+COPY permission_ledger.py ./
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
     && /opt/permission-ledger/bin/pip install --no-deps --no-index wheels/*.whl
 

@@ -4,7 +4,7 @@
 .PHONY: help setup demo up test test-slow test-agents check bench wheel lock
 
 # A folder that does not exist yet is not checked.
-PACKAGES := $(wildcard ledger projections workers tests bench)
+PACKAGES := $(wildcard ledger projections workers permission_ledger.py tests bench)
 COMMAND  := .venv/bin/permission-ledger
 PYTEST   := .venv/bin/python -m pytest
 

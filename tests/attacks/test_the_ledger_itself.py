@@ -42,6 +42,8 @@ ANSWERING: Final = [
     "sudo -u ann permission-ledger inbox",
     "python -m workers.cli reply per_1 once",
     "python3 -P -m workers.cli token create me",
+    "python -m permission_ledger reply per_1 once",
+    "python3 /srv/lib/permission_ledger.py reply per_1 once",
     "sh -c 'permission-ledger reply per_1 once'",
     'bash -lc "python -m workers.cli reply per_1 once"',
     "echo per_1 | xargs permission-ledger reply",

@@ -49,6 +49,9 @@ OF_SOME_VERSIONS: Final = {"_sha2", "_sha256"}
 DEVELOPMENT: Final = ("_pytest", "hypothesis", "importlinter", "mypy", "pytest", "pytest_asyncio", "xdist")
 
 
+ENTRY_POINT = "permission_ledger.py"
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built by the locked backend, without isolation and without a network."""
@@ -63,12 +66,12 @@ def test_the_wheel_is_pure_and_bears_the_name_and_version(wheel: Path) -> None:
     assert wheel.name == f"permission_ledger-{PROJECT['version']}-py3-none-any.whl"
 
 
-def test_the_wheel_holds_exactly_the_three_packages_with_their_scripts_and_data(wheel: Path) -> None:
+def test_the_wheel_holds_exactly_the_three_packages_with_their_data_and_the_entry_point(wheel: Path) -> None:
     metadata = f"permission_ledger-{PROJECT['version']}.dist-info/"
     names = ZipFile(wheel).namelist()
     inside = sorted(name for name in names if not name.startswith(metadata))
-    assert inside == files(*PACKAGES, suffix="")
-    assert {name.partition("/")[0] for name in inside} == set(PACKAGES)
+    assert inside == sorted([*files(*PACKAGES, suffix=""), ENTRY_POINT])
+    assert {name.partition("/")[0] for name in inside} == {*PACKAGES, ENTRY_POINT}
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(inside)
     assert "ledger/stores/append.lua" in inside
 
@@ -80,7 +83,7 @@ def test_the_wheel_installs_one_command_and_the_licence(wheel: Path) -> None:
             "[console_scripts]",
             "permission-ledger",
             "=",
-            "workers.cli:main",
+            "permission_ledger:main",
         ]
         assert archive.read(f"{metadata}/licenses/LICENSE").decode() == text_of("LICENSE")
 

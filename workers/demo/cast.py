@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import Final, Self
 
-from workers.runtime.children import end, own_command, own_environment
+from workers.runtime.children import end, own_command, own_environment, own_module
 
 TAIL_LINES: Final = 8
 
@@ -45,7 +44,7 @@ class Cast:
         await self._start(name, own_command("worker", name, "--with-parent", str(os.getpid())))
 
     async def actor(self, name: str, module: str, *arguments: str) -> None:
-        await self._start(name, [sys.executable, "-P", "-m", module, *arguments])
+        await self._start(name, own_module(module, *arguments))
 
     async def _start(self, name: str, command: list[str]) -> None:
         log = self._logs / f"{name}.log"

@@ -27,7 +27,12 @@ END_SECONDS: Final = 10.0
 
 def own_command(*arguments: str) -> list[str]:
     """`permission-ledger …` by this very interpreter and this very code. `-P`: nothing of the working directory."""
-    return [sys.executable, "-P", "-m", "workers.cli", *arguments]
+    return [sys.executable, "-P", "-m", "permission_ledger", *arguments]
+
+
+def own_module(name: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module of ours as `own_command` does."""
+    return [sys.executable, "-P", "-c", f"import permission_ledger; permission_ledger.run_module({name!r})", *arguments]
 
 
 def own_environment() -> dict[str, str]:

@@ -17,7 +17,7 @@ READING: Final = frozenset(
 )  # fmt: skip
 """Commands that give nobody an answer. Any other one is kept from agents, also one that is new."""
 
-_MODULE: Final = re.compile(r"workers(?:\.|$)")
+_MODULE: Final = re.compile(r"(?:workers(?:\.|$)|permission_ledger$)")
 _READERS: Final = frozenset(
     ("bat", "cat", "cmp", "cut", "diff", "du", "egrep", "fgrep", "file", "grep", "head", "jq", "less", "ls", "md5sum",
      "more", "od", "rg", "sha256sum", "stat", "strings", "tail", "test", "[", "tree", "wc", "xxd")
@@ -30,7 +30,7 @@ _MOVERS: Final = frozenset(
 )  # fmt: skip
 """Programs to which a folder is all that stands in it."""
 
-_NAMED: Final = re.compile(r"permission-ledger|workers[./]cli")
+_NAMED: Final = re.compile(r"permission[-_]ledger|workers[./]cli")
 _QUOTES: Final = str.maketrans("", "", "'\"\\\n")
 _HEREDOC: Final = ("<<", "<<-")
 
@@ -131,7 +131,7 @@ def _is_program(words: list[str], at: int) -> bool:
         return True
     if at and words[at - 1] == "-m" and _MODULE.match(word):
         return True
-    return word.endswith(("workers/cli/__main__.py", "workers/cli"))
+    return word.endswith(("workers/cli/__main__.py", "workers/cli", "permission_ledger.py"))
 
 
 def _asks_for_help(words: list[str]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from workers.gateway.beside.framing import HEAD_BYTES, framed, length_of
-from workers.runtime.children import own_environment
+from workers.runtime.children import own_environment, own_module
 
-COMMAND: Final = (sys.executable, "-P", "-m", "workers.gateway.beside.child")
+COMMAND: Final = tuple(own_module("workers.gateway.beside.child"))
 _KEPT: Final = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR")
 """Of the environment; passwords and tokens that stand in the rest are no business of a process that reads rules."""
 
