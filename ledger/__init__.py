@@ -5,11 +5,11 @@ async with Ledger.connect("redis://localhost") as ledger:
     await session.ask("bash", ["git push"], always=["git push *"])
 """
 
-from ledger.client.connection import Connection
+from ledger.client.connection import ClientConnection
 from ledger.client.ledger import Ledger
 from ledger.client.results import Approved, Pending, Result
 from ledger.client.session import Session
-from ledger.client.sync import SyncConnection, SyncLedger, SyncSession
+from ledger.client.sync import SyncClientConnection, SyncLedger, SyncSession
 from ledger.core.errors import (
     AlreadyAnsweredError,
     CancelledError,
@@ -43,7 +43,7 @@ __all__ = [
     "AlreadyAnsweredError",
     "Approved",
     "CancelledError",
-    "Connection",
+    "ClientConnection",
     "CorrectedError",
     "DamageError",
     "DemandNotMetError",
@@ -68,7 +68,7 @@ __all__ = [
     "SetupError",
     "StaleReplyError",
     "StoreError",
-    "SyncConnection",
+    "SyncClientConnection",
     "SyncLedger",
     "SyncSession",
     "Timeouts",

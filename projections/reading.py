@@ -35,7 +35,7 @@ RECENT_COUNT: Final = 100
 Row = dict[str, Any]
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ViewResult(msgspec.Struct, frozen=True):
     """Rows, and by the name of each stream they come from (`session:ses_1`) the version that they are as of."""
 
     rows: list[Row]
@@ -46,55 +46,40 @@ class Reading(msgspec.Struct, frozen=True):
         return self.as_of.get(key.name, 0)
 
 
-async def pending(store: Store) -> Reading:
+async def pending(store: Store) -> ViewResult:
     """What waits for a person anywhere, nearest deadline first; what never expires comes last."""
     partitions = range(store.partition_count)
     found = await asyncio.gather(*(store.views.read(one, (PENDING, HEADS)) for one in partitions))
     rows = [_decoded(value) for views in found for value in views[PENDING].values()]
     sessions = {StreamKey("session", one["session"]).name for one in rows}
     heads = {name: version for views in found for name, version in _versions(views[HEADS]).items() if name in sessions}
-    return Reading(sorted(rows, key=_by_deadline), heads)
+    return ViewResult(sorted(rows, key=_by_deadline), heads)
 
 
-async def pending_of(store: Store, session: str) -> Reading:
+async def pending_of(store: Store, session: str) -> ViewResult:
     """What waits in a session, in order of asking."""
     key = StreamKey("session", session)
     views = await store.views.read(store.partition_of(key), (PENDING, HEADS))
     rows = [_decoded(value) for field, value in views[PENDING].items() if parts_of(field)[0] == session]
-    return Reading(sorted(rows, key=lambda one: one["version"]), _only(views[HEADS], key))
+    return ViewResult(sorted(rows, key=lambda one: one["version"]), _only(views[HEADS], key))
 
 
-async def approved_of_session(store: Store, session: str, now_ms: int) -> Reading:
-    """The grants in force in a session at a server time: its own, then its project's."""
-    own = await _approved(store, StreamKey("session", session), now_ms)
-    summary = await session_summary(store, session)
-    project = summary.rows[0]["project"] if summary.rows else None
-    if project is None:
-        return own
-    shared = await approved_in_project(store, project, now_ms)
-    return Reading(own.rows + shared.rows, {**own.as_of, **shared.as_of})
-
-
-async def approved_in_project(store: Store, project: str, now_ms: int) -> Reading:
-    """The grants in force in a project at a server time."""
-    return await _approved(store, StreamKey("project", project), now_ms)
-
-
-async def _approved(store: Store, key: StreamKey, now_ms: int) -> Reading:
+async def approved_of(store: Store, key: StreamKey, now_ms: int) -> ViewResult:
+    """Return the grants of one session or project stream that are in force at a server time (ms), oldest first."""
     views = await store.views.read(store.partition_of(key), (APPROVED, HEADS))
     rows = [_decoded(value) for field, value in views[APPROVED].items() if parts_of(field)[0] == key.name]
     live = [one for one in rows if one["expires_at"] is None or now_ms < parse_time(one["expires_at"])]
-    return Reading(sorted(live, key=lambda one: (one["at"], one["grant_id"])), _only(views[HEADS], key))
+    return ViewResult(sorted(live, key=lambda one: (one["at"], one["grant_id"])), _only(views[HEADS], key))
 
 
-async def recent_sessions(store: Store, count: int = RECENT_COUNT) -> Reading:
+async def recent_sessions(store: Store, count: int = RECENT_COUNT) -> ViewResult:
     """The sessions with the newest events, newest first, each with how its requests ended (`outcomes`)."""
     recent = await store.views.highest(RECENT, count)
     found = await asyncio.gather(*(session_summary(store, session) for session, _ in recent))
     return _joined(found)
 
 
-async def session_summary(store: Store, session: str) -> Reading:
+async def session_summary(store: Store, session: str) -> ViewResult:
     """One row, or none for a session that was not projected yet."""
     key = StreamKey("session", session)
     partition = store.partition_of(key)
@@ -104,11 +89,11 @@ async def session_summary(store: Store, session: str) -> Reading:
         store.views.fields(OUTCOMES, partition, [field_of(session, name) for name in names]),
     )
     if summary is None:
-        return Reading([], {key.name: 0})
+        return ViewResult([], {key.name: 0})
     row = _decoded(summary)
     row["outcomes"] = {name: int(count) for name, count in zip(names, counts, strict=True) if count not in (None, b"0")}
     # The summary changes with every event, so it tells its version itself.
-    return Reading([row], {key.name: row["version"]})
+    return ViewResult([row], {key.name: row["version"]})
 
 
 async def projects_of(store: Store, sessions: Sequence[str]) -> dict[str, str | None]:
@@ -118,7 +103,7 @@ async def projects_of(store: Store, sessions: Sequence[str]) -> dict[str, str | 
     return {key.id: _decoded(row)["project"] for key, row in zip(keys, rows, strict=True) if row is not None}
 
 
-async def timeline(store: Store, session: str, after: int = 0, count: int = TIMELINE_PAGE_COUNT) -> Reading:
+async def timeline(store: Store, session: str, after: int = 0, count: int = TIMELINE_PAGE_COUNT) -> ViewResult:
     """A session's lines after a version, in order; at most `count` of them."""
     key = StreamKey("session", session)
     partition = store.partition_of(key)
@@ -126,7 +111,7 @@ async def timeline(store: Store, session: str, after: int = 0, count: int = TIME
     version = 0 if head is None else Position.parse(head.decode()).version
     wanted = [str(one) for one in range(after + 1, min(after + count, version) + 1)]
     lines = await store.views.fields(timeline_view(session), partition, wanted)
-    return Reading([_decoded(line) for line in lines if line is not None], {key.name: version})
+    return ViewResult([_decoded(line) for line in lines if line is not None], {key.name: version})
 
 
 async def sessions_of_request(store: Store, request_id: str) -> list[str]:
@@ -157,21 +142,21 @@ async def notifications(store: Store) -> dict[tuple[str, str], int]:
     return {(parts_of(field)[0], parts_of(field)[1]): count for field, count in sorted(total.items())}
 
 
-class Message(msgspec.Struct, frozen=True):
+class SentMessage(msgspec.Struct, frozen=True):
     """A message that a service took, and the server time (ms) of it."""
 
     service: str
     ms: int
 
 
-async def messages_to(store: Store, person: str, services: Sequence[str], now_ms: int) -> dict[str, Message]:
+async def messages_to(store: Store, person: str, services: Sequence[str], now_ms: int) -> dict[str, SentMessage]:
     """The messages that these services took for a person today and yesterday (UTC), by id."""
     prefixes = [
         field_of(person, service, str(now_ms // DAY_MS - days_ago), "") for service in services for days_ago in (0, 1)
     ]
     found = await asyncio.gather(*(store.views.starting(TOLD, prefix) for prefix in prefixes))
     rows = [parts_of(field) for fields in found for field in fields]
-    return {message_id: Message(service, int(ms)) for _, service, _, ms, message_id in sorted(rows, reverse=True)}
+    return {message_id: SentMessage(service, int(ms)) for _, service, _, ms, message_id in sorted(rows, reverse=True)}
 
 
 async def pending_count(store: Store) -> int:
@@ -215,13 +200,13 @@ async def versions(store: Store) -> dict[str, int]:
     return {name: version for heads in found for name, version in _versions(heads).items()}
 
 
-def _joined(readings: Iterable[Reading]) -> Reading:
+def _joined(readings: Iterable[ViewResult]) -> ViewResult:
     rows: list[Row] = []
     as_of: dict[str, int] = {}
     for one in readings:
         rows += one.rows
         as_of.update(one.as_of)
-    return Reading(rows, as_of)
+    return ViewResult(rows, as_of)
 
 
 def _decoded(value: bytes) -> Row:

@@ -28,7 +28,7 @@ def lease_ms(clock: Clock, *, is_held: bool) -> int:
     return DURATION_MS_MAX if is_held and clock.is_moved_by_hand else LEASE_MS
 
 
-class Connection:
+class ClientConnection:
     """A client's stay in a session: what was replayed to it, and its lease."""
 
     def __init__(self, session: Session, presence: Presence, actor: Actor, replayed: list[Pending]) -> None:

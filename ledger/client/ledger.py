@@ -46,7 +46,7 @@ from ledger.core.replies import Answer
 from ledger.core.requests import check_folder, check_message, check_name, make_question
 from ledger.core.timeouts import Timeouts
 from ledger.log.history import Moment, state_at
-from ledger.log.inboxes import EVERYWHERE, Inbox, Reach, close_inbox, open_inboxes, present_in, renew_inbox
+from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, open_inboxes, present_in, renew_inbox
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
@@ -517,7 +517,9 @@ class Ledger:
 
     # --- the inbox --------------------------------------------------------------------------------------------------
 
-    async def connect_inbox(self, client_id: str, *, actor: Actor | str, reach: Reach = EVERYWHERE) -> list[Pending]:
+    async def connect_inbox(
+        self, client_id: str, *, actor: Actor | str, reach: InboxReach = EVERYWHERE
+    ) -> list[Pending]:
         """A person's client has the inbox open: it is present for every session within its reach, also for those to
         come; what waits there is replayed to it.
         """
@@ -533,7 +535,7 @@ class Ledger:
                 ).replayed
         return sorted(replayed, key=lambda one: (one.request.asked_ms, one.session, one.request.version))
 
-    async def renew_inbox(self, client_id: str, *, actor: str, reach: Reach = EVERYWHERE) -> None:
+    async def renew_inbox(self, client_id: str, *, actor: str, reach: InboxReach = EVERYWHERE) -> None:
         """Say that the client still has the inbox open."""
         await renew_inbox(self.store, Inbox(Presence(client_id, actor), reach))
 

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 ENTRY_POINT_GROUP = "permission_ledger.deciders"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class DeciderAnswer(msgspec.Struct, frozen=True):
     """What a decider says; `verdict` None is no opinion."""
 
     verdict: Verdict | None = None
@@ -37,7 +37,7 @@ class Answer(msgspec.Struct, frozen=True):
 class Decider(Protocol):
     """One decider. `decide` may be a plain function (it then runs in a thread) or a coroutine function.
 
-    It returns an `Answer`, a verdict (`"allow"`, `"deny"`, `"ask"`), a pair of verdict and reason, or None.
+    It returns an `DeciderAnswer`, a verdict (`"allow"`, `"deny"`, `"ask"`), a pair of verdict and reason, or None.
     Optional attributes: `limit_seconds` (default 1), `on_failure` (`"ask"`, the default, or `"deny"`).
     """
 
@@ -88,11 +88,11 @@ async def _call(decider: Decider, session: str, question: Question, evaluation: 
     return await result if inspect.isawaitable(result) else result
 
 
-def _as_answer(said: Any) -> Answer:
-    if said is None or isinstance(said, Answer):
-        return said or Answer()
+def _as_answer(said: Any) -> DeciderAnswer:
+    if said is None or isinstance(said, DeciderAnswer):
+        return said or DeciderAnswer()
     verdict, reason = said if isinstance(said, tuple) else (said, None)
-    return Answer(Verdict(verdict), None if reason is None else str(reason)[:REASON_LENGTH_CHARS])
+    return DeciderAnswer(Verdict(verdict), None if reason is None else str(reason)[:REASON_LENGTH_CHARS])
 
 
 def _failed(decider: Decider, why: str) -> Opinion:

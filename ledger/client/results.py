@@ -16,7 +16,7 @@ from ledger.core.errors import (
     RejectedError,
     UnknownRequestError,
 )
-from ledger.core.events import TOLD, Actor, AgentAction, Outcome, Presence
+from ledger.core.events import TOLD, Actor, AgentAction, Outcome
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Evaluation, Offer, PolicySource, ReplyKind
 from ledger.core.times import format_time
@@ -292,10 +292,6 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True):
             **({"imported": True} if grant.imported else {}),
             **({"told": True} if grant.by.via == TOLD else {}),
         }
-
-
-def clients_json(clients: list[Presence]) -> list[dict[str, Any]]:
-    return [{"client_id": client.client_id, "name": client.name} for client in clients]
 
 
 def _offer_json(offer: Offer) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import msgspec
 
 from ledger.client.asking_tools import ToolCalls, ToolRequest, as_asked, tool_requests
 from ledger.client.calls import Calls
-from ledger.client.connection import Connection, lease_ms
+from ledger.client.connection import ClientConnection, lease_ms
 from ledger.client.grounds import Grounds
 from ledger.client.notes import Notes
 from ledger.client.results import Approved, Pending, Result, pending_of, result_of
@@ -395,7 +395,7 @@ class Session(ToolCalls, Notes):
 
     # --- presence and the input lock --------------------------------------------------------------------------------
 
-    async def connect(self, client_id: str, *, actor: Actor | str, name: str | None = None) -> Connection:
+    async def connect(self, client_id: str, *, actor: Actor | str, name: str | None = None) -> ClientConnection:
         """A person's client has this session open: what is pending is replayed to it in order of asking.
 
         Use it as `async with await session.connect(…) as connection`; the lease is renewed until the block ends.
@@ -407,7 +407,7 @@ class Session(ToolCalls, Notes):
         await self.renew_lease(presence)
         who = self._ledger.actor(actor, "person")
         done = await self._grounds.by_current_rules(self._connect, presence, who)
-        return Connection(self, presence, who, pending_of(done.state, is_replay=True))
+        return ClientConnection(self, presence, who, pending_of(done.state, is_replay=True))
 
     async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
         state = await self._stream.refresh()

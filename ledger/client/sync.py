@@ -20,7 +20,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from ledger.client.connection import Connection
+from ledger.client.connection import ClientConnection
 from ledger.client.ledger import Ledger
 from ledger.client.plugins import Decider
 from ledger.client.results import Pending
@@ -179,12 +179,12 @@ def _iterating(
     return call
 
 
-class SyncConnection(_Face[Connection]):
+class SyncClientConnection(_Face[ClientConnection]):
     """A client's stay in a session; inside `with session.connect(…) as connection` its lease is renewed."""
 
-    renew = _blocking(Connection.renew)
-    disconnect = _blocking(Connection.disconnect)
-    reply = _blocking(Connection.reply)
+    renew = _blocking(ClientConnection.renew)
+    disconnect = _blocking(ClientConnection.disconnect)
+    reply = _blocking(ClientConnection.reply)
 
     @property
     def client_id(self) -> str:
@@ -223,7 +223,7 @@ class SyncSession(_Face[Session]):
     revoke = _blocking(Session.revoke)
     approved = _blocking(Session.approved)
 
-    connect = _blocking_as(SyncConnection, Session.connect)
+    connect = _blocking_as(SyncClientConnection, Session.connect)
     disconnect = _blocking(Session.disconnect)
     take_lock = _blocking(Session.take_lock)
     pass_lock = _blocking(Session.pass_lock)

@@ -16,7 +16,7 @@ from ledger.core.events import Actor, Role, TokenUse
 from ledger.core.ids import check_id, new_id
 from ledger.core.requests import check_folder, check_message, check_name
 from ledger.core.times import format_time
-from ledger.log.people import Person, person_of
+from ledger.log.people import TokenHolder, person_of
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -206,7 +206,7 @@ class Tokens:
         await self._ledger.cancel_of_token(token_id)
         return done.state.tokens[token_id]
 
-    async def person(self, name: str) -> Person:
+    async def person(self, name: str) -> TokenHolder:
         """The person of this name by the tokens of this moment, read from the server. Raises StoreError."""
         return person_of(await self._stream.refresh(), name, self._ledger.store.clock.now_ms())
 

@@ -54,11 +54,6 @@ def new_request_id() -> str:
     return _ascending.next("per")
 
 
-def new_session_id() -> str:
-    """A `ses_…` id."""
-    return _ascending.next("ses")
-
-
 def new_grant_id() -> str:
     """A `grn_…` id for a grant that comes from no request."""
     return _ascending.next("grn")

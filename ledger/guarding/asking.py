@@ -24,10 +24,10 @@ LOOKING_SECONDS: Final = 1.0
 
 _ask: Final[Any] = SyncSession.ask_tool  # its type is that of a protocol, which a blocking session does not have
 
-_current: ContextVar[Asking | None] = ContextVar("permission_ledger_asking", default=None)
+_current: ContextVar[AskContext | None] = ContextVar("permission_ledger_asking", default=None)
 
 
-class Asking:
+class AskContext:
     """A session to ask in, and what every ask says besides tool and input.
 
     `request_id`, or `tool`, is one call's: it is handed to the first tool that asks, so that no answer to it serves a
@@ -121,13 +121,13 @@ def asking(
     agent: str | None = None,
     parent: str | None = None,
     cwd: str | None = None,
-) -> Iterator[Asking]:
+) -> Iterator[AskContext]:
     """The guarded tools that are called in the block, or in tasks and threads started from it, ask in this session.
 
     `request_id` is the id of one call of a tool: asked again with it after a crash, the call attaches to its request.
     The other arguments are those of `Session.ask_tool`. Raises InputError.
     """
-    made = Asking(session, request_id=request_id, tool=tool, metadata=metadata, agent=agent, parent=parent, cwd=cwd)
+    made = AskContext(session, request_id=request_id, tool=tool, metadata=metadata, agent=agent, parent=parent, cwd=cwd)
     token = _current.set(made)
     try:
         yield made
@@ -135,7 +135,7 @@ def asking(
         _current.reset(token)
 
 
-def current_asking(tool_name: str) -> Asking:
+def current_asking(tool_name: str) -> AskContext:
     """Whom a tool asks here. Raises InputError where nobody said so: then nothing may run."""
     found = _current.get()
     if found is None:

@@ -12,7 +12,7 @@ from ledger.client.sync import SyncSession
 from ledger.core.errors import InputError
 from ledger.core.requests import check_name
 from ledger.guarding.arguments import Arguments
-from ledger.guarding.asking import Asking, current_asking
+from ledger.guarding.asking import AskContext, current_asking
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,7 +39,7 @@ def guarded(
     for a function that is a generator.
     """
     check_name(tool_name, "tool name")
-    fixed = None if session is None else Asking(session)
+    fixed = None if session is None else AskContext(session)
     more: dict[str, Any] = {"metadata": dict(metadata or {})}
     if always is not None:
         more["always"] = tuple(always)

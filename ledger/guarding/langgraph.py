@@ -13,7 +13,7 @@ from ledger.client.sync import SyncSession
 from ledger.core.errors import InputError, RefusalError
 from ledger.core.extras import require_extra
 from ledger.core.limits import ID_LENGTH_CHARS
-from ledger.guarding.asking import Asking
+from ledger.guarding.asking import AskContext
 
 Execute = Callable[[Any], Any]
 
@@ -44,10 +44,10 @@ def asks_ledger(
     require_extra("langgraph")
     said: dict[str, Any] = {"agent": agent, "parent": parent, "cwd": cwd}
 
-    def asking(request: Any) -> tuple[Asking, str, dict[str, Any]]:
+    def asking(request: Any) -> tuple[AskContext, str, dict[str, Any]]:
         call = request.tool_call
         request_id, tool = _named(request)
-        return Asking(session, request_id=request_id, tool=tool, **said), call["name"], call["args"]
+        return AskContext(session, request_id=request_id, tool=tool, **said), call["name"], call["args"]
 
     def wrap(request: Any, execute: Execute) -> Any:
         one, name, args = asking(request)

@@ -10,7 +10,7 @@ from ledger.core.errors import LedgerError
 from ledger.core.events import Actor, Event
 from ledger.core.grants import Recorded
 from ledger.core.ids import new_event_id
-from ledger.log.plans import Done, Plan
+from ledger.log.plans import AppendPlan, Done
 from ledger.stores.port import Position
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Batch(Generic[S]):
         self.recorded: list[Recorded] = []
         """All of the events as they stand there, once the server has said so."""
 
-    def take(self, plan: Plan) -> None:
+    def take(self, plan: AppendPlan) -> None:
         """Add a plan's events, all or none. Raises InputError when one is too large: its own command fails, no other."""
         if len(plan.events) == 1 and not self.payloads and not plan.event_ids:
             self._take_first(plan)
@@ -101,14 +101,14 @@ class Batch(Generic[S]):
         self.payloads += payloads
         self.narrow(plan)
 
-    def _take_first(self, plan: Plan) -> None:
+    def _take_first(self, plan: AppendPlan) -> None:
         """As `take`, of what most batches are: one event."""
         event, event_id = plan.events[0], new_event_id()
         self.payloads.append(codec.encode(event, event_id=event_id, prev=self.prev, actor=plan.actor))
         self.events.append((event, plan.actor, event_id))
         self.narrow(plan)
 
-    def narrow(self, plan: Plan) -> None:
+    def narrow(self, plan: AppendPlan) -> None:
         if plan.not_before_ms is not None:
             self.not_before_ms = max(self.not_before_ms or 0, plan.not_before_ms)
         if plan.not_after_ms is not None:

@@ -11,7 +11,7 @@ from ledger.core.grants import Recorded
 from ledger.core.limits import LEASE_MS
 from ledger.core.policy import Verdict
 from ledger.log.inboxes import open_inboxes, present_in
-from ledger.log.plans import NOTHING, SYSTEM, Plan, Regression
+from ledger.log.plans import NOTHING, SYSTEM, AppendPlan, Regression
 from ledger.project.state import GrantInProject, ProjectState, decide_project, evolve_project
 from ledger.session import SessionState, decide, evolve, needs_presence, next_due_ms, settle
 from ledger.session.commands import Ask, Connect, Judging, Live, OutdatedRulesError, Recheck
@@ -32,7 +32,7 @@ class SessionFold:
 
     evolve = staticmethod(evolve)
 
-    def decide(self, state: SessionState, command: Any, now_ms: int) -> Plan:
+    def decide(self, state: SessionState, command: Any, now_ms: int) -> AppendPlan:
         if type(command) is Regression:
             return _regressed(command)
         if isinstance(command, Judging) and command.policy_digest not in (None, state.policy_digest):
@@ -40,15 +40,15 @@ class SessionFold:
         if type(command) in _LOOKED_WHO_IS_THERE and not command.live.covers(state.clients):
             raise OutdatedRulesError(f"others have connected to session `{state.session_id}`; look again who is there")
         decision = decide(state, command, now_ms)
-        return Plan(decision.events, command.actor, not_after_ms=decision.not_after_ms)
+        return AppendPlan(decision.events, command.actor, not_after_ms=decision.not_after_ms)
 
-    async def settle(self, state: SessionState, now_ms: int) -> Plan:
+    async def settle(self, state: SessionState, now_ms: int) -> AppendPlan:
         due_ms = next_due_ms(state)
         if due_ms is None or due_ms > now_ms:
             return NOTHING
         live = await self.live(state, now_ms) if needs_presence(state, now_ms) else Live()
         settlement = settle(state, now_ms, live)
-        return Plan(settlement.events, SYSTEM, not_before_ms=settlement.not_before_ms, more=settlement.more)
+        return AppendPlan(settlement.events, SYSTEM, not_before_ms=settlement.not_before_ms, more=settlement.more)
 
     async def live(self, state: SessionState, now_ms: int) -> Live:
         """Who is there by the leases. A client that connected within the last lease needs none to be there."""
@@ -97,14 +97,14 @@ class ProjectFold:
     def evolve(self, state: ProjectState, recorded: Recorded) -> ProjectState:
         return evolve_project(state, recorded)
 
-    def decide(self, state: ProjectState, command: Any, now_ms: int) -> Plan:
+    def decide(self, state: ProjectState, command: Any, now_ms: int) -> AppendPlan:
         if isinstance(command, Regression):
             return _regressed(command)
         events = decide_project(state, command)
         fixed = command.event_id if isinstance(command, GrantInProject) else None
-        return Plan(events, command.actor, event_ids=(fixed,) if events and fixed else ())
+        return AppendPlan(events, command.actor, event_ids=(fixed,) if events and fixed else ())
 
-    async def settle(self, state: ProjectState, now_ms: int) -> Plan:
+    async def settle(self, state: ProjectState, now_ms: int) -> AppendPlan:
         return NOTHING
 
     def next_due_ms(self, state: ProjectState) -> int | None:
@@ -126,12 +126,12 @@ class AccessFold:
     def evolve(self, state: AccessState, recorded: Recorded) -> AccessState:
         return evolve_access(state, recorded)
 
-    def decide(self, state: AccessState, command: Any, now_ms: int) -> Plan:
+    def decide(self, state: AccessState, command: Any, now_ms: int) -> AppendPlan:
         if isinstance(command, Regression):
             return _regressed(command)
-        return Plan(decide_access(state, command, now_ms), command.actor)
+        return AppendPlan(decide_access(state, command, now_ms), command.actor)
 
-    async def settle(self, state: AccessState, now_ms: int) -> Plan:
+    async def settle(self, state: AccessState, now_ms: int) -> AppendPlan:
         return NOTHING
 
     def next_due_ms(self, state: AccessState) -> int | None:
@@ -153,12 +153,12 @@ class PasskeysFold:
     def evolve(self, state: PasskeysState, recorded: Recorded) -> PasskeysState:
         return evolve_passkeys(state, recorded)
 
-    def decide(self, state: PasskeysState, command: Any, now_ms: int) -> Plan:
+    def decide(self, state: PasskeysState, command: Any, now_ms: int) -> AppendPlan:
         if isinstance(command, Regression):
             return _regressed(command)
-        return Plan(decide_passkeys(state, command, now_ms), command.actor)
+        return AppendPlan(decide_passkeys(state, command, now_ms), command.actor)
 
-    async def settle(self, state: PasskeysState, now_ms: int) -> Plan:
+    async def settle(self, state: PasskeysState, now_ms: int) -> AppendPlan:
         return NOTHING
 
     def next_due_ms(self, state: PasskeysState) -> int | None:
@@ -171,5 +171,5 @@ class PasskeysFold:
         return None
 
 
-def _regressed(command: Regression) -> Plan:
-    return Plan((LogRegressed(seen_id=str(command.seen), found_id=str(command.found)),), SYSTEM)
+def _regressed(command: Regression) -> AppendPlan:
+    return AppendPlan((LogRegressed(seen_id=str(command.seen), found_id=str(command.found)),), SYSTEM)

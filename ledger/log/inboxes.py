@@ -22,7 +22,7 @@ from ledger.stores.port import BOUND_INBOXES, Store
 log = logging.getLogger(__name__)
 
 
-class Reach(msgspec.Struct, frozen=True, gc=False):
+class InboxReach(msgspec.Struct, frozen=True, gc=False):
     """Which sessions somebody may see. None named is all of them; where both are named, both bind."""
 
     projects: tuple[str, ...] = ()
@@ -34,14 +34,14 @@ class Reach(msgspec.Struct, frozen=True, gc=False):
         return in_project and (not self.sessions or session in self.sessions)
 
 
-EVERYWHERE: Final = Reach()
+EVERYWHERE: Final = InboxReach()
 
 
 class Inbox(msgspec.Struct, frozen=True, gc=False):
     """An inbox that is open: on which device, and how far it reaches."""
 
     client: Presence
-    reach: Reach = EVERYWHERE
+    reach: InboxReach = EVERYWHERE
 
 
 class _Bound(msgspec.Struct, frozen=True, gc=False):
@@ -88,4 +88,4 @@ def _read(lease: Presence) -> Inbox | None:
         return None
     if not said.projects and not said.sessions:
         return None
-    return Inbox(Presence(lease.client_id, said.name), Reach(said.projects, said.sessions))
+    return Inbox(Presence(lease.client_id, said.name), InboxReach(said.projects, said.sessions))

@@ -7,13 +7,13 @@ from typing import Final
 import msgspec
 
 from ledger.access.state import AccessState, Token
-from ledger.log.inboxes import Reach
+from ledger.log.inboxes import InboxReach
 
 ANSWERING: Final = frozenset({"approver", "admin"})
 """The roles whose holders answer requests."""
 
 
-class Person(msgspec.Struct, frozen=True):
+class TokenHolder(msgspec.Struct, frozen=True):
     """A person by name. `tokens` are those in force that may answer; `is_known`: there has been one at some time."""
 
     name: str
@@ -26,14 +26,14 @@ class Person(msgspec.Struct, frozen=True):
         return min(fitting, key=lambda one: (len(one.sessions), len(one.projects), one.token_id), default=None)
 
 
-def person_of(state: AccessState, name: str, now_ms: int) -> Person:
+def person_of(state: AccessState, name: str, now_ms: int) -> TokenHolder:
     """Return the person of this name. A sign-in link that nobody used is no token of theirs yet."""
     named = [
         one for one in state.tokens.values() if one.name == name and one.role in ANSWERING and one.use != "sign_in"
     ]
     in_force = tuple(one for one in named if state.token(one.token_id, now_ms) is not None)
-    return Person(name, in_force, is_known=bool(named))
+    return TokenHolder(name, in_force, is_known=bool(named))
 
 
-def _reach(token: Token) -> Reach:
-    return Reach(token.projects, token.sessions)
+def _reach(token: Token) -> InboxReach:
+    return InboxReach(token.projects, token.sessions)

@@ -18,7 +18,7 @@ SETTLE = "settle"
 """The command that does nothing but what every command does first: end what is due."""
 
 
-class Plan(msgspec.Struct, frozen=True, gc=False):
+class AppendPlan(msgspec.Struct, frozen=True, gc=False):
     """Events that one command makes, by whom, and in which window of server time (ms) they may be written."""
 
     events: tuple[Event, ...] = ()
@@ -29,7 +29,7 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     more: bool = False
 
 
-NOTHING = Plan()
+NOTHING = AppendPlan()
 
 
 class Done(msgspec.Struct, Generic[S], frozen=True, gc=False):
@@ -46,9 +46,9 @@ class Fold(Protocol[S]):
 
     def evolve(self, state: S, recorded: Recorded) -> S: ...
 
-    def decide(self, state: S, command: Any, now_ms: int) -> Plan: ...
+    def decide(self, state: S, command: Any, now_ms: int) -> AppendPlan: ...
 
-    async def settle(self, state: S, now_ms: int) -> Plan:
+    async def settle(self, state: S, now_ms: int) -> AppendPlan:
         """What is due at this moment; asked where `next_due_ms` has come."""
         ...
 

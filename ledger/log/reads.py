@@ -25,7 +25,7 @@ KEPT_COUNT_MAX: Final = 100_000
 TEXT_CHARS_MAX: Final = 256
 
 
-class Read(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuditedRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One read, or `count` of the same that came soon after each other.
 
     `name` is a person's or a token's; `what` is the session, request or file; `address` is where it came from.
@@ -46,13 +46,13 @@ class RecordedRead(msgspec.Struct, frozen=True):
     """A read with the server's time at which it was written."""
 
     ms: int
-    read: Read
+    read: AuditedRead
 
     def as_json(self) -> dict[str, object]:
         return {"at": format_time(self.ms), "at_ms": self.ms, **msgspec.to_builtins(self.read)}
 
 
-async def record(store: Store, reads: tuple[Read, ...], kept_ms: int = KEPT_MS) -> None:
+async def record(store: Store, reads: tuple[AuditedRead, ...], kept_ms: int = KEPT_MS) -> None:
     """Write reads, and let go of those that are too old or too many. Raises StoreError."""
     oldest_ms = max(await store.now_ms() - kept_ms, 0)
     for kind in KINDS:
@@ -66,12 +66,12 @@ async def recorded(
 ) -> list[RecordedRead]:
     """The newest reads of these kinds, oldest first. Raises StoreError."""
     found = await asyncio.gather(*(store.admin.reads(kind, since_ms, count) for kind in kinds))
-    rows = [RecordedRead(ms, msgspec.json.decode(line, type=Read)) for lines in found for ms, line in lines]
+    rows = [RecordedRead(ms, msgspec.json.decode(line, type=AuditedRead)) for lines in found for ms, line in lines]
     rows.sort(key=lambda one: one.ms)
     return rows[-count:]
 
 
-def _bounded(read: Read) -> Read:
+def _bounded(read: AuditedRead) -> AuditedRead:
     """A name that somebody tries to sign in with is as long as they like."""
     texts = {
         name: value[:TEXT_CHARS_MAX] for name in read.__struct_fields__ if isinstance(value := getattr(read, name), str)

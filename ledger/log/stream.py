@@ -20,14 +20,14 @@ from ledger.core.grants import Recorded
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.log.batches import Batch, Job, recorded_of
 from ledger.log.binding import any_binding
-from ledger.log.plans import NOTHING, SETTLE, Done, Fold, Plan, Regression
+from ledger.log.plans import NOTHING, SETTLE, AppendPlan, Done, Fold, Regression
 from ledger.log.reading import check_info, contradicts, read_entry
 from ledger.log.tallies import Tallies
 from ledger.stores.port import (
     START,
-    Answer,
     Append,
     Appended,
+    AppendResult,
     Behind,
     Conflict,
     Due,
@@ -181,7 +181,7 @@ class Stream(Generic[S]):
         self._in_flight = None
         return False
 
-    def _posted(self, job: Job[S], batch: Batch[S], append: Append, answer: Answer | None, lost: bool) -> None:
+    def _posted(self, job: Job[S], batch: Batch[S], append: Append, answer: AppendResult | None, lost: bool) -> None:
         """What came of it; anything but written is looked into in the row, before whatever has come since."""
         self._in_flight = None
         if isinstance(answer, Appended):
@@ -198,7 +198,7 @@ class Stream(Generic[S]):
             self._drainer = asyncio.create_task(work, name=f"drain {self.key.name}")
 
     async def _go_on(
-        self, job: Job[S], batch: Batch[S], append: Append, answer: Answer | None, lost: bool
+        self, job: Job[S], batch: Batch[S], append: Append, answer: AppendResult | None, lost: bool
     ) -> list[Job[S]]:
         if answer is None:
             answer = await self._send_again(batch, append, lost)
@@ -207,7 +207,7 @@ class Stream(Generic[S]):
             return []
         return await self._handle([job], after=answer)
 
-    async def _send_again(self, batch: Batch[S], append: Append, lost: bool) -> Answer:
+    async def _send_again(self, batch: Batch[S], append: Append, lost: bool) -> AppendResult:
         try:
             return await self._send(batch, append)
         except InDoubtError:
@@ -273,7 +273,7 @@ class Stream(Generic[S]):
         for job in jobs:
             job.fail(error)
 
-    async def _handle(self, jobs: list[Job[S]], after: Answer | None = None) -> list[Job[S]]:
+    async def _handle(self, jobs: list[Job[S]], after: AppendResult | None = None) -> list[Job[S]]:
         """Bring every job to its end but those that did not fit; these are given back.
 
         `after` is what an append of these jobs has come to already.
@@ -314,7 +314,7 @@ class Stream(Generic[S]):
         due_ms = self._fold.next_due_ms(batch.state)
         return due_ms is not None and due_ms <= batch.now_ms
 
-    async def _settled(self, batch: Batch[S], told_ms: int | None) -> tuple[Batch[S], Plan]:
+    async def _settled(self, batch: Batch[S], told_ms: int | None) -> tuple[Batch[S], AppendPlan]:
         """A batch to begin with, and what is due in it. Who only reads causes nothing.
 
         From here to the append nothing may wait. Where `settle` did, wake-ups may have brought entries meanwhile, and
@@ -326,7 +326,7 @@ class Stream(Generic[S]):
                 return batch, due
             batch = self._begin(told_ms)
 
-    def _plan(self, batch: Batch[S], due: Plan, jobs: list[Job[S]]) -> list[Job[S]]:
+    def _plan(self, batch: Batch[S], due: AppendPlan, jobs: list[Job[S]]) -> list[Job[S]]:
         """Decide the jobs, after what is due; gives back those that do not fit into the append."""
         if due.events:
             batch.take(due)
@@ -377,11 +377,11 @@ class Stream(Generic[S]):
             binding=self._confirms and any_binding(event for event, _, _ in batch.events),
         )
 
-    async def _append(self, batch: Batch[S], jobs: Sequence[Job[S]]) -> Answer:
+    async def _append(self, batch: Batch[S], jobs: Sequence[Job[S]]) -> AppendResult:
         companion = next((job.companion for job in jobs if job.companion is not None), None)
         return await self._send(batch, self._append_of(batch), companion)
 
-    async def _send(self, batch: Batch[S], append: Append, companion: Stream[Any] | None = None) -> Answer:
+    async def _send(self, batch: Batch[S], append: Append, companion: Stream[Any] | None = None) -> AppendResult:
         also_read = None if companion is None else (companion.key, companion.position)
         self._in_flight = batch
         try:
@@ -436,7 +436,7 @@ class Stream(Generic[S]):
             return chain.genesis(self.key.kind, self.key.id)
         return chain.after_entry(self.position.ms, self.position.version, self._payload)
 
-    async def _learn(self, batch: Batch[S], answer: Answer) -> bool:
+    async def _learn(self, batch: Batch[S], answer: AppendResult) -> bool:
         """Take in what an append came to; True when the batch is in the log."""
         match answer:
             case Appended():

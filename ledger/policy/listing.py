@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from ledger.core.policy import Layer, Policy, PolicySource, Rule, RuleRef, Verdict
+from ledger.core.policy import Policy, Rule, RuleRef, Verdict
 from ledger.policy.codelia.rule import CodeliaRule, Ruleset
 from ledger.policy.toolrules.rule import ToolRule
 
@@ -113,8 +112,3 @@ def always_objects(dialect: str, permission: str, entries: tuple[str, ...]) -> l
 def _tool_grant(entry: str) -> dict[str, Any]:
     name, opened, rest = entry.partition("(")
     return {"tool_name": name, "pattern": rest.removesuffix(")") if opened else None, "action": "allow"}
-
-
-def with_layer(source: PolicySource, name: str, config: Mapping[str, Any]) -> PolicySource:
-    """The same policy with one more layer above all others."""
-    return msgspec.structs.replace(source, layers=(*source.layers, Layer(name, config=dict(config))))

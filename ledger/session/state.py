@@ -156,11 +156,6 @@ class SessionState(Value, kw_only=True, frozen=True):
     noted: HashTrieMap[str, bool] = HashTrieMap()
     """The keys of what was noted of finished tools."""
 
-    @property
-    def grants_project(self) -> str:
-        """A session without a project is its own project."""
-        return self.project or self.session_id
-
     def find(self, request_id: str) -> Request | None:
         """The request of this id, pending or settled."""
         pending = self.pending.get(request_id)

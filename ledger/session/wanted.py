@@ -12,20 +12,20 @@ ALWAYS_SCOPE: Final[dict[str, Scope]] = {"brutus": "session", "betcode": "sessio
 """What `always` reaches: the project, but where the source keeps approvals per session (`brutus.md`, Manager)."""
 
 
-class Wanted(NamedTuple):
+class WantedGrants(NamedTuple):
     """`scope` is where the grants are recorded; None where the answer makes none."""
 
     patterns: tuple[str, ...] = ()
     scope: Scope | None = None
 
 
-def wanted_grants(state: SessionState, request: Request, reply: ReplyKind) -> Wanted:
+def wanted_grants(state: SessionState, request: Request, reply: ReplyKind) -> WantedGrants:
     """Return the patterns that an answer would grant, also those that stand already."""
     patterns = tuple(dict.fromkeys(request.always)) if reply in ("session", "always") else ()
     if not patterns:
-        return Wanted()
+        return WantedGrants()
     scope = always_scope(state) if reply == "always" else "session"
-    return Wanted(patterns, "project" if scope == "project" and state.project is not None else "session")
+    return WantedGrants(patterns, "project" if scope == "project" and state.project is not None else "session")
 
 
 def always_scope(state: SessionState) -> Scope:

@@ -9,7 +9,7 @@ import hiredis
 from ledger.stores.clock import Clock
 from ledger.stores.keys import Keys
 from ledger.stores.link import CommandLine, LinkError
-from ledger.stores.port import Answer, Answered, Append, Appended, Behind, Conflict, OutsideWindow, Position
+from ledger.stores.port import Answered, Append, Appended, AppendResult, Behind, Conflict, OutsideWindow, Position
 from ledger.stores.redis_replies import due_arguments, entries_of
 from ledger.stores.script import Script
 
@@ -55,7 +55,7 @@ class AppendCalls:
             due_mode,
             due_value,
             key.name,
-            keys.bell,
+            keys.channel,
             *append.payloads,
         )
 
@@ -65,7 +65,7 @@ class AppendCalls:
         packed: bytes = hiredis.pack_command((*command, self._clock.now_ms()) if self._moved_by_a_test else command)
         return packed
 
-    def answer(self, reply: list[Any]) -> Answer:
+    def answer(self, reply: list[Any]) -> AppendResult:
         """What the script said. Its time is the clock's from here on."""
         kind, now_ms = reply[0], int(reply[1])
         self._clock.observe(now_ms)

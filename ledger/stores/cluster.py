@@ -17,8 +17,8 @@ from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
 
-from ledger.stores.cluster_bells import ClusterBells
 from ledger.stores.cluster_topology import Address, Topology
+from ledger.stores.cluster_wake_ups import ClusterWakeUps
 from ledger.stores.confirmed_link import ConfirmedLink
 from ledger.stores.keys import Keys
 from ledger.stores.link import Argument, CommandLine, Link, LinkError, Receiver
@@ -250,7 +250,7 @@ class Cluster:
         return ClusterLink(self._topology, make)
 
     def wake_ups(self, keys: Keys, revive: Revive | None) -> WakeUps:
-        return ClusterBells(self._topology, self._connect_to, keys)
+        return ClusterWakeUps(self._topology, self._connect_to, keys)
 
     async def close(self) -> None:
         await self._topology.close()

@@ -19,7 +19,7 @@ class AppendKeys(NamedTuple):
     stream: str
     due: str
     feed: str
-    bell: str
+    channel: str
 
 
 class Keys:
@@ -32,7 +32,7 @@ class Keys:
 
     def _of_append(self, key: StreamKey) -> AppendKeys:
         partition = self.partition_of(key)
-        return AppendKeys(self.stream(key), self.due(partition), self.feed(partition), self.bell(partition))
+        return AppendKeys(self.stream(key), self.due(partition), self.feed(partition), self.channel(partition))
 
     def partition_of(self, key: StreamKey) -> int:
         """Fixed for the life of a deployment; CRC-32 of the stream's name, so that other programs can find it."""
@@ -60,10 +60,10 @@ class Keys:
     def feed(self, partition: int) -> str:
         return f"{self.tag(partition)}:feed"
 
-    def bell(self, partition: int) -> str:
+    def channel(self, partition: int) -> str:
         return f"{self.tag(partition)}:bell"
 
-    def partition_of_bell(self, channel: bytes) -> int:
+    def partition_of_channel(self, channel: bytes) -> int:
         """The partition of a wake-up channel."""
         tag = channel.decode().partition("}")[0]
         return int(tag.rpartition(":")[2])

@@ -25,10 +25,10 @@ from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
 from ledger.stores.port import (
     START,
-    Answer,
     Answered,
     Append,
     Appended,
+    AppendResult,
     Behind,
     Conflict,
     Due,
@@ -120,7 +120,7 @@ class MemoryStore:
 
     async def append(
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[Answer, tuple[Entry, ...]]:
+    ) -> tuple[AppendResult, tuple[Entry, ...]]:
         answer = self._append(append)
         return answer, () if also_read is None else self._after(*also_read, PAGE_COUNT)
 
@@ -132,7 +132,7 @@ class MemoryStore:
         """Nobody need wait for memory."""
         return False
 
-    def _append(self, append: Append) -> Answer:
+    def _append(self, append: Append) -> AppendResult:
         now_ms = self.clock.now_ms()
         entries = self._server.streams.get(append.key, [])
         head = entries[-1].position if entries else START
@@ -148,7 +148,7 @@ class MemoryStore:
         self.tell(append.key, new)
         return Appended(ms, now_ms)
 
-    def _refuse(self, append: Append, entries: list[Entry], head: Position, now_ms: int) -> Answer:
+    def _refuse(self, append: Append, entries: list[Entry], head: Position, now_ms: int) -> AppendResult:
         known = append.after == START or append.after in {entry.position for entry in entries}
         if not known:
             return Behind(head, now_ms)

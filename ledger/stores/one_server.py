@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 from redis.asyncio.connection import AbstractConnection
 
-from ledger.stores.bells import Bells
 from ledger.stores.confirmed_link import ConfirmedLink
 from ledger.stores.keys import Keys
 from ledger.stores.link import Link
 from ledger.stores.servers import Commands, Revive, WakeUps
+from ledger.stores.wake_ups import ServerWakeUps
 
 Connect = Callable[[], AbstractConnection]
 
@@ -36,7 +36,7 @@ class OneServer:
         return ConfirmedLink(link) if confirmed else link
 
     def wake_ups(self, keys: Keys, revive: Revive | None) -> WakeUps:
-        return Bells(self._connect, keys, revive)
+        return ServerWakeUps(self._connect, keys, revive)
 
     async def close(self) -> None:
         if self._close is not None:

@@ -146,9 +146,9 @@ class OutsideWindow(msgspec.Struct, frozen=True):
     now_ms: int
 
 
-Answer = Appended | Conflict | Behind | OutsideWindow
+AppendResult = Appended | Conflict | Behind | OutsideWindow
 
-Answered = Callable[[Answer | None, bool], None]
+Answered = Callable[[AppendResult | None, bool], None]
 """Told the answer to what was posted, or None where there was none: then `append` it again. The flag says whether it may
 have counted all the same. Must not block."""
 
@@ -233,7 +233,7 @@ class Store(Protocol):
 
     async def append(
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[Answer, tuple[Entry, ...]]:
+    ) -> tuple[AppendResult, tuple[Entry, ...]]:
         """Compare and append; `also_read` reads another stream in the same flush, after the append was sent."""
         ...
 
@@ -353,6 +353,3 @@ class Store(Protocol):
     def admin(self) -> Admin:
         """For those who look after the whole."""
         ...
-
-
-Unsubscribe = Callable[[], None]

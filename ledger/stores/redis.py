@@ -21,10 +21,10 @@ from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.link import Argument, CommandLine, LinkError
 from ledger.stores.port import (
-    Answer,
     Answered,
     Append,
     Appended,
+    AppendResult,
     Due,
     Entry,
     FeedItem,
@@ -98,14 +98,14 @@ class RedisStore:
         self._correct_due_script = Script.named("correct_due.lua")
         self._keys: Keys | None = None
         self._is_closed = False
-        self._bells: WakeUps | None = None
+        self._wake_ups: WakeUps | None = None
 
     # --- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         self._keys = Keys(await when_ready(self._meet, others_take_over=self._servers.others_take_over))
         self._append_calls = AppendCalls(self._keys, self._clock, moved_by_a_test=self._test_clock is not None)
-        self._bells = self._servers.wake_ups(self._keys, self._revive)
+        self._wake_ups = self._servers.wake_ups(self._keys, self._revive)
         await self.now_ms()
 
     async def _meet(self) -> int:
@@ -116,8 +116,8 @@ class RedisStore:
     async def close(self) -> None:
         self._is_closed = True
         self._revive = None
-        if self._bells is not None:
-            await self._bells.close()
+        if self._wake_ups is not None:
+            await self._wake_ups.close()
         await self._link.close()
         await self._sure_link.close()
         await self._servers.close()
@@ -239,7 +239,7 @@ class RedisStore:
 
     async def append(
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[Answer, tuple[Entry, ...]]:
+    ) -> tuple[AppendResult, tuple[Entry, ...]]:
         """Sent again with the same events when the answer was lost: compare-and-append makes that harmless."""
         waits = self._durability.commands() if append.binding else ()
         commands = [self._append_calls.command(append), *waits]
@@ -388,14 +388,14 @@ class RedisStore:
         await self.evaluate(self._correct_due_script, (keys.due, keys.stream), (session, seen, new, str(at)))
 
     async def listen(self, listener: Listener) -> None:
-        assert self._bells is not None, "start() comes first"
-        self._bells.listen(listener)
+        assert self._wake_ups is not None, "start() comes first"
+        self._wake_ups.listen(listener)
 
     async def subscribe(self, partition: int) -> None:
-        assert self._bells is not None, "start() comes first"
+        assert self._wake_ups is not None, "start() comes first"
         try:
             async with asyncio.timeout(GIVE_UP_SECONDS):
-                await self._bells.subscribe(partition)
+                await self._wake_ups.subscribe(partition)
         except TimeoutError:
             # A wake-up is a hint: without it the sweep finds what was appended, only later.
             log.warning("wake-ups of partition %s cannot be had (is SSUBSCRIBE allowed?)", partition)

@@ -88,7 +88,7 @@ class RedisAdmin:
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
         partition, keys = self._store.partition_of(key), self._store.keys
         score: Argument = "" if due is None else "inf" if due.ms is None else due.ms
-        arguments: list[Argument] = [str(after), score, key.name, key.id, keys.bell(partition), FEED_LENGTH_COUNT]
+        arguments: list[Argument] = [str(after), score, key.name, key.id, keys.channel(partition), FEED_LENGTH_COUNT]
         for entry in entries:
             arguments += [str(entry.position), entry.payload]
         script = Script.named("restore.lua")

@@ -25,7 +25,7 @@ GREETING_SECONDS = 5.0
 PING_SECONDS = 10.0
 """A subscriber that hears nothing asks whether the server is still there; no answer until the next ask: reconnect."""
 
-Heard = Callable[[list[Any]], None]
+OnMessage = Callable[[list[Any]], None]
 Refused = Callable[[ResponseError], bool]
 Broken = Callable[[], Awaitable[None]]
 
@@ -40,7 +40,7 @@ class Subscriber:
     def __init__(
         self,
         connect: Callable[[], AbstractConnection],
-        heard: Heard,
+        on_message: OnMessage,
         *,
         refused: Refused | None = None,
         broken: Broken | None = None,
@@ -48,12 +48,12 @@ class Subscriber:
     ) -> None:
         self._make = connect
         self._direct = direct
-        self._tell = heard
+        self._on_message = on_message
         self._refused = refused
         self._broken = broken
         self._connection: AbstractConnection | None = None
         self._task: asyncio.Task[None] | None = None
-        self._heard = False
+        self._received = False
         self._lost_at: float | None = None
         """When the connection was lost (loop time), while it is."""
         self.channels: dict[str, None] = {}
@@ -62,7 +62,7 @@ class Subscriber:
         """Subscribe, now or as soon as there is a connection."""
         self.channels[channel] = None
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="ledger bells")
+            self._task = asyncio.create_task(self._run(), name="ledger wake-ups")
         else:
             await self._send("SSUBSCRIBE", channel)
 
@@ -145,7 +145,7 @@ class Subscriber:
         return lost
 
     async def _hear(self, connection: AbstractConnection, lost: asyncio.Future[None] | None) -> None:
-        pinger = asyncio.create_task(self._ping(connection), name="ledger bells ping")
+        pinger = asyncio.create_task(self._ping(connection), name="ledger wake-ups ping")
         try:
             if lost is not None:
                 await lost
@@ -164,17 +164,17 @@ class Subscriber:
             if self._refused is None or not self._refused(message):
                 raise message
             return
-        self._heard = True
+        self._received = True
         if isinstance(message, list) and len(message) >= 3:
-            self._tell(message)
+            self._on_message(message)
 
     async def _ping(self, connection: AbstractConnection) -> None:
         while True:
-            self._heard = False
+            self._received = False
             with suppress(RedisError, OSError):
                 await connection.send_command("PING", check_health=False)
             await asyncio.sleep(PING_SECONDS)
-            if not self._heard:
+            if not self._received:
                 # Closing the socket makes the reader fail, which leads to a new connection.
                 await connection.disconnect(nowait=True)
                 return

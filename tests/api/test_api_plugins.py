@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from ledger import InputError, Ledger, Result
-from ledger.client.plugins import ENTRY_POINT_GROUP, Answer
+from ledger.client.plugins import ENTRY_POINT_GROUP, DeciderAnswer
 from ledger.core.policy import Evaluation, Verdict
 from ledger.core.requests import Question
 from tests.api.actors import OpenLedger, pend, raised
@@ -125,7 +125,9 @@ async def test_deciders_are_heard_in_their_order_and_all_of_them(
     assert (result.outcome, [one["decider"] for one in opinions(result)]) == (outcome, [one.name for one in deciders])
 
 
-@pytest.mark.parametrize("answer", [Answer(Verdict.DENY, "not today"), ("deny", "not today")], ids=["answer", "pair"])
+@pytest.mark.parametrize(
+    "answer", [DeciderAnswer(Verdict.DENY, "not today"), ("deny", "not today")], ids=["answer", "pair"]
+)
 async def test_the_reason_of_a_decider_is_recorded_and_told(open_ledger: OpenLedger, answer: object) -> None:
     session = await (await open_ledger(plugins=[Says("robot", answer)])).session("ses_1", rules=RULES)
     error = await raised(session.ask("edit", ["a"]))

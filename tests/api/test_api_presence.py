@@ -8,7 +8,7 @@ import pytest
 
 from ledger import Ledger, NoInputLockError, Timeouts
 from ledger.core.events import Presence
-from ledger.log.inboxes import Reach
+from ledger.log.inboxes import InboxReach
 from ledger.stores.port import BOUND_INBOXES
 from ledger.testing import TestClock
 from tests.api.actors import ANN, BOB, OpenLedger, ask_and_wait, events_of, outcome_of, pend, pending_ids, raised
@@ -165,7 +165,7 @@ async def test_who_sees_some_projects_in_the_inbox_is_present_in_their_sessions_
     elsewhere = await ledger.session("ses_2", project="bank")
     for session in (waiting, elsewhere):
         await pend(session, "call_1")
-    people, reach = await open_ledger(), Reach(projects=("shop", "ses_5"))
+    people, reach = await open_ledger(), InboxReach(projects=("shop", "ses_5"))
     replayed = await people.connect_inbox("laptop", actor=ANN, reach=reach)
     assert [(item.session, item.request.request_id) for item in replayed] == [("ses_1", "call_1")]
     opened_later = {
@@ -183,7 +183,7 @@ async def test_who_sees_some_projects_in_the_inbox_is_present_in_their_sessions_
 
 
 async def test_who_sees_some_sessions_in_the_inbox_is_present_in_those(ledger: Ledger) -> None:
-    both = Reach(projects=("shop",), sessions=("ses_1", "ses_3"))
+    both = InboxReach(projects=("shop",), sessions=("ses_1", "ses_3"))
     await ledger.connect_inbox("laptop", actor=ANN, reach=both)
     sessions = [
         await ledger.session(name, project=project)
@@ -193,7 +193,7 @@ async def test_who_sees_some_sessions_in_the_inbox_is_present_in_those(ledger: L
 
 
 async def test_an_inbox_that_sees_some_projects_has_a_lease_too(ledger: Ledger, clock: TestClock) -> None:
-    reach = Reach(projects=("shop",))
+    reach = InboxReach(projects=("shop",))
     await ledger.connect_inbox("laptop", actor=ANN, reach=reach)
     session = await ledger.session("ses_1", project="shop")
     clock.advance("29s")

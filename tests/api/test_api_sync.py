@@ -13,14 +13,14 @@ from typing import Any, Final
 import pytest
 
 from ledger import (
-    Connection,
+    ClientConnection,
     DeniedError,
     Ledger,
     LedgerError,
     RejectedError,
     Session,
     StoreError,
-    SyncConnection,
+    SyncClientConnection,
     SyncLedger,
     SyncSession,
 )
@@ -51,7 +51,7 @@ INSIDE: Final = {
         "stream_of_grant",
     },
     Session: {"on_behalf_of", "release", "write_project_grants", "stream", "renew_lease"},
-    Connection: set[str](),
+    ClientConnection: set[str](),
 }
 
 
@@ -89,7 +89,7 @@ def public(cls: type) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("face", "blocking"), [(Ledger, SyncLedger), (Session, SyncSession), (Connection, SyncConnection)]
+    ("face", "blocking"), [(Ledger, SyncLedger), (Session, SyncSession), (ClientConnection, SyncClientConnection)]
 )
 def test_every_call_is_there_under_its_name(face: type, blocking: type) -> None:
     attributes = {"id", "client_id", "replayed", "session"} - public(face)
@@ -97,7 +97,7 @@ def test_every_call_is_there_under_its_name(face: type, blocking: type) -> None:
 
 
 @pytest.mark.parametrize(
-    ("face", "blocking"), [(Ledger, SyncLedger), (Session, SyncSession), (Connection, SyncConnection)]
+    ("face", "blocking"), [(Ledger, SyncLedger), (Session, SyncSession), (ClientConnection, SyncClientConnection)]
 )
 def test_every_call_takes_the_same_arguments_and_is_told_of_in_the_same_words(face: type, blocking: type) -> None:
     for name in public(blocking) & public(face):

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from ledger import Connection, Ledger, LedgerError, Result, Session
+from ledger import ClientConnection, Ledger, LedgerError, Result, Session
 from ledger.testing import TestClock
 from tests.api.actors import ask_and_wait
 from tests.support.waiting import wait_until_async
@@ -62,7 +62,7 @@ class Daemon:
         self.ledger = ledger
         self.clock = clock
         self.began_ms = clock.now_ms()
-        self.clients: dict[str, Connection] = {}
+        self.clients: dict[str, ClientConnection] = {}
         self.asking: dict[str, asyncio.Task[Result]] = {}
         self.shown_again: list[str] = []
         self.answers: list[Any] = []

@@ -15,7 +15,7 @@ from ledger import Ledger
 from ledger.core.durations import DAY_MS
 from ledger.core.errors import StoreError
 from ledger.core.events import Actor
-from ledger.log.reads import KINDS, TEXT_CHARS_MAX, Kind, Read, record, recorded
+from ledger.log.reads import KINDS, TEXT_CHARS_MAX, AuditedRead, Kind, record, recorded
 from ledger.testing import TestClock
 from tests.gateway.callers import Served, served
 from tests.support.command_line import CommandLine
@@ -89,7 +89,7 @@ async def test_a_session_that_is_not_theirs_is_no_look_at_it(gateway: Served) ->
 
 
 async def test_what_was_noted_is_written_without_anybody_asking(gateway: Served) -> None:
-    gateway.gateway.reads.note(Read(kind="sign_in", name="ann"))
+    gateway.gateway.reads.note(AuditedRead(kind="sign_in", name="ann"))
 
     async def is_written() -> bool:
         return bool(await recorded(gateway.ledger.store, ("sign_in",)))
@@ -99,9 +99,9 @@ async def test_what_was_noted_is_written_without_anybody_asking(gateway: Served)
 
 async def test_pushing_out_the_sign_ins_of_people_with_a_flood_of_guesses(ledger: Ledger) -> None:
     reads = Reads(ledger.store, DAY_MS)
-    reads.note(Read(kind="sign_in", name="ann"))
+    reads.note(AuditedRead(kind="sign_in", name="ann"))
     for number in range(GATHERED_COUNT_MAX * 4):
-        reads.note(Read(kind="failed_sign_in", address=f"10.0.{number // 256}.{number % 256}"))
+        reads.note(AuditedRead(kind="failed_sign_in", address=f"10.0.{number // 256}.{number % 256}"))
     await reads.close()
     assert [one.read.name for one in await recorded(ledger.store, ("sign_in",))] == ["ann"]
     failed = [one.read for one in await recorded(ledger.store, ("failed_sign_in",), count=10_000)]
@@ -127,13 +127,13 @@ async def test_a_read_that_cannot_be_written_is_in_nobodys_way(
 
     monkeypatch.setattr(type(ledger.store.admin), "note_reads", refuse)
     reads = Reads(ledger.store, DAY_MS)
-    reads.note(Read(kind="sign_in", name="ann"))
+    reads.note(AuditedRead(kind="sign_in", name="ann"))
     await reads.close()
     assert "1 reads were not recorded: the server is away" in caplog.text
 
 
 async def test_a_name_without_end_is_cut(ledger: Ledger) -> None:
-    await record(ledger.store, (Read(kind="sign_in", name="a" * 100_000),))
+    await record(ledger.store, (AuditedRead(kind="sign_in", name="a" * 100_000),))
     [one] = await recorded(ledger.store, ("sign_in",))
     assert one.read.name == "a" * TEXT_CHARS_MAX
 
@@ -143,7 +143,7 @@ async def test_what_is_too_old_goes_with_the_next_read(url: str, server: RealSer
     clock = TestClock()
     async with Ledger.connect(server.url if url == "real" else url, clock=clock) as ledger:
         for kind in KINDS:
-            await record(ledger.store, (Read(kind=kind, name="old"),), DAY_MS)
+            await record(ledger.store, (AuditedRead(kind=kind, name="old"),), DAY_MS)
         old = await recorded(ledger.store)
         assert [one.read.name for one in old] == ["old"] * len(KINDS)
         # The entries bear the time of the server, so what is kept is moved instead of it.
@@ -155,7 +155,7 @@ async def test_what_is_too_old_goes_with_the_next_read(url: str, server: RealSer
 
 
 async def test_the_reads_are_no_part_of_any_session(ledger: Ledger) -> None:
-    await record(ledger.store, (Read(kind="look", name="eve", session="ses_1"),))
+    await record(ledger.store, (AuditedRead(kind="look", name="eve", session="ses_1"),))
     assert [key async for key in ledger.store.streams()] == []
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import ledger
-from ledger import Connection, Ledger, LedgerError, Session, Timeouts
+from ledger import ClientConnection, Ledger, LedgerError, Session, Timeouts
 
 
 class Player:
     def __init__(self, opened: Ledger) -> None:
         self._ledger = opened
         self._sessions: dict[str, Session] = {}
-        self._connections: dict[tuple[str, str], Connection] = {}
+        self._connections: dict[tuple[str, str], ClientConnection] = {}
 
     async def perform(self, told: dict[str, Any]) -> None:
         try:

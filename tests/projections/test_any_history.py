@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ledger import Ledger, LedgerError
 from ledger.core.policy import ReplyKind
+from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections import reading, snapshots
 from projections.engine import Engine
@@ -150,9 +151,11 @@ async def views_say_what_the_ledger_says(ledger: Ledger) -> None:
             assert snapshots._decode(key, snapshots._encode(state)) == state
             settled += len(state.settled)
             versions[key.name] = state.version
-            shown = await reading.approved_of_session(ledger.store, key.id, ledger.store.clock.now_ms())
+            keys = [key] if state.project is None else [key, StreamKey("project", state.project)]
+            now_ms = ledger.store.clock.now_ms()
+            grants = [await reading.approved_of(ledger.store, one, now_ms) for one in keys]
             approved = [one.grant.grant_id for one in await handle.approved()]
-            assert sorted(row["grant_id"] for row in shown.rows) == sorted(approved)
+            assert sorted(row["grant_id"] for one in grants for row in one.rows) == sorted(approved)
     shown = await reading.pending(ledger.store)
     waiting = sorted(await ledger.pending(), key=lambda one: (one.session, one.request.version))
     assert sorted(shown.rows, key=lambda row: (row["session"], row["version"])) == as_rows(waiting)

@@ -82,7 +82,7 @@ async def test_a_message_counts_once_however_many_requests_it_tells_of(ledger: L
     await session.note_notification("r1", "ntfy", "failed", person="ann", step=1, message_id="msg_3")
     await project_all(ledger)
     now_ms = clock.now_ms()
-    first, second = reading.Message("ntfy", first_ms), reading.Message("ntfy", now_ms)
+    first, second = reading.SentMessage("ntfy", first_ms), reading.SentMessage("ntfy", now_ms)
     assert await reading.messages_to(ledger.store, "ann", ["ntfy", "slack"], now_ms) == {
         "msg_1": first,
         "msg_2": second,

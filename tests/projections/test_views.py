@@ -14,10 +14,10 @@ SHOP = StreamKey("project", "shop")
 
 async def test_nothing_is_shown_of_what_was_not_projected(ledger: Ledger) -> None:
     await (await ledger.session("ses_1")).submit("bash", ["ls"], request_id="r1")
-    assert await reading.pending(ledger.store) == reading.Reading([], {})
-    assert await reading.pending_of(ledger.store, "ses_1") == reading.Reading([], {"session:ses_1": 0})
-    assert await reading.session_summary(ledger.store, "ses_1") == reading.Reading([], {"session:ses_1": 0})
-    assert await reading.timeline(ledger.store, "ses_1") == reading.Reading([], {"session:ses_1": 0})
+    assert await reading.pending(ledger.store) == reading.ViewResult([], {})
+    assert await reading.pending_of(ledger.store, "ses_1") == reading.ViewResult([], {"session:ses_1": 0})
+    assert await reading.session_summary(ledger.store, "ses_1") == reading.ViewResult([], {"session:ses_1": 0})
+    assert await reading.timeline(ledger.store, "ses_1") == reading.ViewResult([], {"session:ses_1": 0})
     assert await reading.sessions_of_request(ledger.store, "r1") == []
 
 
@@ -75,13 +75,16 @@ async def test_approved_shows_grants_in_force_of_session_and_project(ledger: Led
     await session.revoke(gone.grant.grant_id)
     await project_all(ledger)
 
-    shown = await reading.approved_of_session(ledger.store, "ses_1", clock.now_ms())
-    assert shown.rows == as_rows([kept, brief, shared])
-    assert shown.as_of == {"session:ses_1": 5, "project:shop": 1}
-    assert (await reading.approved_in_project(ledger.store, "shop", clock.now_ms())).rows == as_rows([shared])
+    own, project = StreamKey("session", "ses_1"), StreamKey("project", "shop")
+    assert await reading.approved_of(ledger.store, own, clock.now_ms()) == reading.ViewResult(
+        as_rows([kept, brief]), {own.name: 5}
+    )
+    assert await reading.approved_of(ledger.store, project, clock.now_ms()) == reading.ViewResult(
+        as_rows([shared]), {project.name: 1}
+    )
     clock.advance("1s")
-    shown = await reading.approved_of_session(ledger.store, "ses_1", clock.now_ms())
-    assert shown.rows == as_rows(await session.approved())
+    assert (await reading.approved_of(ledger.store, own, clock.now_ms())).rows == as_rows([kept])
+    assert as_rows(await session.approved()) == as_rows([kept, shared])
 
 
 async def test_recent_sessions_come_newest_first_with_how_their_requests_ended(

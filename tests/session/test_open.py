@@ -80,7 +80,7 @@ def test_a_session_never_moves_to_another_project() -> None:
 
 def test_a_session_without_a_project_is_its_own_and_stays_so() -> None:
     scenario = given(opens()).when(opens(project="shop")).then_refused(InputError, "INPUT", contains="project `none`")
-    assert scenario.state.grants_project == "ses_1"
+    assert scenario.state.project is None
 
 
 def test_attaching_to_a_closed_session_shows_it_and_changes_nothing() -> None:

@@ -13,7 +13,7 @@ from ledger.session import next_due_ms
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import START, Entry, Position, StreamKey
 from tests.simulation import actors as cast_of
-from tests.simulation.prophet import Prophet, check_all
+from tests.simulation.oracle import Oracle, check_all
 from tests.simulation.scheduler import Scheduler, run
 from tests.simulation.store import Faults
 from tests.simulation.world import Actor, Process, World, task_factory
@@ -178,5 +178,5 @@ class Simulation:
         if self._failovers:
             # What was lost had been told: only the logs themselves can be judged.
             return
-        prophets = {name: Prophet(self.log(StreamKey("session", name)), project) for name in SESSIONS}
-        check_all(self._diary.told, self._diary.noted, prophets)
+        oracles = {name: Oracle(self.log(StreamKey("session", name)), project) for name in SESSIONS}
+        check_all(self._diary.told, self._diary.noted, oracles)

@@ -14,9 +14,9 @@ from ledger.core.events import Presence
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import (
     BOUND_INBOXES,
-    Answer,
     Answered,
     Append,
+    AppendResult,
     Due,
     Entry,
     Listener,
@@ -111,7 +111,7 @@ class FaultyStore:
 
     async def append(
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[Answer, tuple[Entry, ...]]:
+    ) -> tuple[AppendResult, tuple[Entry, ...]]:
         where = f"append {append.key.name}"
         self._may_be_unreachable()
         if self._scheduler.happens(self.faults.in_doubt):
@@ -143,7 +143,7 @@ class FaultyStore:
         where = f"{self._name} post {append.key.name}"
         lost = self._scheduler.happens(self.faults.answer_lost) or self._scheduler.happens(self.faults.in_doubt)
 
-        def answer(said: Answer | None) -> None:
+        def answer(said: AppendResult | None) -> None:
             if not self.is_dead:
                 answered(said, lost)
 
@@ -157,10 +157,10 @@ class FaultyStore:
             self._scheduler.park(Parked(f"{where} on its way", self, go, lambda: None))
         return True
 
-    async def _arrive(self, where: str, append: Append) -> Answer:
+    async def _arrive(self, where: str, append: Append) -> AppendResult:
         """The server carries it out, also where the process that sent it is dead by then."""
         self._must_live()
-        arrived: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        arrived: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
 
         def go() -> None:
             answer = self._inner._append(append)

@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from ledger.core import chain
 from ledger.stores.port import (
     START,
-    Answer,
     Append,
     Appended,
+    AppendResult,
     Behind,
     Conflict,
     Entry,
@@ -136,8 +136,8 @@ class Writers(RuleBasedStateMachine):
     def _head(self) -> Position:
         return self.log[-1].position if self.log else START
 
-    def _answer(self, writer: int, append: Append) -> Answer:
-        answer: Answer = self.run(answer_to(self.stores[writer], append))
+    def _answer(self, writer: int, append: Append) -> AppendResult:
+        answer: AppendResult = self.run(answer_to(self.stores[writer], append))
         return answer
 
     def _send(self, writer: int, append: Append) -> None:

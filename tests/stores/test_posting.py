@@ -7,16 +7,16 @@ import asyncio
 import pytest
 
 from ledger.core.errors import DamageError
-from ledger.stores.port import START, Answer, Append, Appended, Behind, Conflict, Entry, OutsideWindow, Position
+from ledger.stores.port import START, Append, Appended, AppendResult, Behind, Conflict, Entry, OutsideWindow, Position
 from ledger.stores.redis import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Operator, append_of, log_of, written
 from tests.support.tally import Tally, add, tally
 
 
-async def posted(store: RedisStore, append: Append) -> tuple[Answer | None, bool]:
+async def posted(store: RedisStore, append: Append) -> tuple[AppendResult | None, bool]:
     """Post an append; return its answer, and whether it was lost and so may have been written."""
-    told: asyncio.Future[tuple[Answer | None, bool]] = asyncio.get_running_loop().create_future()
+    told: asyncio.Future[tuple[AppendResult | None, bool]] = asyncio.get_running_loop().create_future()
     assert store.post(append, lambda answer, lost: told.set_result((answer, lost)))
     return await told
 

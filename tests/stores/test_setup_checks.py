@@ -20,7 +20,7 @@ from ledger.stores import redis as redis_store
 from ledger.stores.deployment import refusals, warnings
 from ledger.stores.embedded.address import socket_url
 from ledger.stores.opening import open_store
-from ledger.stores.port import START, Answer, Append, Appended, Position
+from ledger.stores.port import START, Append, Appended, AppendResult, Position
 from ledger.stores.redis import RedisStore
 from tests.support.backends import Operator, answer_to, append_of, as_redis, log_of, written
 from tests.support.servers import RealServer
@@ -221,7 +221,7 @@ async def test_a_user_that_may_not_run_scripts_is_told_so(server: RealServer, ad
         await admin.run("ACL", "DELUSER", "reader")
 
 
-async def attempt(store: RedisStore, append: Append) -> Answer | LedgerError:
+async def attempt(store: RedisStore, append: Append) -> AppendResult | LedgerError:
     try:
         return await answer_to(store, append)
     except LedgerError as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def subscribers(admin: Operator, store: RedisStore) -> int:
-    channel = store.keys.bell(store.partition_of(SESSION))
+    channel = store.keys.channel(store.partition_of(SESSION))
     _, count = await admin.run("PUBSUB", "SHARDNUMSUB", channel)
     return int(count)
 
@@ -84,7 +84,7 @@ async def test_wake_ups_that_are_no_ledgers_are_passed_over(server_store: RedisS
     ears = Ears()
     await server_store.listen(ears)
     await server_store.subscribe(server_store.partition_of(SESSION))
-    channel = server_store.keys.bell(server_store.partition_of(SESSION))
+    channel = server_store.keys.channel(server_store.partition_of(SESSION))
     for nonsense in (b"", b"hello", b"session:ses_1\nx-y", b"session:ses_1\n5", b"\xff\xfe\n1-1", b"\n\n\n"):
         await admin.run("SPUBLISH", channel, nonsense)
     await written(server_store, b"a")

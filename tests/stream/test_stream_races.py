@@ -9,7 +9,7 @@ import pytest
 
 from ledger.core.errors import InDoubtError, InputError
 from ledger.core.grants import Recorded
-from ledger.log.plans import Plan
+from ledger.log.plans import AppendPlan
 from ledger.log.reading import read_entry
 from ledger.log.stream import Stream
 from ledger.stores.port import START, Store, WakeUp
@@ -147,11 +147,11 @@ class SlowToSettle(TallyFold):
 
     step: Callable[[], Awaitable[None]] | None = None
 
-    async def settle(self, state: Tally, now_ms: int) -> Plan:
+    async def settle(self, state: Tally, now_ms: int) -> AppendPlan:
         step, self.step = self.step, None
         if step is not None:
             await step()
-        return Plan()
+        return AppendPlan()
 
     def next_due_ms(self, state: Tally) -> int | None:
         return None if self.step is None else 0

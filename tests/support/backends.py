@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from ledger.stores.clock import Clock
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.opening import open_store
-from ledger.stores.port import START, Answer, Append, Appended, Due, Entry, Position, Store, StreamKey
+from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, Position, Store, StreamKey
 from ledger.stores.redis import RedisStore
 from tests.support.clusters import Cluster
 from tests.support.programs import EMBEDDED, binary_named, others_to_test
@@ -78,7 +78,7 @@ async def written(
     return Position(answer.ms, after.version + len(payloads))
 
 
-async def answer_to(store: Store, append: Append) -> Answer:
+async def answer_to(store: Store, append: Append) -> AppendResult:
     answer, beside = await store.append(append)
     assert beside == ()
     return answer

@@ -10,9 +10,9 @@ import msgspec
 from ledger.core.errors import InputError
 from ledger.core.events import Actor, Event, LogRegressed, ToolFinished, ToolFinishedDetail
 from ledger.core.grants import Recorded
-from ledger.log.plans import SYSTEM, Plan, Regression
+from ledger.log.plans import SYSTEM, AppendPlan, Regression
 from ledger.log.stream import Stream
-from ledger.stores.port import Answer, Answered, Append, Due, Entry, Opening, Position, Store, StreamKey
+from ledger.stores.port import Answered, Append, AppendResult, Due, Entry, Opening, Position, Store, StreamKey
 from tests.support.backends import SESSION
 
 TESTER = Actor("person", "tester")
@@ -45,8 +45,8 @@ class Tally(NamedTuple):
 class TallyFold:
     """Folds `ToolFinished.call_id`s."""
 
-    async def settle(self, state: Tally, now_ms: int) -> Plan:
-        return Plan()
+    async def settle(self, state: Tally, now_ms: int) -> AppendPlan:
+        return AppendPlan()
 
     def initial(self, key: StreamKey) -> Tally:
         return Tally()
@@ -58,23 +58,23 @@ class TallyFold:
         assert isinstance(event, ToolFinished)
         return state._replace(names=(*state.names, event.call_id or ""), version=recorded.version)
 
-    def decide(self, state: Tally, command: Any, now_ms: int) -> Plan:
+    def decide(self, state: Tally, command: Any, now_ms: int) -> AppendPlan:
         if isinstance(command, Regression):
-            return Plan((LogRegressed(seen_id=str(command.seen), found_id=str(command.found)),), SYSTEM)
+            return AppendPlan((LogRegressed(seen_id=str(command.seen), found_id=str(command.found)),), SYSTEM)
         if isinstance(command, Claim):
             return self._claim(state, command)
         assert isinstance(command, Add)
         detail = ToolFinishedDetail(output=command.text) if command.text else None
         events = tuple(ToolFinished(call_id=name, detail=detail) for name in command.names)
-        return Plan(events, TESTER, command.not_before_ms, command.not_after_ms)
+        return AppendPlan(events, TESTER, command.not_before_ms, command.not_after_ms)
 
-    def _claim(self, state: Tally, command: Claim) -> Plan:
+    def _claim(self, state: Tally, command: Claim) -> AppendPlan:
         own = f"{command.name}={command.by}"
         if own in state.names:
-            return Plan()
+            return AppendPlan()
         if any(name.startswith(f"{command.name}=") for name in state.names):
             raise InputError(f"`{command.name}` is taken")
-        return Plan((ToolFinished(call_id=own),), TESTER)
+        return AppendPlan((ToolFinished(call_id=own),), TESTER)
 
     def next_due_ms(self, state: Tally) -> int | None:
         return None
@@ -116,7 +116,7 @@ class Watched:
 
     async def append(
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[Answer, tuple[Entry, ...]]:
+    ) -> tuple[AppendResult, tuple[Entry, ...]]:
         self.appends.append(append)
         await self._step(self.before, "append")
         answer = await self._store.append(append, also_read)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from ledger import AlreadyAnsweredError, Ledger, LedgerError, Result, StaleReplyError, StoreError
-from ledger.client.unheard import unheard
+from ledger.client.feedback import undelivered_note
 from ledger.core.events import Actor
 from ledger.core.replies import Answer, parse_answer, parse_reply
 from workers.cli.base import checked, command, local_actor, with_ledger
@@ -116,7 +116,7 @@ async def _answered(ledger: Ledger, output: Output, request: str, answer: _Answe
     if was_settled:
         _tell_repeated(request, as_json=output.as_json)
     _print(output, result)
-    note = unheard(None if waiting is None else waiting.metadata, answer.message)
+    note = undelivered_note(None if waiting is None else waiting.metadata, answer.message)
     if note is not None:
         talk(f"info: {note}")
     # A yes that the rules of now overrule is no success, and must not look like one.

@@ -18,7 +18,7 @@ from ledger.client.machine import default_actor_name
 from ledger.core.errors import StoreError
 from ledger.core.ids import check_id
 from ledger.core.regular_files import open_regular, private_file
-from ledger.log.reads import Read, record
+from ledger.log.reads import AuditedRead, record
 from ledger.log.surveys import StreamProblem, problem_of
 from ledger.log.verify import head_of
 from ledger.stores.port import StreamKey
@@ -94,7 +94,7 @@ async def export(
 async def _note(ledger: Ledger, sessions: Sequence[str], out: Path | None) -> None:
     """Record that this was taken out. Who may read the server alone, and not write there, is told so."""
     what = ", ".join(sessions[:NAMED_COUNT]) if sessions else "everything"
-    read = Read(kind="export", name=default_actor_name(), via="cli", what=f"{what} to {out or 'stdout'}")
+    read = AuditedRead(kind="export", name=default_actor_name(), via="cli", what=f"{what} to {out or 'stdout'}")
     try:
         await record(ledger.store, (read,))
     except StoreError as error:

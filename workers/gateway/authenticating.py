@@ -13,7 +13,7 @@ from litestar.handlers import BaseRouteHandler
 from ledger.access.state import Token
 from ledger.client.tokens import is_proof_of
 from ledger.core.errors import UnauthorizedError
-from ledger.log.reads import Read
+from ledger.log.reads import AuditedRead
 from workers.gateway.access import ACCESS, ANYBODY
 from workers.gateway.gateway import Gateway
 from workers.gateway.names import own_origins
@@ -129,7 +129,7 @@ async def find_token(connection: Connection, gateway: Gateway, text: str) -> Tok
         return gateway.tokens.known(text) or await _looked_up(connection, gateway, text)
     except UnauthorizedError:
         what = connection.scope["path"] if connection.scope["path"] == SIGN_IN_PATH else None
-        gateway.reads.note(Read(kind="failed_sign_in", what=what, address=address_of(connection)))
+        gateway.reads.note(AuditedRead(kind="failed_sign_in", what=what, address=address_of(connection)))
         raise
 
 

@@ -11,7 +11,7 @@ from ledger import Ledger, Session
 from ledger.client.tokens import Tokens
 from ledger.core.errors import UnknownSessionError
 from ledger.core.ids import check_id
-from ledger.log.trails import Trails
+from ledger.log.history_cache import HistoryCache
 from ledger.session.state import SessionState
 from workers.gateway.beside.pool import Beside
 from workers.gateway.beside.rehearsing import Rehearsals
@@ -41,7 +41,7 @@ class Gateway:
         self.ledger = ledger
         self.settings = settings
         self.tokens: Tokens = ledger.tokens
-        self.trails = Trails(ledger.store, ledger.streams.session_fold)
+        self.history_cache = HistoryCache(ledger.store, ledger.streams.session_fold)
         self.outlines = Outlines()
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.turns = Turns()

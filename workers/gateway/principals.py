@@ -9,7 +9,7 @@ import msgspec
 from ledger.access.state import Token
 from ledger.core.errors import LedgerError
 from ledger.core.events import TOLD, Actor, Role
-from ledger.log.inboxes import Reach
+from ledger.log.inboxes import InboxReach
 from ledger.session.state import SessionState
 
 Channel = Literal["gateway", "inbox", "link", "opencode"]
@@ -43,7 +43,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
         A session without a project is its own project.
         """
-        if not Reach(self.projects, self.sessions).covers(session, project):
+        if not InboxReach(self.projects, self.sessions).covers(session, project):
             return False
         return self.own is None or session in self.sessions or opened_with == self.own
 
@@ -94,8 +94,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return self.bounds.sessions
 
     @property
-    def reach(self) -> Reach:
-        return Reach(self.projects, self.sessions)
+    def reach(self) -> InboxReach:
+        return InboxReach(self.projects, self.sessions)
 
     def reaches(self, session: str, project: str | None, opened_with: str | None) -> bool:
         """Return whether a session of this project, opened with this token, is theirs to see."""

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from ledger.core.errors import LedgerError
-from ledger.log.reads import KINDS, Kind, Read, record
+from ledger.log.reads import KINDS, AuditedRead, Kind, record
 from ledger.stores.port import Store
 from workers.gateway.principals import Principal
 
@@ -38,17 +38,17 @@ class Reads:
     def __init__(self, store: Store, kept_ms: int) -> None:
         self._store = store
         self._kept_ms = kept_ms
-        self._gathered: dict[Kind, Counter[Read]] = {kind: Counter() for kind in KINDS}
+        self._gathered: dict[Kind, Counter[AuditedRead]] = {kind: Counter() for kind in KINDS}
         self._looks: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._writing: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._closing = asyncio.Event()
 
-    def note(self, read: Read) -> None:
+    def note(self, read: AuditedRead) -> None:
         """Take a read in; it is written soon."""
         gathered = self._gathered[read.kind]
         if read not in gathered and len(gathered) >= GATHERED_COUNT_MAX:
-            read = Read(kind=read.kind, what=OTHERS)
+            read = AuditedRead(kind=read.kind, what=OTHERS)
         gathered[read] += 1
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_soon(), name="record reads")
@@ -102,8 +102,8 @@ class Reads:
                 await self.flush()
 
 
-def _by(principal: Principal, kind: Kind, session: str) -> Read:
-    return Read(
+def _by(principal: Principal, kind: Kind, session: str) -> AuditedRead:
+    return AuditedRead(
         kind=kind,
         name=principal.name,
         role=principal.role,

@@ -13,7 +13,7 @@ from typing import Final
 from ledger.core.durations import DAY_MS
 from ledger.stores.port import Store
 from projections import reading
-from projections.reading import Message
+from projections.reading import SentMessage
 
 AGAIN_SECONDS: Final = 1.0
 """How soon to try again when another worker has the turn, or the server is away."""
@@ -26,7 +26,7 @@ class Allowance:
         self._store = store
         self._person = person
         self._services = tuple(services)
-        self._sent: dict[str, Message] = {}
+        self._sent: dict[str, SentMessage] = {}
         """Messages of this process: the views may not have them yet."""
 
     def turn(self, service: str) -> str:
@@ -38,14 +38,14 @@ class Allowance:
         others = [self.turn(one) for one in self._services if one != service]
         return len(await self._store.admin.turns_held(others))
 
-    async def messages(self, now_ms: int) -> dict[str, Message]:
+    async def messages(self, now_ms: int) -> dict[str, SentMessage]:
         """What the person was sent lately, by message id. Raises StoreError."""
         return {**await reading.messages_to(self._store, self._person, self._services, now_ms), **self._sent}
 
     def note(self, message_id: str, service: str, now_ms: int) -> None:
         """The service took this message."""
         kept = {key: one for key, one in self._sent.items() if one.ms > now_ms - DAY_MS}
-        self._sent = kept | {message_id: Message(service, now_ms)}
+        self._sent = kept | {message_id: SentMessage(service, now_ms)}
 
     def pause_seconds(self, service: str) -> float:
         """How soon to try again. Another time for each service: two that wait for each other must not go on so."""

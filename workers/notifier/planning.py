@@ -12,7 +12,7 @@ import msgspec
 
 from ledger.core.durations import DAY_MS, HOUR_MS
 from ledger.session.state import Request, SessionState, Settled, in_order
-from projections.reading import Message
+from projections.reading import SentMessage
 from workers.notifier.book import Book, Told
 from workers.notifier.settings import Person, Timing
 
@@ -59,7 +59,7 @@ class Channel(msgspec.Struct, frozen=True):
 def plan(
     channel: Channel,
     books: Iterable[Book],
-    messages: Mapping[str, Message],
+    messages: Mapping[str, SentMessage],
     timing: Timing,
     now_ms: int,
     *,
@@ -159,10 +159,10 @@ def is_over(book: Book, now_ms: int) -> bool:
 # --- how much ---------------------------------------------------------------------------------------------------------
 
 
-def _messages(person: Person, books: Iterable[Book]) -> dict[str, Message]:
+def _messages(person: Person, books: Iterable[Book]) -> dict[str, SentMessage]:
     """By whatever service: what is too much for a person does not depend on how many they have."""
     return {
-        one.message_id: Message(one.service, one.ms)
+        one.message_id: SentMessage(one.service, one.ms)
         for book in books
         for told in book.told.values()
         for one in told
@@ -175,7 +175,7 @@ def _collapsed_until(sent_ms: Iterable[int], timing: Timing) -> int:
     return max((ms + timing.collapse_ms for ms in sent_ms), default=0)
 
 
-def _free_at(sent: Mapping[str, Message], under_way: int, count: int, window_ms: int, now_ms: int) -> int:
+def _free_at(sent: Mapping[str, SentMessage], under_way: int, count: int, window_ms: int, now_ms: int) -> int:
     """When there is room for one more message in the window."""
     lately = sorted([*(one.ms for one in sent.values() if one.ms > now_ms - window_ms), *[now_ms] * under_way])
     return 0 if len(lately) < count else lately[-count] + window_ms

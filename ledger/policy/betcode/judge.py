@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ledger.core.policy import Part, RuleRef, Verdict, strictest
 from ledger.policy.betcode.match import Matching
-from ledger.policy.betcode.tiers import TOP_TIER, MatchesToolRule, TierDecision, decide, tier
+from ledger.policy.betcode.tiers import MatchesToolRule, TierDecision, decide
 from ledger.policy.betcode.units import CommandUnit, FileUnit, Unit
 from ledger.policy.shell import Command
 from ledger.policy.shell.hardened import spellings
@@ -146,7 +146,3 @@ class BetCodeJudge:
 
 def _wild(rule: ToolRule) -> bool:
     return rule.specifier is None or has_wildcard(rule.specifier)
-
-
-def top_rules(rules: Iterable[ToolRule]) -> tuple[ToolRule, ...]:
-    return tuple(rule for rule in rules if tier(rule) == TOP_TIER)

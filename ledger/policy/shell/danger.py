@@ -19,7 +19,6 @@ from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS
 from ledger.policy.shell.unknown import unknown_word
 
 _PATTERNS_MAX: Final = 512
-_GLOB_WORD: Final = "\0"
 
 
 @lru_cache(maxsize=_PATTERNS_MAX)

@@ -20,7 +20,7 @@ from ledger.session.first import BEHIND
 from ledger.session.state import Request
 from ledger.session.would_run.lines import would_run
 from ledger.session.would_run.marks import marks_of, odd_characters
-from ledger.session.would_run.members import Piece, pieces_behind, pieces_of
+from ledger.session.would_run.members import MemberText, pieces_behind, pieces_of
 from ledger.session.would_run.model import LONG_CHARS, LONG_LINES, Description, Section
 from ledger.session.would_run.names import SHELL_TOOLS
 
@@ -30,7 +30,7 @@ _FILES: Final = frozenset({"read", "edit", "write", "list", "external_directory"
 
 def describe_request(request: Request) -> Description:
     """Return all of a request: input, metadata, patterns, folder, and who asks, in the order in which it is drawn."""
-    told = [Piece("member", "request", "what was asked", one) for one in request.told if request.input is None]
+    told = [MemberText("member", "request", "what was asked", one) for one in request.told if request.input is None]
     behind = request.metadata.get(BEHIND)
     before = pieces_behind(behind) if isinstance(behind, Mapping) else []
     said = {name: value for name, value in request.metadata.items() if name != BEHIND or not before}
@@ -55,32 +55,32 @@ def description_json(request: Request) -> dict[str, Any]:
     return built
 
 
-def _patterns(request: Request) -> Iterator[Piece]:
+def _patterns(request: Request) -> Iterator[MemberText]:
     is_all = request.input is None and not request.told and _is_shell(request)
     for pattern in request.patterns:
-        yield Piece("command" if is_all else "pattern", "patterns", "command" if is_all else "judged as", pattern)
+        yield MemberText("command" if is_all else "pattern", "patterns", "command" if is_all else "judged as", pattern)
     for offered in request.always:
-        yield Piece("offered", "always", "an `always` would allow", offered)
+        yield MemberText("offered", "always", "an `always` would allow", offered)
 
 
 def _is_shell(request: Request) -> bool:
     return request.permission.lower() in SHELL_TOOLS or (request.tool_name or "").lower() in SHELL_TOOLS
 
 
-def _around(request: Request) -> Iterator[Piece]:
+def _around(request: Request) -> Iterator[MemberText]:
     if request.cwd is not None:
-        yield Piece("folder", "request", "folder", request.cwd)
-    yield Piece(
+        yield MemberText("folder", "request", "folder", request.cwd)
+    yield MemberText(
         "tool" if request.tool_name else "permission", "request", "tool", request.tool_name or request.permission
     )
     if request.tool_name:
-        yield Piece("permission", "request", "permission", request.permission)
-    yield Piece("asker", "request", "asked by", request.asker.name)
+        yield MemberText("permission", "request", "permission", request.permission)
+    yield MemberText("asker", "request", "asked by", request.asker.name)
     if request.agent:
-        yield Piece("agent", "request", "calls itself", request.agent)
+        yield MemberText("agent", "request", "calls itself", request.agent)
 
 
-def _sections(pieces: Iterable[Piece], request: Request) -> list[Section]:
+def _sections(pieces: Iterable[MemberText], request: Request) -> list[Section]:
     sections: list[Section] = []
     seen: set[str] = set()
     for piece in pieces:
@@ -91,13 +91,13 @@ def _sections(pieces: Iterable[Piece], request: Request) -> list[Section]:
     return sections
 
 
-def _may_repeat(piece: Piece) -> bool:
+def _may_repeat(piece: MemberText) -> bool:
     return piece.kind == "pattern" or (
         piece.origin == "metadata" and piece.kind != "rest" and not piece.label.startswith(f"{BEHIND}.")
     )
 
 
-def _section(piece: Piece, request: Request, *, repeats: bool) -> Section:
+def _section(piece: MemberText, request: Request, *, repeats: bool) -> Section:
     lines, chars = piece.text.count("\n") + 1, len(piece.text)
     return Section(
         kind=piece.kind,
@@ -116,7 +116,7 @@ def _section(piece: Piece, request: Request, *, repeats: bool) -> Section:
     )
 
 
-def _dangers(piece: Piece, request: Request) -> tuple[Danger, ...]:
+def _dangers(piece: MemberText, request: Request) -> tuple[Danger, ...]:
     match piece.kind:
         case "command":
             return command_dangers(piece.text, request.cwd)

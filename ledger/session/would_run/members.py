@@ -58,7 +58,7 @@ _ORDER: Final[tuple[frozenset[SectionKind], ...]] = (
 _OPTION: Final = re.compile(r"\boptions\[[0-9]+\]\.\w+\Z")
 
 
-class Piece(msgspec.Struct, frozen=True):
+class MemberText(msgspec.Struct, frozen=True):
     """One text of a member, before its size, marks and dangers are known."""
 
     kind: SectionKind
@@ -68,7 +68,7 @@ class Piece(msgspec.Struct, frozen=True):
     is_json: bool = False
 
 
-def pieces_of(given: Any, origin: Origin) -> list[Piece]:
+def pieces_of(given: Any, origin: Origin) -> list[MemberText]:
     """Return all of an input or of metadata, members that are known first, each under its own name."""
     if not isinstance(given, Mapping) or not given:
         return [] if given is None else [_json_piece(origin, "input", given)]
@@ -79,7 +79,9 @@ def pieces_of(given: Any, origin: Origin) -> list[Piece]:
     found = [piece for name in shown for piece in _member(name, given[name], origin, _runs_something(given))]
     found.sort(key=_place)
     if rest:
-        found.append(Piece("rest", origin, REST_LABEL, spelled({name: given[name] for name in rest}), is_json=True))
+        found.append(
+            MemberText("rest", origin, REST_LABEL, spelled({name: given[name] for name in rest}), is_json=True)
+        )
     return found
 
 
@@ -97,7 +99,7 @@ def joined_command(value: Any) -> str | None:
     return None
 
 
-def _place(piece: Piece) -> int:
+def _place(piece: MemberText) -> int:
     return next((place for place, kinds in enumerate(_ORDER) if piece.kind in kinds), len(_ORDER))
 
 
@@ -105,25 +107,25 @@ def _runs_something(given: Mapping[str, Any]) -> bool:
     return any(name in given for name in COMMAND_NAMES)
 
 
-def _member(name: str, value: Any, origin: Origin, beside_command: bool) -> Iterator[Piece]:
+def _member(name: str, value: Any, origin: Origin, beside_command: bool) -> Iterator[MemberText]:
     command = joined_command(value) if name in COMMAND_NAMES and isinstance(value, list) else None
     if command is not None:
-        yield Piece("command", origin, name, command)
+        yield MemberText("command", origin, name, command)
         if not all(word in command for word in value):
             yield _json_piece(origin, name, value)
     elif name in _SPREAD and isinstance(value, list | dict) and value and _leaves_count(value) <= LEAVES_COUNT:
         yield from _spread(name, value, origin)
     elif name == "description" and isinstance(value, str) and beside_command:
-        yield Piece("remark", origin, name, value)
+        yield MemberText("remark", origin, name, value)
     elif isinstance(value, str):
-        yield Piece(_KINDS.get(name, "member"), origin, name, value)
+        yield MemberText(_KINDS.get(name, "member"), origin, name, value)
     else:
         yield _json_piece(origin, name, value)
 
 
-def pieces_behind(call: Mapping[str, Any]) -> list[Piece]:
+def pieces_behind(call: Mapping[str, Any]) -> list[MemberText]:
     """Return the call behind a folder, its members in the places that they have in a request of its own."""
-    found: list[Piece] = []
+    found: list[MemberText] = []
     for name, value in call.items():
         if name == "input" and isinstance(value, Mapping) and value:
             inner = pieces_of(value, "metadata")
@@ -133,13 +135,13 @@ def pieces_behind(call: Mapping[str, Any]) -> list[Piece]:
     return sorted(found, key=_place)
 
 
-def _json_piece(origin: Origin, label: str, value: Any) -> Piece:
+def _json_piece(origin: Origin, label: str, value: Any) -> MemberText:
     if isinstance(value, str):
-        return Piece("member", origin, label, value)
-    return Piece("member", origin, label, spelled(value), is_json=True)
+        return MemberText("member", origin, label, value)
+    return MemberText("member", origin, label, spelled(value), is_json=True)
 
 
-def _spread(label: str, value: Any, origin: Origin) -> Iterator[Piece]:
+def _spread(label: str, value: Any, origin: Origin) -> Iterator[MemberText]:
     """Every value of a list or object in a section of its own; inputs nest no deeper than `JSON_DEPTH_LEVELS`."""
     if isinstance(value, Mapping) and value:
         for name, one in value.items():
@@ -149,7 +151,7 @@ def _spread(label: str, value: Any, origin: Origin) -> Iterator[Piece]:
             yield from _spread(f"{label}[{index}]", one, origin)
     elif isinstance(value, str):
         kind = "option" if _OPTION.search(label) else _KINDS.get(label.rpartition(".")[2], "member")
-        yield Piece(kind, origin, label, value)
+        yield MemberText(kind, origin, label, value)
     else:
         yield _json_piece(origin, label, value)
 

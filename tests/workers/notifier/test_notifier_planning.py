@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ledger import Ledger
 from ledger.testing import TestClock
-from projections.reading import Message
+from projections.reading import SentMessage
 from tests.workers.notifier.listening import TIMING
 from workers.notifier.book import Book
 from workers.notifier.books import Books
@@ -35,7 +35,7 @@ class Ann:
         self.channel = channel
         self.count = 0
 
-    async def look(self, messages: Mapping[str, Message] | None = None, *sessions: str, under_way: int = 0) -> Plan:
+    async def look(self, messages: Mapping[str, SentMessage] | None = None, *sessions: str, under_way: int = 0) -> Plan:
         books = [await book_of(self.ledger, session) for session in sessions or ("ses_1",)]
         return plan(self.channel, books, messages or {}, TIMING, self.clock.now_ms(), under_way=under_way)
 
@@ -128,7 +128,7 @@ async def test_within_five_minutes_of_a_message_others_are_gathered(ledger: Ledg
 
 async def test_a_message_of_another_session_counts_for_gathering_too(ledger: Ledger, clock: TestClock) -> None:
     await (await ledger.session("ses_1")).submit("bash", ["a"], request_id="r1")
-    found = await Ann(ledger, clock).look({"msg_9": Message("ntfy", clock.now_ms() - 1000)})
+    found = await Ann(ledger, clock).look({"msg_9": SentMessage("ntfy", clock.now_ms() - 1000)})
     assert (said(found), found.next_ms) == ([], clock.now_ms() + 299_000)
 
 
@@ -169,7 +169,7 @@ async def test_a_person_is_told_twenty_times_a_day(ledger: Ledger, clock: TestCl
     now_ms = clock.now_ms()
     times = [now_ms - 600_000 * (number + 1) for number in range(20)]
     # By two services in turn: what counts is the person.
-    messages = {f"msg_{ms}": Message(("ntfy", "slack")[number % 2], ms) for number, ms in enumerate(times)}
+    messages = {f"msg_{ms}": SentMessage(("ntfy", "slack")[number % 2], ms) for number, ms in enumerate(times)}
     for service in ("ntfy", "slack", "mailto"):
         ann = Ann(ledger, clock, Channel(Person("ann"), service))
         found = await ann.look(messages)

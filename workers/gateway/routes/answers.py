@@ -14,7 +14,7 @@ from ledger.client.results import result_of
 from ledger.core.errors import AlreadyAnsweredError, LedgerError, StaleReplyError
 from ledger.core.replies import parse_reply
 from ledger.core.times import format_time
-from ledger.log.reads import Read
+from ledger.log.reads import AuditedRead
 from ledger.session.demands import may_be_unsigned
 from workers.gateway.answers.rights import Rights, rights_of
 from workers.gateway.authenticating import require_own_pages
@@ -41,7 +41,7 @@ async def show_answer(link: Id, gateway: TheGateway) -> Response[str]:
     try:
         found = await _read(gateway, link)
         gateway.reads.note(
-            Read(kind="link_view", name=found.name, via="link", session=found.session, what=found.request_id)
+            AuditedRead(kind="link_view", name=found.name, via="link", session=found.session, what=found.request_id)
         )
         return await _standing(gateway, found, await _rights(gateway, found))
     except LedgerError as error:

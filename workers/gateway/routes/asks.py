@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
-from ledger.client.unheard import unheard
+from ledger.client.feedback import undelivered_note
 from ledger.core.replies import parse_answer
 from workers.gateway import asking
 from workers.gateway.attending import Attending
@@ -88,7 +88,7 @@ async def reply(
         signed=signed_at(data.signed, request, gateway),
         role=principal.role,
     )
-    return {**result_row(result), "note": unheard(None if waiting is None else waiting.metadata, message)}
+    return {**result_row(result), "note": undelivered_note(None if waiting is None else waiting.metadata, message)}
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/answered", status_code=200, operation_id="record_answer")

@@ -93,7 +93,7 @@ async def read_state(
     """
     await gateway.session(session, principal)
     version, time_ms = _moment(at)
-    moment = await gateway.trails.state_at(StreamKey("session", session), version=version, ms=time_ms)
+    moment = await gateway.history_cache.state_at(StreamKey("session", session), version=version, ms=time_ms)
     as_of_ms = gateway.now_ms if at is None else moment.ms if time_ms is None else time_ms
     standing = approved_at(moment.state, await project_grants(gateway.ledger, moment.state), as_of_ms)
     return moment_json(moment, standing, brief=brief)
@@ -118,7 +118,7 @@ async def read_log(
 ) -> Row:
     """The session's events as they stand in the log."""
     found = await gateway.session(session, principal, fresh=True)
-    rows = [event.as_json() for event in await gateway.trails.page(StreamKey("session", session), after, limit)]
+    rows = [event.as_json() for event in await gateway.history_cache.page(StreamKey("session", session), after, limit)]
     last = rows[-1]["version"] if rows else after
     return {"events": rows, "cursor": last if last < found.stream.state.version else None}
 

@@ -12,7 +12,7 @@ from litestar.params import JSONBody
 from ledger.client.tokens import Made, token_json
 from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError, UnauthorizedError, UnknownTokenError
-from ledger.log.reads import Read
+from ledger.log.reads import AuditedRead
 from workers.gateway.authenticating import (
     COOKIE,
     SECURE_COOKIE,
@@ -103,7 +103,9 @@ async def sign_in(data: JSONBody[SignInBody], request: Request[Any, Any, Any], g
     made = await _browser_token(request, gateway, data)
     token, address = made.token, address_of(request)
     gateway.reads.note(
-        Read(kind="sign_in", name=token.name, role=token.role, token_id=token.token_id, via="inbox", address=address)
+        AuditedRead(
+            kind="sign_in", name=token.name, role=token.role, token_id=token.token_id, via="inbox", address=address
+        )
     )
     row = {"name": made.token.name, "role": made.token.role, "proof": made.proof}
     # The origin was found to be ours. Over TLS the cookie is kept to it; on this machine there may be none.

@@ -22,7 +22,7 @@ KEYS_KEPT_COUNT = 4096
 """Streams whose names in wake-ups need not be read again."""
 
 
-class Heard:
+class WakeUpDispatcher:
     """What came of subscriptions, whichever connection it came over: told to the listener."""
 
     def __init__(self, keys: Keys) -> None:
@@ -49,13 +49,13 @@ class Heard:
             if wake_up is not None and self._listener is not None:
                 self._listener.woken(wake_up)
         elif message[0] == b"ssubscribe":
-            partition = self.keys.partition_of_bell(message[1])
+            partition = self.keys.partition_of_channel(message[1])
             self._confirmed[partition].set()
             if self._listener is not None:
                 self._listener.gap(partition)
 
 
-class Bells:
+class ServerWakeUps:
     """Subscriptions of this process to partitions' wake-ups on one server."""
 
     def __init__(
@@ -64,17 +64,17 @@ class Bells:
         keys: Keys,
         revive: Revive | None = None,
     ) -> None:
-        self._heard = Heard(keys)
-        self._subscriber = Subscriber(connect, self._heard.take, broken=revive)
+        self._dispatcher = WakeUpDispatcher(keys)
+        self._subscriber = Subscriber(connect, self._dispatcher.take, broken=revive)
 
     def listen(self, listener: Listener) -> None:
-        self._heard.listen(listener)
+        self._dispatcher.listen(listener)
 
     async def subscribe(self, partition: int) -> None:
         """Return when this partition's wake-ups arrive from now on."""
-        confirmed, is_new = self._heard.wanted(partition)
+        confirmed, is_new = self._dispatcher.wanted(partition)
         if is_new:
-            await self._subscriber.add(self._heard.keys.bell(partition))
+            await self._subscriber.add(self._dispatcher.keys.channel(partition))
         await confirmed.wait()
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Looking back along a long stream: where a process has passed once, it begins again near any version.
 
-A mark is a fold as of a version; folds share their structure, so that marks cost little. Like every cache of the log
+A mark is a fold as of a version; folds share their structure, so that folds cost little. Like every cache of the log
 it may be thrown away at any time, and is when the server turns out to hold another history.
 """
 
@@ -20,17 +20,17 @@ from ledger.log.plans import Fold
 from ledger.log.reading import read_entry
 from ledger.stores.port import START, Foreign, Position, Store, StreamKey
 
-MARK_VERSIONS: Final = 250
-"""How far marks are apart."""
+FOLD_EVERY_VERSIONS: Final = 250
+"""How far folds are apart."""
 
 PAGE_COUNT: Final = 250
 """Entries that are folded before others have a turn."""
 
-TRAILS_COUNT: Final = 16
-"""Streams whose marks are kept; of others the one not asked for longest is forgotten."""
+CACHED_STREAMS_COUNT: Final = 16
+"""Streams whose folds are kept; of others the one not asked for longest is forgotten."""
 
 
-class Mark(msgspec.Struct, frozen=True):
+class CachedFold(msgspec.Struct, frozen=True):
     """The last entry that was folded, and what came of it."""
 
     position: Position
@@ -38,13 +38,13 @@ class Mark(msgspec.Struct, frozen=True):
     state: Any
 
 
-class Trails:
-    """The marks of the streams that were looked back at lately, all of one kind."""
+class HistoryCache:
+    """The folds of the streams that were looked back at lately, all of one kind."""
 
     def __init__(self, store: Store, fold: Fold[Any]) -> None:
         self._store = store
         self._fold = fold
-        self._marks: OrderedDict[StreamKey, list[Mark]] = OrderedDict()
+        self._folds: OrderedDict[StreamKey, list[CachedFold]] = OrderedDict()
 
     async def state_at(self, key: StreamKey, *, version: int | None = None, ms: int | None = None) -> Moment[Any]:
         """The state as of a version, or after the last event at or before a time (server ms).
@@ -54,7 +54,7 @@ class Trails:
         try:
             moment = await self._state_at(key, version, ms)
         except DamageError:
-            if self._marks.pop(key, None) is None:
+            if self._folds.pop(key, None) is None:
                 raise
             moment = await self._state_at(key, version, ms)
         if moment.version == 0:
@@ -71,40 +71,42 @@ class Trails:
         try:
             return await self._page(key, after, limit)
         except DamageError:
-            if self._marks.pop(key, None) is None:
+            if self._folds.pop(key, None) is None:
                 raise
             return await self._page(key, after, limit)
 
     async def _state_at(self, key: StreamKey, version: int | None, ms: int | None) -> Moment[Any]:
-        marks = self._marks_of(key)
-        known = [one for one in marks if _is_before(one.position, version, ms)]
-        begin = known[-1] if known else marks[0]
+        folds = self._folds_of(key)
+        known = [one for one in folds if _is_before(one.position, version, ms)]
+        begin = known[-1] if known else folds[0]
         moment = Moment(begin.state, begin.position.version, begin.position.ms)
-        async for recorded, state in self._walk(key, marks, begin):
+        async for recorded, state in self._walk(key, folds, begin):
             if not _is_before(Position(recorded.ms, recorded.version), version, ms):
                 break
             moment = Moment(state, recorded.version, recorded.ms)
         return moment
 
     async def _page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
-        marks = self._marks_of(key)
+        folds = self._folds_of(key)
         found: list[LoggedEvent] = []
-        async for recorded, _ in self._walk(key, marks, marks[min(after // MARK_VERSIONS, len(marks) - 1)]):
+        async for recorded, _ in self._walk(key, folds, folds[min(after // FOLD_EVERY_VERSIONS, len(folds) - 1)]):
             if recorded.version > after:
                 found.append(logged(key, recorded))
             if len(found) == limit:
                 break
         return found
 
-    def _marks_of(self, key: StreamKey) -> list[Mark]:
-        marks = self._marks.setdefault(key, [Mark(START, b"", self._fold.initial(key))])
-        self._marks.move_to_end(key)
-        while len(self._marks) > TRAILS_COUNT:
-            self._marks.popitem(last=False)
-        return marks
+    def _folds_of(self, key: StreamKey) -> list[CachedFold]:
+        folds = self._folds.setdefault(key, [CachedFold(START, b"", self._fold.initial(key))])
+        self._folds.move_to_end(key)
+        while len(self._folds) > CACHED_STREAMS_COUNT:
+            self._folds.popitem(last=False)
+        return folds
 
-    async def _walk(self, key: StreamKey, marks: list[Mark], begin: Mark) -> AsyncIterator[tuple[Recorded, Any]]:
-        """Every event after a mark, with the state after it. Several may walk at once: they find the same marks."""
+    async def _walk(
+        self, key: StreamKey, folds: list[CachedFold], begin: CachedFold
+    ) -> AsyncIterator[tuple[Recorded, Any]]:
+        """Every event after a mark, with the state after it. Several may walk at once: they find the same folds."""
         position, payload, state = begin.position, begin.payload, begin.state
         try:
             while page := await self._store.read(key, position, PAGE_COUNT):
@@ -112,8 +114,8 @@ class Trails:
                     recorded = read_entry(key, entry, position, payload)
                     position, payload = entry.position, entry.payload
                     state = self._fold.evolve(state, recorded)
-                    if entry.version == len(marks) * MARK_VERSIONS:
-                        marks.append(Mark(position, payload, state))
+                    if entry.version == len(folds) * FOLD_EVERY_VERSIONS:
+                        folds.append(CachedFold(position, payload, state))
                     yield recorded, state
         except Foreign as error:
             raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error

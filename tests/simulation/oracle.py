@@ -84,7 +84,7 @@ class Denied:
         return permission == "bash" and (text in denied or (text.startswith("rm ") and "rm *" in denied))
 
 
-class Prophet:
+class Oracle:
     """Reads the log of one session, beside that of its project."""
 
     def __init__(self, records: Sequence[Recorded], project: Sequence[Recorded]) -> None:
@@ -200,8 +200,8 @@ def _agrees(told: Told, status: Status) -> bool:
     return by_agrees and reply_agrees and told.at_ms in (None, status.ms)
 
 
-def check_all(told: Iterable[Told], noted: Iterable[tuple[str, str]], prophets: dict[str, Prophet]) -> None:
+def check_all(told: Iterable[Told], noted: Iterable[tuple[str, str]], oracles: dict[str, Oracle]) -> None:
     for one in told:
-        prophets[one.session].check(one)
+        oracles[one.session].check(one)
     for session, call_id in noted:
-        assert call_id in prophets[session].noted, f"{call_id} was acknowledged, and is not there"
+        assert call_id in oracles[session].noted, f"{call_id} was acknowledged, and is not there"

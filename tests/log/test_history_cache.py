@@ -8,12 +8,12 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.errors import InputError, UnknownSessionError
-from ledger.log.trails import MARK_VERSIONS, TRAILS_COUNT, Trails
+from ledger.log.history_cache import CACHED_STREAMS_COUNT, FOLD_EVERY_VERSIONS, HistoryCache
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 
 KEY = StreamKey("session", "ses_1")
-ASKS = 3 * MARK_VERSIONS
+ASKS = 3 * FOLD_EVERY_VERSIONS
 
 
 @pytest.fixture
@@ -22,57 +22,57 @@ async def ledger(clock: TestClock) -> AsyncIterator[Ledger]:
         yield ledger
 
 
-async def fill(ledger: Ledger, clock: TestClock) -> Trails:
+async def fill(ledger: Ledger, clock: TestClock) -> HistoryCache:
     session = await ledger.session("ses_1", rules=[{"permission": "bash", "pattern": "*", "action": "allow"}])
     for index in range(ASKS):
         clock.advance("1s")
         await session.submit("bash", [f"ls {index}"])
-    return Trails(ledger.store, ledger.streams.session_fold)
+    return HistoryCache(ledger.store, ledger.streams.session_fold)
 
 
 async def test_the_state_at_any_version_is_that_of_a_fold_from_the_beginning(ledger: Ledger, clock: TestClock) -> None:
-    trails = await fill(ledger, clock)
-    for version in (ASKS, 1, MARK_VERSIONS, MARK_VERSIONS + 1, 2 * MARK_VERSIONS - 1, 7):
-        assert await trails.state_at(KEY, version=version) == await ledger.state_at("ses_1", version)
-    assert await trails.state_at(KEY) == await ledger.state_at("ses_1")
+    cache = await fill(ledger, clock)
+    for version in (ASKS, 1, FOLD_EVERY_VERSIONS, FOLD_EVERY_VERSIONS + 1, 2 * FOLD_EVERY_VERSIONS - 1, 7):
+        assert await cache.state_at(KEY, version=version) == await ledger.state_at("ses_1", version)
+    assert await cache.state_at(KEY) == await ledger.state_at("ses_1")
 
 
 async def test_the_state_at_a_time_is_after_the_last_event_until_then(ledger: Ledger, clock: TestClock) -> None:
-    trails = await fill(ledger, clock)
-    await trails.state_at(KEY)
-    wanted = await ledger.state_at("ses_1", 2 * MARK_VERSIONS + 5)
-    assert await trails.state_at(KEY, ms=wanted.ms) == wanted
-    assert await trails.state_at(KEY, ms=wanted.ms + 999) == wanted
+    cache = await fill(ledger, clock)
+    await cache.state_at(KEY)
+    wanted = await ledger.state_at("ses_1", 2 * FOLD_EVERY_VERSIONS + 5)
+    assert await cache.state_at(KEY, ms=wanted.ms) == wanted
+    assert await cache.state_at(KEY, ms=wanted.ms + 999) == wanted
     with pytest.raises(UnknownSessionError):
-        await trails.state_at(KEY, ms=1)
+        await cache.state_at(KEY, ms=1)
 
 
 async def test_a_version_that_is_not_there_is_refused(ledger: Ledger, clock: TestClock) -> None:
-    trails = await fill(ledger, clock)
+    cache = await fill(ledger, clock)
     with pytest.raises(InputError, match=f"session `ses_1` has {ASKS + 1} versions, not {ASKS + 2}"):
-        await trails.state_at(KEY, version=ASKS + 2)
+        await cache.state_at(KEY, version=ASKS + 2)
 
 
 async def test_pages_are_the_events_after_a_version(ledger: Ledger, clock: TestClock) -> None:
-    trails = await fill(ledger, clock)
+    cache = await fill(ledger, clock)
     session = await ledger.session("ses_1")
     everything = [event async for event in session.events(follow_on=False)]
-    for after in (0, MARK_VERSIONS - 1, MARK_VERSIONS, 2 * MARK_VERSIONS + 3, ASKS):
-        assert await trails.page(KEY, after, 10) == everything[after : after + 10]
+    for after in (0, FOLD_EVERY_VERSIONS - 1, FOLD_EVERY_VERSIONS, 2 * FOLD_EVERY_VERSIONS + 3, ASKS):
+        assert await cache.page(KEY, after, 10) == everything[after : after + 10]
 
 
 async def test_marks_of_another_history_are_thrown_away(ledger: Ledger, clock: TestClock) -> None:
-    trails = await fill(ledger, clock)
-    await trails.state_at(KEY)
+    cache = await fill(ledger, clock)
+    await cache.state_at(KEY)
     async with Ledger.connect("memory://", clock=clock) as other:
         replaced = await fill(other, clock)
-        replaced._marks[KEY] = list(trails._marks[KEY])
+        replaced._folds[KEY] = list(cache._folds[KEY])
         assert await replaced.state_at(KEY) == await other.state_at("ses_1")
 
 
 async def test_only_the_streams_of_lately_are_remembered(ledger: Ledger, clock: TestClock) -> None:
-    trails = await fill(ledger, clock)
-    for index in range(TRAILS_COUNT + 1):
+    cache = await fill(ledger, clock)
+    for index in range(CACHED_STREAMS_COUNT + 1):
         await ledger.session(f"other_{index}")
-        await trails.state_at(StreamKey("session", f"other_{index}"))
-    assert (len(trails._marks), KEY in trails._marks) == (TRAILS_COUNT, False)
+        await cache.state_at(StreamKey("session", f"other_{index}"))
+    assert (len(cache._folds), KEY in cache._folds) == (CACHED_STREAMS_COUNT, False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-HEARS_NO_WORDS: Final = "hears_no_words"
+TAKES_NO_FEEDBACK: Final = "hears_no_words"
 """The member of a request's metadata by which a bridge says so."""
 
 NOTE: Final = "the agent will not see these words, because its protocol has no place for them; the log keeps them"
 
 
-def unheard(metadata: Mapping[str, Any] | None, message: str | None) -> str | None:
+def undelivered_note(metadata: Mapping[str, Any] | None, message: str | None) -> str | None:
     """Return the note for whoever answers with a message; None where the agent is given it."""
-    return NOTE if message and metadata and metadata.get(HEARS_NO_WORDS) is True else None
+    return NOTE if message and metadata and metadata.get(TAKES_NO_FEEDBACK) is True else None

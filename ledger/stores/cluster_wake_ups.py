@@ -16,18 +16,18 @@ from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
 from redis.exceptions import MovedError, ResponseError
 
-from ledger.stores.bells import Heard
 from ledger.stores.cluster_topology import Address, Topology
 from ledger.stores.keys import Keys
 from ledger.stores.link import LinkError
 from ledger.stores.port import Listener
 from ledger.stores.subscriber import Subscriber
+from ledger.stores.wake_ups import WakeUpDispatcher
 
 LOOK_AGAIN_SECONDS = 0.1
 """Until a partition is looked for again which no node is known to hold, or whose node was just lost."""
 
 
-class ClusterBells:
+class ClusterWakeUps:
     """Subscriptions of this process to partitions' wake-ups, each on the node that holds the partition."""
 
     def __init__(
@@ -35,7 +35,7 @@ class ClusterBells:
     ) -> None:
         self._topology = topology
         self._connect_to = connect_to
-        self._heard = Heard(keys)
+        self._dispatcher = WakeUpDispatcher(keys)
         self._keys = keys
         self._subscribers: dict[Address, Subscriber] = {}
         self._homes: dict[int, Address] = {}
@@ -46,15 +46,15 @@ class ClusterBells:
         topology.changed.append(self._look.set)
 
     def listen(self, listener: Listener) -> None:
-        self._heard.listen(listener)
+        self._dispatcher.listen(listener)
 
     async def subscribe(self, partition: int) -> None:
         """Return when this partition's wake-ups arrive from now on."""
-        confirmed, is_new = self._heard.wanted(partition)
+        confirmed, is_new = self._dispatcher.wanted(partition)
         if is_new:
             self._look.set()
             if self._task is None:
-                self._task = asyncio.create_task(self._keep_homes(), name="ledger bells homes")
+                self._task = asyncio.create_task(self._keep_homes(), name="ledger wake-ups homes")
         await confirmed.wait()
 
     async def close(self) -> None:
@@ -74,7 +74,7 @@ class ClusterBells:
             await self._look.wait()
             self._look.clear()
             try:
-                for partition in self._heard.partitions:
+                for partition in self._dispatcher.partitions:
                     await self._bring_home(partition)
                 await self._close_idle()
             except LinkError:
@@ -88,14 +88,14 @@ class ClusterBells:
         home = self._homes.get(partition)
         if home == address:
             return
-        channel = self._keys.bell(partition)
+        channel = self._keys.channel(partition)
         if home in self._subscribers:
             await self._subscribers[home].drop(channel)
         self._homes[partition] = address
         await self._subscriber_at(address).add(channel)
 
     def _slot(self, partition: int) -> int:
-        return int(key_slot(self._keys.bell(partition).encode()))
+        return int(key_slot(self._keys.channel(partition).encode()))
 
     def _subscriber_at(self, address: Address) -> Subscriber:
         subscriber = self._subscribers.get(address)
@@ -120,26 +120,26 @@ class ClusterBells:
     def _take(self, address: Address, message: list[Any]) -> None:
         if message[0] == b"sunsubscribe":
             if message[1] is not None:
-                self._lost(self._keys.partition_of_bell(message[1]), address)
+                self._lost(self._keys.partition_of_channel(message[1]), address)
         else:
-            self._heard.take(message)
+            self._dispatcher.take(message)
 
     def _lost(self, partition: int, address: Address) -> None:
         """A node serves this partition no more (unless we gave its channel up ourselves)."""
         if self._homes.get(partition) != address:
             return
         del self._homes[partition]
-        self._subscribers[address].channels.pop(self._keys.bell(partition), None)
+        self._subscribers[address].channels.pop(self._keys.channel(partition), None)
         self._do(self._look_anew())
 
     def _refused(self, address: Address, refusal: ResponseError) -> bool:
         """A subscription was asked of the wrong node; anything else is a reason to connect anew."""
         if not isinstance(refusal, MovedError):
             return False
-        for partition in self._heard.partitions:
+        for partition in self._dispatcher.partitions:
             if self._slot(partition) == refusal.slot_id and self._homes.get(partition) == address:
                 del self._homes[partition]
-                self._subscribers[address].channels.pop(self._keys.bell(partition), None)
+                self._subscribers[address].channels.pop(self._keys.channel(partition), None)
         self._do(self._follow(refusal, address))
         return True
 
@@ -160,6 +160,6 @@ class ClusterBells:
         self._look.set()
 
     def _do(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work, name="ledger bells look")
+        task: asyncio.Task[None] = asyncio.create_task(work, name="ledger wake-ups look")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
