@@ -1,7 +1,7 @@
-"""Rules carried from one dialect to another by their meaning.
+"""Conversion of rules from one dialect to another by their meaning.
 
-What the other dialect cannot say becomes stricter, never looser: an allow is left out, a deny or an ask grows. Each such
-change is reported; a rule without a report is judged the same.
+A rule that the target dialect cannot express becomes stricter, never looser: an allow is left out, a deny or an ask is
+widened. Each such change is reported. A rule without a report is judged the same in both dialects.
 """
 
 from ledger.policy.converting.convert import convert

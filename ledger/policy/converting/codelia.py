@@ -1,4 +1,4 @@
-"""Neutral rules as Codelia writes them."""
+"""Neutral rules in Codelia's notation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Written = tuple[Neutral, dict[str, str]]
 
 
 def codelia_rules(rules: Iterable[Neutral], changes: list[Change]) -> list[Written]:
-    """The rules with the objects that say them, maybe several for one."""
+    """Return each rule with a Codelia rule object that expresses it; one rule may yield several objects."""
     return [(rule, members) for rule in rules for members in _spelt(rule, changes)]
 
 
@@ -75,7 +75,7 @@ def _foreign(rule: Neutral, *, allows: bool, told: Any) -> list[dict[str, str]]:
 
 
 def _written(rule: Neutral, names: list[str], *, allows: bool) -> tuple[list[dict[str, str]] | None, bool]:
-    """The rules, or None when it cannot be said; and whether they are about exactly as much."""
+    """Return the rule objects, and whether they match exactly the same calls; None where Codelia has no equivalent."""
     if rule.form is PatternForm.ALL:
         return [{"tool": name} for name in names], True
     if rule.form is PatternForm.NAME and rule.subject == "skill" and skill_name(rule.text) == rule.text:
@@ -86,7 +86,10 @@ def _written(rule: Neutral, names: list[str], *, allows: bool) -> tuple[list[dic
 
 
 def _command(rule: Neutral, shell: str, *, allows: bool) -> tuple[list[dict[str, str]] | None, bool]:
-    """A glob is about the full line too, so that an allow has none with a wildcard."""
+    """Return rule objects for a command.
+
+    An allow with a wildcard has none, because a glob would match the full line too.
+    """
     text = rule.text
     if rule.form is PatternForm.EXACT:
         return [{"tool": shell, "command_glob": text}], True

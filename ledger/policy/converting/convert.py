@@ -1,4 +1,4 @@
-"""The way from a policy to a configuration of another dialect. Pure."""
+"""Conversion of a policy to a configuration of another dialect. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules as OpenCode and BRUTUS write them: by permission and pattern, the last match decides."""
+"""Rules in the notation of OpenCode and BRUTUS: by permission and pattern; the last matching rule decides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ledger.policy.wildcard import match
 _WILD: Final = frozenset("*?")
 _EXTERNAL: Final = "external_directory"
 _PATTERNED: Final = frozenset({"bash", "read", "edit", "webfetch", "glob", "grep", "list"})
-"""The permissions of tools whose input BRUTUS looks into; it asks about `*` for the others."""
+"""Permissions of tools whose input BRUTUS inspects; for all others it evaluates `*`."""
 
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _LEFT_OUT: Final = "{} cannot say it; the allow is left out, so it asks"
@@ -28,7 +28,7 @@ Told = Callable[[str], None]
 
 
 class Flat(NamedTuple):
-    """One rule to be written, and where it came from."""
+    """A rule to write, and the rule that it was made from."""
 
     permission: str
     pattern: str
@@ -37,7 +37,7 @@ class Flat(NamedTuple):
 
 
 def same_rules(policy: Policy, dialect: str, changes: list[Change]) -> list[Flat]:
-    """The rules of the sister dialect, whose patterns mean the same but for a few."""
+    """Return the rules for the other last-match dialect; all but a few patterns mean the same in both."""
     found: list[Flat] = []
     for rule in listed_rules(policy):
         pattern, text = _kept(rule, dialect)
@@ -50,7 +50,7 @@ def same_rules(policy: Policy, dialect: str, changes: list[Change]) -> list[Flat
 
 
 def _not_lifting(rule: Flat, before: Sequence[Flat], changes: list[Change]) -> Flat:
-    """A rule that is about more than before, which must not be an ask that lifts a deny before it."""
+    """Return a widened rule; an ask that would lift an earlier deny becomes a deny."""
     if rule.action is not Verdict.ASK:
         return rule
     denied = next(
@@ -82,7 +82,7 @@ def _kept(rule: ListedRule, dialect: str) -> tuple[str | None, str | None]:
 
 
 def flat_rules(rules: Iterable[Neutral], dialect: str, changes: list[Change]) -> list[Flat]:
-    """The rules with their permissions and patterns, maybe several for one."""
+    """Return the rules as permissions and patterns; one rule may yield several."""
     found: list[Flat] = []
     for rule in rules:
         told: list[str] = []
@@ -124,7 +124,7 @@ def _spelt(rule: Neutral, dialect: str, told: Told) -> list[tuple[str, str]]:
 
 
 def _patterns(rule: Neutral, *, allows: bool) -> tuple[list[str] | None, bool]:
-    """The patterns, or None when it cannot be said; and whether they are about exactly as much."""
+    """Return the patterns, and whether they match exactly the same calls; None where the dialect has no equivalent."""
     text = rule.text
     if rule.form is PatternForm.ALL:
         return ["*"], True
@@ -142,7 +142,10 @@ def _patterns(rule: Neutral, *, allows: bool) -> tuple[list[str] | None, bool]:
 
 
 def _foreign(rule: Neutral, *, allows: bool, told: Told) -> list[tuple[str, str]]:
-    """A tool that only one program has. Its name is kept for a deny, which does no harm; nothing else is known."""
+    """Return the rules for a tool that is specific to one program.
+
+    A deny or an ask keeps the name, which is harmless. An allow is left out.
+    """
     name = rule.subject
     if name.startswith("mcp__") and rule.form is PatternForm.ALL:
         bare = name.removeprefix("mcp__").replace("__", "_", 1)
@@ -158,10 +161,10 @@ def _foreign(rule: Neutral, *, allows: bool, told: Told) -> list[tuple[str, str]
 
 
 def flat_config(rules: Sequence[Flat], dialect: str, changes: list[Change]) -> dict[str, Any]:
-    """What no rule is about is asked here too, which OpenCode's own defaults would allow.
+    """Return the configuration; calls that no rule matches ask, although OpenCode's own defaults would allow them.
 
-    An object has each permission once, so that rules of one stand together. A rule for a permission with a wildcard is
-    therefore repeated for each permission that has rules before it.
+    An object holds each permission once, so all rules of one permission stand together. A rule for a permission with a
+    wildcard is therefore repeated for each permission that has earlier rules.
     """
     places: dict[str, list[Flat]] = {}
     for rule in rules:
@@ -193,7 +196,7 @@ def flat_config(rules: Sequence[Flat], dialect: str, changes: list[Change]) -> d
 def _undisplaced(
     name: str, places: dict[str, list[Flat]], order: Sequence[str], rules: Sequence[Flat], changes: list[Change]
 ) -> list[Flat]:
-    """The rules of one permission, without those that would now stand behind a stricter one that they stood before."""
+    """Return the rules of a permission without those that would now override a stricter later rule."""
     if not set(name) & _WILD:
         return places[name]
     before = {other for other in order[: order.index(name)] if _meet(name, other)}
@@ -221,7 +224,7 @@ def _undisplaced(
 
 
 def _meet(one: str, other: str) -> bool:
-    """Whether two permissions could be the same; where it is not sure they are."""
+    """Return whether two permissions could be the same; true when uncertain."""
     if not set(other) & _WILD:
         return match(other, one)
     first, second = (name.partition("*")[0].partition("?")[0] for name in (one, other))

@@ -1,4 +1,4 @@
-"""What a conversion gives, and what it says about it."""
+"""The result of a conversion and its reported changes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ledger.policy.listing import ListedRule
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A rule that could not be carried over as it is, and what became of it."""
+    """A rule that could not be converted unchanged, and its replacement in words."""
 
     rule: ListedRule
     text: str
 
 
 class Converted(msgspec.Struct, frozen=True):
-    """A configuration in the other dialect's form, and what became stricter in it."""
+    """A configuration in the target dialect, and the changes that made it stricter."""
 
     config: dict[str, Any]
     changes: tuple[Change, ...]

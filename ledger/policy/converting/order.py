@@ -1,4 +1,4 @@
-"""From "the last match wins" to "deny before ask before allow"."""
+"""Conversion from "the last match wins" to "deny before ask before allow"."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ledger.policy.wildcard import compile_normalised
 _WILD: Final = frozenset("*?")
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _FREE: Final = frozenset({"read", "glob", "grep", "list", "task", "todowrite", "todoread"})
-"""Subjects that Claude Code does not ask about by itself."""
+"""Subjects for which Claude Code does not ask by default."""
 
 
 def reachable(rules: Sequence[Neutral]) -> list[Neutral]:
-    """The rules that decide about anything: nothing later is about all that they are about."""
+    """Return the rules that can decide a call: those that no later rule covers completely."""
     return [rule for place, rule in enumerate(rules) if not any(covers(later, rule) for later in rules[place + 1 :])]
 
 
 def covers(wide: Neutral, narrow: Neutral) -> bool:
-    """Whether `wide` is about whatever `narrow` is about; where it is not sure it is not."""
+    """Return whether `wide` matches every call that `narrow` matches; false when uncertain."""
     if wide.subject != narrow.subject or (wide.partial and (narrow.partial, narrow.tool) != (True, wide.tool)):
         return False
     if wide.form is PatternForm.ALL or (wide.form, wide.text) == (narrow.form, narrow.text):
@@ -37,7 +37,7 @@ def covers(wide: Neutral, narrow: Neutral) -> bool:
 
 
 def overlap(one: Neutral, other: Neutral) -> bool:
-    """Whether two rules could be about the same call; where it is not sure they are."""
+    """Return whether two rules could match the same call; true when uncertain."""
     if one.subject != other.subject:
         return False
     first, second = _literal_start(one), _literal_start(other)
@@ -52,7 +52,7 @@ def _literal_start(rule: Neutral) -> str:
 
 
 def by_strictness(rules: Sequence[Neutral], dialect: str, changes: list[Change]) -> list[Neutral]:
-    """The rules that mean the same where deny comes before ask, and ask before allow."""
+    """Return rules with the same meaning for an order of deny before ask before allow."""
     kept: list[Neutral] = []
     for place, rule in enumerate(rules):
         if rule.action is Verdict.ALLOW:
@@ -77,7 +77,7 @@ def _softer_after(rules: Sequence[Neutral], place: int) -> Neutral | None:
 
 
 def _said_by_default(rules: Sequence[Neutral], place: int, dialect: str, changes: list[Change]) -> bool:
-    """Whether an ask says what is so without it."""
+    """Return whether an ask is redundant because the dialect asks by default."""
     rule = rules[place]
     if dialect == "codelia":
         return True
@@ -89,14 +89,14 @@ def _said_by_default(rules: Sequence[Neutral], place: int, dialect: str, changes
 
 
 def _is_default(rules: Sequence[Neutral], place: int, dialect: str) -> bool:
-    """An ask about a whole tool, below which nothing wider is allowed, where the program asks by itself."""
+    """Return whether a rule about a whole tool, the first rule for it, repeats the program's own default to ask."""
     rule = rules[place]
     asked = dialect != "claude" or rule.subject not in _FREE
     return asked and rule.form is PatternForm.ALL and not any(one.subject == rule.subject for one in rules[:place])
 
 
 def _in_the_way(rules: Sequence[Neutral], place: int, dialect: str) -> Neutral | None:
-    """The rule that makes an allow useless where stricter rules come first, or that the other dialect cannot say."""
+    """Return the stricter rule that would override an allow, or that the dialect cannot express; None without one."""
     rule = rules[place]
     for index, one in enumerate(rules):
         if one.action is Verdict.ALLOW or one.subject != rule.subject:
@@ -115,6 +115,6 @@ def _in_the_way(rules: Sequence[Neutral], place: int, dialect: str) -> Neutral |
 
 
 def everything(rules: Sequence[Neutral], action: Verdict) -> bool:
-    """Whether the rules say one thing about every tool, and nothing else."""
+    """Return whether the rules give every tool the same verdict and contain nothing else."""
     same = all(rule.form is PatternForm.ALL and rule.action is action for rule in rules)
     return same and {rule.subject for rule in rules} >= {ANY, *NAMES}

@@ -1,4 +1,4 @@
-"""Folders outside the project, about which OpenCode and BRUTUS ask first, whatever else is allowed."""
+"""Folders outside the project, for which OpenCode and BRUTUS ask before any other rule applies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _ELSEWHERE: Final = "/nowhere/*"
 
 
 def without_guarded(rules: Iterable[Neutral], policy: Policy, changes: list[Change]) -> list[Neutral]:
-    """The rules without the allows that would also let out what the program asks about first, or denies."""
+    """Return the rules without allows that would loosen the source policy's verdict on folders outside the project.
+
+    If the source denies such access, asks are left out too.
+    """
     verdict = _outside(policy)
     if verdict is Verdict.ALLOW:
         return list(rules)
@@ -42,7 +45,7 @@ def without_guarded(rules: Iterable[Neutral], policy: Policy, changes: list[Chan
 
 
 def inside_the_project(rules: Iterable[Neutral], policy: Policy) -> list[Neutral]:
-    """The rules, of which an allow of all reading or editing is for the project's own files."""
+    """Return the rules with each allow of all reading or editing narrowed to files of the project."""
     if policy.source.dialect != "opencode" or _outside(policy) is Verdict.ALLOW:
         return list(rules)
     return [

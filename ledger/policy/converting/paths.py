@@ -1,4 +1,4 @@
-"""Path patterns of tool rules as wildcards, wildcards as path patterns, and what of a path a command names."""
+"""Conversion of path patterns between tool rules and wildcards, and of path rules to rules for commands."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from ledger.policy.neutral import Neutral, PatternForm
 _ODD: Final = frozenset("?[\\")
 _ROOTS: Final = ("/", "~", "..", "./..")
 ELSEWHERE: Final = ("user", "flag", "managed")
-"""Layers of Claude Code in which `/x` is not below the project."""
+"""Layers of Claude Code in which `/x` is not relative to the project."""
 
 
 def flat_of_ignore(rule: ListedRule, *, allows: bool) -> tuple[list[str] | None, bool]:
-    """A pattern as in .gitignore as wildcards, or None where that cannot be said; and whether they say exactly as much."""
+    """Return a pattern in .gitignore syntax as wildcards, and whether they match exactly the same paths.
+
+    None where wildcards have no equivalent.
+    """
     text = rule.pattern
     anchored = text.startswith("/") and not text.startswith("//")
     path = text.removeprefix("./").removeprefix("/") if anchored or text.startswith("./") else text
@@ -39,7 +42,10 @@ def flat_of_ignore(rule: ListedRule, *, allows: bool) -> tuple[list[str] | None,
 
 
 def flat_of_rooted(text: str) -> list[str] | None:
-    """A pattern of an allow of BetCode's, from the working directory, as wildcards; None where that cannot be said."""
+    """Return the path pattern of a BetCode allow as wildcards; None without equivalent.
+
+    The pattern is relative to the working directory.
+    """
     if text.startswith((*_ROOTS, "!")) or set(text) & _ODD or "/../" in text:
         return None
     path = text.removeprefix("./")
@@ -54,7 +60,10 @@ def flat_of_rooted(text: str) -> list[str] | None:
 
 
 def ignore_of_flat(text: str) -> str | None:
-    """A wildcard over paths as in .gitignore; None where that cannot be said. It starts with `/` unless at any depth."""
+    """Return a wildcard over paths in .gitignore syntax; None without equivalent.
+
+    The result starts with `/` unless it matches at any depth.
+    """
     if "?" in text or "[" in text or "\\" in text or text.startswith(("!", "#", *_ROOTS)) or "/../" in text:
         return None
     if "*" not in text:
@@ -72,9 +81,10 @@ def ignore_of_flat(text: str) -> str | None:
 
 
 def named_in_commands(rules: list[Neutral]) -> list[Neutral]:
-    """The rules with those about commands that path rules of Claude Code and BetCode imply.
+    """Return the rules with the command rules that path rules of Claude Code and BetCode imply.
 
-    A deny of a path there denies `cat` of it too; elsewhere a command that names the file is.
+    In these dialects a deny of a path also denies `cat` of it. In other dialects, a deny of all commands that name the file
+    takes its place.
     """
     paths = [rule for rule in rules if rule.form is PatternForm.IGNORE_PATH]
     at = len(rules)

@@ -1,4 +1,4 @@
-"""Neutral rules as BetCode and Claude Code write them."""
+"""Neutral rules in the notation of BetCode and Claude Code."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ COMMANDS_TOO: Final = "it is about commands that name the file too"
 _WIDER: Final = "it is about more than before"
 _SEPARATORS_MAX: Final = 8
 _ALLOWED: Final = {"edit": ("Edit", "Write")}
-"""The tools to allow for a subject, where one is not enough; a deny names all, also those of older versions."""
+"""The tools to allow for a subject that needs several; a deny names all of them, including those of older versions."""
 
 Written = tuple[Neutral, str]
 Told = Callable[[str], None]
 
 
 def tool_rules(rules: Sequence[Neutral], dialect: str, changes: list[Change]) -> list[Written]:
-    """The rules with the texts that say them, maybe several for one."""
+    """Return each rule with a text that expresses it; one rule may yield several texts."""
     if everything(rules, Verdict.DENY):
         return [(next(rule for rule in rules if rule.subject == ANY), ANY)]
     found = []
@@ -65,14 +65,14 @@ def _spelt(rule: Neutral, dialect: str, told: Told) -> list[str]:
     if rule.form is PatternForm.FLAT_PATH:
         if not allows:
             told(COMMANDS_TOO)
-        names = names[:1]  # a rule with a path for `Edit` or `Read` is about all tools of the kind
+        names = names[:1]  # a rule with a path for `Edit` or `Read` covers all tools of that access
     if rule.form is PatternForm.NAME:
         names = names[:1]
     return names if rule.form is PatternForm.ALL else [f"{name}({one})" for name in names for one in specifiers]
 
 
 def _rest(rule: Neutral, dialect: str, told: Told) -> list[str]:
-    """What is said about every tool, for those that have no rule of their own."""
+    """Return the rules that apply one action to all tools without a rule of their own."""
     if rule.action is Verdict.ALLOW:
         told(f"{dialect} does not allow every tool at once; it asks about the rest")
     if rule.action is not Verdict.DENY:
@@ -82,7 +82,7 @@ def _rest(rule: Neutral, dialect: str, told: Told) -> list[str]:
 
 
 def _foreign(rule: Neutral, dialect: str, *, allows: bool, told: Told) -> list[str]:
-    """A tool that is not known. Its name is kept for a deny, also as that of a tool of an MCP server."""
+    """Return the rules for an unknown tool; a deny keeps its name, also as the name of a tool of an MCP server."""
     name = rule.subject
     if rule.action is not Verdict.DENY:
         told(f"{dialect} does not know `{name}`; it asks")
@@ -96,7 +96,7 @@ def _foreign(rule: Neutral, dialect: str, *, allows: bool, told: Told) -> list[s
 
 
 Spelt = tuple[list[str] | None, bool]
-"""The specifiers, or None when it cannot be said; and whether they are about exactly as much."""
+"""The specifiers, and whether they match exactly the same calls; None where the dialect has no equivalent."""
 
 
 def _specifiers(rule: Neutral, dialect: str, *, allows: bool) -> Spelt:
@@ -106,11 +106,11 @@ def _specifiers(rule: Neutral, dialect: str, *, allows: bool) -> Spelt:
     if rule.subject == "shell":
         return _command(form, text, dialect, allows=allows)
     if form is PatternForm.FLAT_PATH:
-        # In BetCode an allow of a path for `Read` is about searching there too.
+        # In BetCode an allow of a path for `Read` also covers searching there.
         searches = allows and dialect == "betcode" and rule.subject == "read"
         return (None, False) if searches else _path(text, dialect, allows=allows)
     if form is PatternForm.NAME and rule.subject == "task":
-        # Claude Code does not ask for one kind of sub-agent.
+        # Claude Code cannot ask for a single kind of sub-agent.
         return (None, False) if rule.action is Verdict.ASK and dialect == "claude" else ([text], True)
     return None, False
 

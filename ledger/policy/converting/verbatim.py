@@ -1,4 +1,4 @@
-"""Rules between BetCode and Claude Code, which write them alike and weigh them differently."""
+"""Conversion between BetCode and Claude Code, which share a rule syntax and differ in precedence."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SUBAGENTS: Final = ("Agent", "Task")
 _HOMES: Final = {"user": "~/.claude", "managed": "//etc/claude-code"}
 
 Written = tuple[str, str]
-"""The list that a rule stands in, and its text."""
+"""The list that holds a rule, and the rule's text."""
 
 
 def between_tool_rules(policy: Policy, dialect: str, changes: list[Change]) -> dict[str, Any]:
-    """The configuration of the sister dialect."""
+    """Return the configuration in the other of the two dialects."""
     rules = listed_rules(policy)
     section: dict[str, list[str]] = {"allow": [], "ask": [], "deny": [], "final": []}
     for rule in rules:
@@ -40,7 +40,7 @@ def _text(rule: ListedRule, pattern: str) -> str:
 
 
 def _wide(rule: ListedRule, rules: Iterable[ListedRule], actions: tuple[Verdict, ...]) -> ListedRule | None:
-    """A rule for a whole tool that an allow is about, with one of these actions."""
+    """Return a rule for a whole tool that covers an allow and has one of these actions; None without one."""
     for one in rules:
         whole = one.pattern == WHOLE and one.action in actions and one is not rule
         if whole and (names_tool(one.permission, rule.permission) or _is_of(rule, one)):
@@ -97,7 +97,7 @@ def _allowed_in_betcode(rule: ListedRule, rules: Iterable[ListedRule], changes: 
 
 
 def _says_nothing(rule: ListedRule) -> bool:
-    """Whether a path stands with a tool for which Claude Code has none: only `Read` and `Edit` have paths there."""
+    """Return whether Claude Code ignores the rule's path: it reads paths of rules for `Read` and `Edit` only."""
     return is_path_tool(rule.permission) and rule.permission not in ACCESS_RULE.values()
 
 
@@ -109,7 +109,7 @@ def _below_the_project(rule: ListedRule) -> str | None:
 
 
 def _rooted(rule: ListedRule) -> str:
-    """The pattern of a deny or an ask of Claude Code's with the root that its layer gives it."""
+    """Return the pattern of a Claude Code deny or ask, with the root of its layer."""
     pattern = rule.pattern
     if not is_path_tool(rule.permission) or not pattern.startswith("/") or pattern.startswith("//"):
         return pattern
@@ -145,7 +145,10 @@ def _to_claude(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Chan
 
 
 def _paths_in_claude(rule: ListedRule, changes: list[Change]) -> Iterator[str]:
-    """Only `Read` and `Edit` have paths in Claude Code, and `/x` is below the project alone."""
+    """Yield the path rules for Claude Code.
+
+    Only `Read` and `Edit` have paths there, and `/x` is relative to the project only.
+    """
     tool = "Edit" if rule.permission in EDITORS else "Read"
     if rule.pattern.startswith("../"):
         changes.append(Change(rule, "claude cannot say it; it is about the whole tool now"))

@@ -1,4 +1,4 @@
-"""What is wrong with rules that are otherwise well formed: those that never decide, never allow, leak, or name nothing. Pure."""
+"""Checks of well-formed rules that never decide, never allow, can be evaded, or name nothing. Pure."""
 
 from ledger.policy.linting.finding import Finding, Severity
 from ledger.policy.linting.names import TOOLS

@@ -1,4 +1,4 @@
-"""Deny and ask rules that the next spelling of the same command passes."""
+"""Deny and ask rules that another spelling of the same command evades."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ledger.policy.linting.writing import written
 from ledger.policy.listing import WHOLE, ListedRule
 
 NARROW_COUNT: Final = 4
-"""Rules that one piece of advice names; where more are needed, the whole family is named."""
+"""Rules named in one piece of advice; if more are needed, it names the whole command family."""
 
 _DONE: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "asked about", Verdict.DENY: "denied"}
 
 
 def exact_deny(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
-    """Find a restriction that holds for one command and not for the same with more words: `Bash(rm)`."""
+    """Find a restriction that covers a command but not the same command with more words: `Bash(rm)`."""
     if not _restricts_commands(trial, rule) or set(wildcards_of(trial.dialect)) & set(rule.pattern):
         return
     passing = _passing(trial, rule, [f"{rule.pattern} x"])
@@ -31,7 +31,7 @@ def exact_deny(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
 
 
 def leaky_deny(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
-    """Find a restriction with options that their other spellings pass: `rm -rf *` and `rm -fr x`."""
+    """Find a restriction whose options have other spellings that it misses: `rm -rf *` and `rm -fr x`."""
     if not _restricts_commands(trial, rule):
         return
     found = siblings(trial.dialect, rule.pattern)
@@ -49,7 +49,7 @@ def leaky_deny(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
 
 
 def _reaching(trial: Trial, rule: ListedRule, found: Siblings) -> str:
-    """Return the narrowest rules that reach all spellings even where nothing is read but the text."""
+    """Return the narrowest rules that match all spellings even in the faithful profile."""
     narrow = [
         f"{found.command} *{one}*" if one.startswith("--") else f"{found.command} *{one} *" for one in found.names
     ]
@@ -63,7 +63,7 @@ def _reaching(trial: Trial, rule: ListedRule, found: Siblings) -> str:
 
 
 def _holds(pattern: str, other: str) -> bool:
-    """Return whether another of these patterns reaches whatever this one does: `--force*` does `--force-with-lease*`."""
+    """Return whether `other` matches whatever `pattern` matches: `--force*` covers `--force-with-lease*`."""
     return pattern != other and other.endswith("*") and pattern.startswith(other.removesuffix("*"))
 
 
@@ -72,7 +72,7 @@ def _restricts_commands(trial: Trial, rule: ListedRule) -> bool:
 
 
 def _passing(trial: Trial, rule: ListedRule, lines: list[str]) -> dict[str, dict[Verdict, list[str]]]:
-    """The lines that are judged milder than the rule says, by profile and verdict."""
+    """Return the lines with a weaker verdict than the rule's action, by profile and verdict."""
     found: dict[str, dict[Verdict, list[str]]] = {}
     for profile in PROFILES:
         for line in lines:
@@ -83,7 +83,7 @@ def _passing(trial: Trial, rule: ListedRule, lines: list[str]) -> dict[str, dict
 
 
 def _told(passing: dict[str, dict[Verdict, list[str]]]) -> str:
-    """What passes in each profile, said once where both say the same."""
+    """Return the verdicts of each profile in words, once if all profiles agree."""
     told = {profile: _of_profile(found) for profile, found in passing.items()}
     if len(set(told.values())) == 1 and len(told) == len(PROFILES):
         return told[PROFILES[0]]

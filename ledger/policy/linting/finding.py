@@ -1,4 +1,4 @@
-"""A finding of lint, and the words that every check shares."""
+"""A lint finding, and helpers that all checks share."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ledger.policy.listing import ListedRule
 Severity = Literal["error", "warning", "info"]
 
 SHOWN_COUNT: Final = 3
-"""Commands and rules that one finding names; more are counted."""
+"""Commands and rules named in one finding; the rest are counted."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong. `line` is 1-based; `fix` says what to do."""
+    """One problem. `line` is 1-based; `fix` is the advice."""
 
     file: str | None
     line: int | None
@@ -32,7 +32,7 @@ def about(rule: ListedRule, code: str, severity: Severity, text: str, fix: str) 
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Return the first texts in backticks, and how many more there are."""
+    """Return the first texts in backticks, and the number of the remaining ones."""
     shown = ", ".join(f"`{text}`" for text in texts[:SHOWN_COUNT])
     more = len(texts) - SHOWN_COUNT
     return f"{shown} and {more} more" if more > 0 else shown

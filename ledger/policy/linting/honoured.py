@@ -1,4 +1,4 @@
-"""Allow rules for commands that the hardened profile never honours."""
+"""Allow rules for commands that the hardened profile never allows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HARDENED = "hardened"
 
 
 def not_honoured(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
-    """Find an allow that allows none of the commands that it means."""
+    """Find an allow rule that allows none of its intended commands."""
     if rule.action is not Verdict.ALLOW or not trial.is_command_rule(rule) or rule.pattern == WHOLE:
         return
     try:
@@ -31,7 +31,7 @@ def not_honoured(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
 
 
 def _instead(trial: Trial, rule: ListedRule) -> str:
-    """Whole commands can be allowed where the arguments are the danger, not where the program is."""
+    """Return the advice; allowing whole commands helps only where the arguments, not the program, are dangerous."""
     found = meant_commands(trial.dialect, rule.pattern)
     entries = tuple(command_entry(trial.dialect, trial.shell, sample) for sample in found)
     layer = Layer(rule.ref.layer or "rule", config=always_config(trial.dialect, trial.shell, entries))

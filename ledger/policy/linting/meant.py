@@ -1,4 +1,7 @@
-"""Commands that an allow rule was plainly written for: with an operand, with each sub-command, never for help alone."""
+"""Commands that an allow rule is evidently meant for.
+
+They have an operand or a sub-command, and are never for help alone.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from ledger.policy.shell.forms import Kind, Node, program_table
 from ledger.policy.toolrules.commands import normal_specifier
 
 TRIED_COUNT: Final = 48
-"""Commands that one rule is tried with."""
+"""Commands tried for each rule."""
 
 _OPERAND: Final = "x"
 _BOTH: Final = " and "
@@ -20,7 +23,7 @@ _RUN: Final = frozenset({Kind.SCRIPT, Kind.CODE, Kind.PROGRAM})
 
 
 def meant_commands(dialect: str, pattern: str) -> list[str]:
-    """Return commands that a rule means; none where its pattern does not show any."""
+    """Return commands that a rule is meant for; empty if its pattern shows none."""
     if dialect == "codelia" and _BOTH in pattern:
         return []
     text = normal_specifier(pattern) if dialect in TOOL_RULES else " ".join(pattern.split())
@@ -34,7 +37,7 @@ def meant_commands(dialect: str, pattern: str) -> list[str]:
 
 
 def _spelled(words: Sequence[str], wild: str) -> Iterator[list[str]]:
-    """The words with something in the place of each wildcard; a sub-command in the place of the one behind a program."""
+    """Yield the words with each wildcard replaced by an operand, or by a sub-command after a program's name."""
     plain = [_OPERAND if not word.strip(wild) else word.translate(dict.fromkeys(map(ord, wild))) for word in words]
     head = plain[:-1] if not words[-1].strip(wild) else plain
     node = table_of(head)
@@ -51,7 +54,7 @@ def _spelled(words: Sequence[str], wild: str) -> Iterator[list[str]]:
 
 
 def table_of(head: Sequence[str]) -> Node | None:
-    """The table of a program, or of the sub-command that the words name."""
+    """Return the table of a program, or of the sub-command that the words name; None if unknown."""
     node = program_table(head[0])
     for word in head[1:]:
         if node is None:

@@ -1,4 +1,4 @@
-"""Rules about tools by names that their dialect does not have, or not for this."""
+"""Rules with tool names that their dialect does not have, or does not use for this purpose."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "brutus": (*PERMISSIONS, *OTHER_PERMISSIONS),
     "opencode": (*PERMISSIONS, *OTHER_PERMISSIONS),
 }
-"""The names that a rule is probably about; another name is pointed out when it looks like one of them."""
+"""Tool names that a rule probably means; a similar unknown name is reported."""
 
 ALIKE: Final = 0.7
-"""How alike two names must be for one to be taken for the other, from 0 to 1."""
+"""The similarity, from 0 to 1, above which a name counts as a misspelling of another."""
 
 
 def tool_names(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Finding]:
-    """Find what is wrong with the tool that a rule names."""
+    """Find problems with the tool that a rule names."""
     rule = rules[index]
     yield from _never_asked(dialect, rule)
     yield from _other_paths(dialect, rules, rule)
@@ -61,7 +61,10 @@ def _unknown(dialect: str, rule: ListedRule) -> Iterator[Finding]:
 
 
 def _other_paths(dialect: str, rules: list[ListedRule], rule: ListedRule) -> Iterator[Finding]:
-    """Path rules of another tool than `Read` and `Edit`: Claude Code reads none, BetCode for that one tool alone."""
+    """Find path rules for other tools than `Read` and `Edit`.
+
+    Claude Code ignores them; BetCode applies them to that one tool.
+    """
     name = rule.permission
     if dialect not in TOOL_RULES or rule.pattern == WHOLE or not is_path_tool(name):
         return
@@ -83,7 +86,7 @@ def _is_about_all(other: ListedRule, wanted: str, rule: ListedRule) -> bool:
 
 
 def _servers(dialect: str, rule: ListedRule) -> Iterator[Finding]:
-    """Rules for tools of MCP servers that match none of them."""
+    """Find rules for tools of MCP servers that match none."""
     name, allows = rule.permission, rule.action is Verdict.ALLOW
     if dialect == "opencode" and name.startswith(MCP):
         text = f"`{rule.ref.text}` is about no tool of opencode, which calls the tool `t` of a server `s` `s_t`"
@@ -99,13 +102,13 @@ def _servers(dialect: str, rule: ListedRule) -> Iterator[Finding]:
 
 
 def _without_prefix(name: str) -> str:
-    """`mcp__github__x` as OpenCode calls it."""
+    """Return `mcp__github__x` under OpenCode's name."""
     server, _, tool = name.removeprefix(MCP).partition("__")
     return f"{server}_{tool or '*'}" if server.strip("*") else "SERVER_*"
 
 
 def negation(dialect: str, rule: ListedRule) -> Iterator[Finding]:
-    """Find a `!` that was meant to exclude something."""
+    """Find a `!` that was meant as an exclusion."""
     if dialect in ("opencode", "brutus") and rule.pattern.startswith("!"):
         text = (
             f"`{rule.pattern}` excludes nothing: `!` is an ordinary character, so it matches names that begin with it"

@@ -1,4 +1,4 @@
-"""Rules that never decide because of other rules, and denies that other rules lift."""
+"""Rules that other rules always override, and denies that other rules lift."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger.policy.toolrules.pathrules import is_path_tool
 
 
 def overridden(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Finding]:
-    """What comes before a rule always, and what says the same; the first with another action, else the first of all."""
+    """Find a rule that another one always precedes: first a redundant rule, else the first rule with another action."""
     rule = rules[index]
     found = [
         other
@@ -31,13 +31,16 @@ def overridden(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Fi
 
 
 def _surely_covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
-    """A path rule of tool rules is about commands and other tools too, which a rule for the whole tool is not."""
+    """Return whether `wide` surely covers `narrow`.
+
+    A rule for a whole tool never covers a path rule, which also restricts commands and other tools.
+    """
     paths = dialect in TOOL_RULES and is_path_tool(narrow.permission) and narrow.pattern != WHOLE
     return not (paths and wide.pattern == WHOLE) and covers(dialect, wide, narrow)
 
 
 def _reorder(dialect: str, rule: ListedRule, other: ListedRule) -> str:
-    """Never advice that would lift a deny."""
+    """Return advice that never lifts a deny."""
     if other.action is Verdict.DENY:
         return "remove it: a deny stands above it"
     if rule.action is Verdict.DENY and dialect in LAST_MATCH:
@@ -48,7 +51,7 @@ def _reorder(dialect: str, rule: ListedRule, other: ListedRule) -> str:
 
 
 def lifted(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Finding]:
-    """Find the allows that take something out of a deny."""
+    """Find allow rules that lift part of a deny."""
     rule = rules[index]
     if rule.action is not Verdict.DENY:
         return

@@ -1,4 +1,4 @@
-"""All checks of lint, in the order of the rules."""
+"""All lint checks, in the order of the rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledger.policy.listing import listed_rules
 
 
 def lint_rules(policy: Policy, compile_again: Compile) -> list[Finding]:
-    """Return what is wrong with the rules of a compiled policy, in the order of the rules."""
+    """Return the problems with the rules of a compiled policy, in the order of the rules."""
     trial = Trial(policy.source, compile_again)
     rules = [rule for rule in listed_rules(policy) if rule.ref.layer != "defaults"]
     found: list[Finding] = []

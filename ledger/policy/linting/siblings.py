@@ -1,4 +1,4 @@
-"""Other spellings of the commands that a rule with options means: letters in another order, apart, or behind the operands."""
+"""Other spellings of the commands of a rule with options: reordered or separate letters, or options after operands."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ledger.policy.toolrules.commands import normal_specifier
 _OPERAND: Final = "x"
 _LETTERS_MIN: Final = 2
 _WORDS_MAX: Final = 16
-"""Words of a rule that is tried in other spellings."""
+"""Maximum words of a rule whose other spellings are tried."""
 
 
 class Siblings(NamedTuple):
-    """`command` is what stands before the first option; `spellings` are whole command lines.
+    """Other spellings of a command.
 
-    `names` are all names of the one option, and of those that mean the same; none where there are several options.
+    `command` is the text before the first option; `spellings` are whole command lines. `names` are all names of the
+    single option and of options that imply it; empty if there are several options.
     """
 
     command: str
@@ -42,7 +43,7 @@ def siblings(dialect: str, pattern: str) -> Siblings | None:
 
 
 def _names(command: Sequence[str], option: str) -> tuple[str, ...]:
-    """Every name of an option of a program that is known, its own first; without values, which are not known."""
+    """Return every name of an option of a known program, its own first, without values."""
     node = table_of(command)
     known = node.options.get(option) if node is not None else None
     if node is None or known is None:
@@ -53,7 +54,7 @@ def _names(command: Sequence[str], option: str) -> tuple[str, ...]:
 
 
 def _sample(dialect: str, pattern: str) -> list[str]:
-    """One command that the pattern matches, with an operand in the place of each wildcard at the end of a word."""
+    """Return one command that the pattern matches, with an operand for each wildcard at the end of a word."""
     text = normal_specifier(pattern) if dialect in TOOL_RULES else " ".join(pattern.split())
     wild = wildcards_of(dialect)
     words = [_OPERAND if not word.strip(wild) else word.translate(str.maketrans("", "", wild)) for word in text.split()]

@@ -1,4 +1,4 @@
-"""What is wrong with a file before it is read as rules, and members that nobody reads."""
+"""Checks of a file before it is parsed as rules, and of unknown members."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEMBERS: Final = {
 
 
 def lint_text(dialect: str, text: str, file: str) -> list[Finding]:
-    """What is wrong with a file before it is read as rules: its syntax, and sections that nobody reads."""
+    """Return the problems of a file before it is parsed as rules: invalid syntax and unknown sections."""
     try:
         document = parse(text, comments=dialect == "opencode" or file.endswith(".jsonc"))
     except JsonSyntaxError as problem:
@@ -47,7 +47,7 @@ def _syntax(text: str, file: str, problem: JsonSyntaxError) -> Finding:
 
 
 def no_rules(source: PolicySource) -> Finding:
-    """Return the finding for a configuration without any rule."""
+    """Return the finding for a configuration without rules."""
     file = next((layer.file for layer in source.layers if layer.file), None)
     section = _SECTIONS.get(source.dialect, _SECTION)
     text = f"there is no rule here, so {source.dialect} decides everything by itself"
@@ -55,7 +55,7 @@ def no_rules(source: PolicySource) -> Finding:
 
 
 def unknown_members(dialect: str, layer: Layer) -> Iterator[Finding]:
-    """Find the members beside the rules that the dialect does not read."""
+    """Find members beside the rules that the dialect does not read."""
     known = _MEMBERS.get(dialect)
     section: Any = layer.config.get("permissions") if isinstance(layer.config, Mapping) else None
     if known is None or not isinstance(section, Mapping):

@@ -1,4 +1,4 @@
-"""Commands tried against a policy, in either profile, so that lint says only what is so."""
+"""Evaluation of commands against a policy in either profile, so that lint reports only verified problems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 
 
 class Trial:
-    """One policy, compiled anew for each profile, and its rules one by one."""
+    """A policy that is compiled again for each profile and for single rules."""
 
     def __init__(self, source: PolicySource, compile_again: Compile) -> None:
         self.source, self.dialect = source, source.dialect
@@ -27,7 +27,7 @@ class Trial:
 
     @property
     def profile(self) -> str:
-        """The profile that the policy is read with."""
+        """Return the profile of the policy."""
         profile: str = self.source.options.get("profile") or "hardened"
         return profile
 
@@ -42,23 +42,23 @@ class Trial:
         return self._whole[profile]
 
     def besides(self, configs: Sequence[Mapping[str, Any]], profile: str) -> Policy:
-        """Return the whole policy with more layers above all others."""
+        """Return the whole policy with additional layers above all others."""
         options = {**self.source.options, "profile": profile}
         layers = (*self.source.layers, *(Layer(f"suggested {at}", config=one) for at, one in enumerate(configs)))
         return self._compile(msgspec.structs.replace(self.source, layers=layers, options=options))
 
     def with_rules(self, layer: Layer, profile: str) -> Policy:
-        """Return the policy of one layer and nothing else. Raises PolicyError."""
+        """Return a policy that consists of one layer. Raises PolicyError."""
         options = {**self.source.options, "profile": profile}
         options.pop("defaults", None)
         return self._compile(msgspec.structs.replace(self.source, layers=(layer,), options=options))
 
     def alone(self, rule: ListedRule, profile: str) -> Policy:
-        """Return the policy of one rule and nothing else. Raises PolicyError."""
+        """Return a policy that consists of one rule. Raises PolicyError."""
         return self.with_rules(Layer(rule.ref.layer or "rule", config=rule_config(self.dialect, rule)), profile)
 
     def verdict(self, line: str, profile: str) -> Verdict:
-        """Return what the whole policy says of a command line."""
+        """Return the verdict of the whole policy on a command line."""
         return self.judge(self.policy(profile), line).verdict
 
     def judge(self, policy: Policy, line: str) -> Evaluation:
@@ -73,12 +73,12 @@ def is_weaker(verdict: Verdict, than: Verdict) -> bool:
 
 
 def wildcards_of(dialect: str) -> str:
-    """Return the characters that are wildcards in a dialect's rules for commands."""
+    """Return the wildcard characters of a dialect's command rules."""
     return "*" if dialect in TOOL_RULES else "*?"
 
 
 def samples(dialect: str, pattern: str) -> list[str]:
-    """Return harmless commands that a rule means, the plainest first."""
+    """Return harmless commands that a rule is meant for, the plainest first."""
     bare = pattern.removesuffix(":*") if dialect in TOOL_RULES else pattern
     plain = bare.removesuffix("*").rstrip()
     if not plain:

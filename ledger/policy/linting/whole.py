@@ -1,4 +1,4 @@
-"""Allows of a whole tool, and what narrower rules still do beside them."""
+"""Allow rules for a whole tool, and the remaining effect of narrower rules."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ledger.policy.listing import WHOLE, ListedRule
 
 _EDITORS: Final = ("Edit", "Write", "MultiEdit")
 _OUTSIDE: Final = "/nowhere/x"
-"""A file that is in no project."""
+"""A file outside every project."""
 
 TRIED_COUNT: Final = 200
-"""Narrower rules that are tried beside a wide one."""
+"""Maximum narrower rules that are tried beside a wide one."""
 
 
 def blanket(trial: Trial, rules: list[ListedRule], index: int) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def _every_command(trial: Trial, rules: list[ListedRule], rule: ListedRule) -> I
 
 
 def _still_decides(trial: Trial, alone: Policy, rule: ListedRule) -> bool:
-    """Return whether a command that a narrower rule means is judged otherwise by the wide rule alone."""
+    """Return whether the wide rule alone gives another verdict for a command of the narrower rule."""
     for line in samples(trial.dialect, rule.pattern):
         verdict = trial.verdict(line, trial.profile)
         if verdict is rule.action and trial.judge(alone, line).verdict is not verdict:

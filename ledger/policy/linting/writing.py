@@ -1,4 +1,4 @@
-"""Rules for commands as each dialect writes them, for advice that is tried before it is given."""
+"""Command rules in the notation of each dialect, for advice that is tested before it is given."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ledger.policy.listing import TOOL_RULES
 
 
 class Written(NamedTuple):
-    """A rule: `text` as a person writes it, and a configuration that holds it alone."""
+    """A rule: `text` as a person writes it, and a configuration that contains only this rule."""
 
     text: str
     config: dict[str, Any]
 
 
 def written(dialect: str, pattern: str, action: Verdict) -> Written:
-    """Return the rule of a dialect about the commands that a pattern matches; ` *` at its end may be missing in them."""
+    """Return a dialect's rule for the commands that a pattern matches; a trailing ` *` is optional in them."""
     if dialect in TOOL_RULES:
         text = f"Bash({pattern})"
         return Written(f"`{text}`", {"permissions": {action.value: [text]}})

@@ -1,7 +1,7 @@
-"""What a shell line would run, and the one hardened reading of it that all dialects share.
+"""Analysis of shell lines, and the hardened evaluation that all dialects share.
 
-`analyse` tells whether a line is plain and finds every command at any depth; `hardened` combines it with a dialect's
-`CommandRules`; `source_commands` is the reading that OpenCode's patterns need.
+`analyse` decides if a line is plain and finds every command at any depth. `hardened` combines the analysis with a
+dialect's `CommandRules`. `source_commands` returns the commands that OpenCode's patterns are matched against.
 """
 
 from __future__ import annotations

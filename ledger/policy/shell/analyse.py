@@ -1,4 +1,4 @@
-"""What a line would run: plain or not, with a reason, and every command at any depth and behind any wrapper."""
+"""Analysis of a command line: plain or not with a reason, and all commands at any depth and behind any wrapper."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ledger.policy.shell.unwrap import unwrap
 
 
 def analyse(source: str) -> Analysis:
-    """Analyse one command line. Pure, total and deterministic; within 250 ms for anything up to 64 KiB.
+    """Analyse one command line.
 
-    A longer line is not read. What is beyond a bound of counted steps is left out of `commands`; the line is then
-    not plain and `reason` says so.
+    Pure, total and deterministic; takes at most 250 ms for 64 KiB. A longer line is not parsed. Commands beyond a bound
+    of counted steps are left out of `commands`; the line is then not plain and `reason` says so.
     """
     line = lex(source)
     if line.plain or line.redirects_only:
@@ -37,7 +37,7 @@ def analyse(source: str) -> Analysis:
 
 
 def _fed(line: Analysis, source: str) -> Analysis:
-    """Return a line of simple commands with what is known of the input of each `xargs`."""
+    """Return a line of simple commands with the known input of each `xargs`."""
     if not any(command.name == "xargs" for command in line.commands) or len(line.commands) > COMMANDS_MAX:
         return line
     known = read(source).commands
@@ -48,7 +48,7 @@ def _fed(line: Analysis, source: str) -> Analysis:
 
 
 def analyse_simple(source: str) -> Analysis:
-    """Analyse a line as one of simple commands: every compound, variable and substitution makes it not plain."""
+    """Analyse a line as simple commands only: any compound, variable or substitution makes it not plain."""
     return _analysed(lex(source), source)
 
 
@@ -57,7 +57,7 @@ def _analysed(line: Analysis, source: str) -> Analysis:
     if line.plain or line.redirects_only:
         kept = line.commands
         if len(kept) > COMMANDS_MAX and len({command.text for command in kept}) > COMMANDS_MAX:
-            # Equal ones are judged once, so a line of twenty thousand of them is no trouble.
+            # Equal commands are judged once, so many thousand of them cost little.
             kept = kept[:COMMANDS_MAX]
             budget.spend_commands()
         found = [Found(command) for command in kept]
@@ -72,7 +72,7 @@ def _analysed(line: Analysis, source: str) -> Analysis:
 
 
 def _parse(source: str, budget: Budget) -> list[Found]:
-    """Both readings where joining continued lines may have been wrong, as it may be inside a nested quote."""
+    """Parse the line with and without joined continued lines; joining may be wrong inside a nested quote."""
     joined = join_lines(source)
     found = parse(joined, budget)
     if joined != source:

@@ -1,7 +1,8 @@
-"""Programs of `awk` that only calculate and print: read token by token, everything unknown refused.
+"""Recognition of `awk` programs that only calculate and print.
 
-Refused are what runs or writes (`system`, pipes, `getline`, `print > file`), what reaches beyond the input (`ENVIRON`,
-`ARGV`, `PROCINFO`), functions of one's own, and places where awks disagree if `/` divides or begins a regular expression.
+Programs are read token by token, and unknown tokens are refused. Also refused: running or writing (`system`, pipes,
+`getline`, `print > file`), access beyond the input (`ENVIRON`, `ARGV`, `PROCINFO`), user-defined functions, and places
+where implementations disagree if `/` divides or begins a regular expression.
 """
 
 from __future__ import annotations

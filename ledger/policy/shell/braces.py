@@ -1,4 +1,4 @@
-"""Brace expansion (`{a,b}`, `{1..3}`) of the text of a word, bounded. For deny rules only."""
+"""Bounded brace expansion (`{a,b}`, `{1..3}`) of a word's text. For deny rules only."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 EXPANSIONS_MAX: Final = 64
 UNKNOWN: Final = "**"
-"""Stands for any text, slashes included, where an expansion is not written out."""
+"""A placeholder for any text, slashes included, in place of an expansion that is not enumerated."""
 
 _RANGE = re.compile(r"[^{},]*\.\.[^{},]*")
 
 
 def expanded(text: str) -> tuple[str, ...]:
-    """Return the words that braces make of a text; beyond `EXPANSIONS_MAX` the braces stand for any text."""
+    """Return the words of a brace expansion; beyond `EXPANSIONS_MAX` words, `UNKNOWN` replaces the braces."""
     if "{" not in text or "}" not in text:
         return (text,)
     done: list[str] = []
@@ -34,7 +34,7 @@ def expanded(text: str) -> tuple[str, ...]:
 
 
 def _first_group(text: str) -> tuple[int, int] | None:
-    """Return where the first group with a comma or a range begins and ends."""
+    """Return the start and end of the first group with a comma or a range; None without one."""
     opened: list[int] = []
     groups = []
     for at, character in enumerate(text):
@@ -47,7 +47,7 @@ def _first_group(text: str) -> tuple[int, int] | None:
 
 
 def _alternatives(inside: str) -> list[str]:
-    """Return the texts between the commas that stand in no inner group."""
+    """Return the texts between the commas outside inner groups."""
     depth, parts = 0, [""]
     for character in inside:
         depth += (character == "{") - (character == "}")

@@ -1,4 +1,7 @@
-"""What one analysis may do, and what the parser is given of a script. Pure: steps are counted, no clock is read."""
+"""Work limits of one analysis, and the preparation of scripts for the parser.
+
+Pure: steps are counted, no clock is read.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from typing import Final
 
 COMMANDS_MAX: Final = 2_000
 NODES_MAX: Final = 40_000
-# The parser needs quadratic time to give up on some texts (`>&` repeated: 6 s for 64 kB), so what it is given is bounded:
-# bytes other than here-document texts, and openings, in all scripts of a line together.
+# The parser needs quadratic time to give up on some texts (`>&` repeated: 6 s for 64 kB). Its input is therefore
+# bounded over all scripts of a line: in bytes outside here-document texts, and in openings.
 LIVE_BYTES_MAX: Final = 4 * 1024
 OPENINGS_MAX: Final = 1_000
 HERE_DOCUMENTS_MAX: Final = 50
 _OPENINGS: Final = ("$", "`", "<<", "(", "{", "[[", "case", "|")
 
-# A here-document's text in which nothing runs: its delimiter is quoted, or it holds neither `$` nor a backtick.
+# A here-document's text in which nothing runs: its delimiter is quoted, or the text has neither `$` nor a backtick.
 _HERE_TEXT = re.compile(
     r"""<<-?[ \t]*+(?:(?P<quote>['"])(?P<quoted>\w++)(?P=quote)|\\(?P<escaped>\w++)|(?P<word>\w++))[^\n]*+\n
     (?P<text>(?:(?![ \t]*+(?:(?P=quoted)|(?P=escaped)|(?P=word))(?:\n|\Z))[^\n]*+\n)*+)""",
@@ -37,10 +40,11 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _safe(source: str) -> bytes:
-    """The same bytes with letters for all that the grammar's scanner cannot take, to parse only; texts are not cut here.
+    """Return the source in bytes, with letters for whatever crashes or misleads the grammar's scanner.
 
-    It asks the C library whether a character is a letter, which reads beyond its table for most of Unicode and has
-    crashed; it takes a backslash at the start of a line for the end of the line before, and `#` in a name for a comment.
+    For parsing only: the length stays the same, and texts are not cut from the result. The scanner asks the C library
+    whether a character is a letter, which reads beyond its table for most of Unicode and has crashed. It also takes a
+    backslash at the start of a line for the end of the previous line, and `#` in a name for a comment.
     """
     data = source.encode("utf-8", "surrogatepass").translate(_ASCII_ONLY)
     if b"#" in data:
@@ -49,7 +53,7 @@ def _safe(source: str) -> bytes:
 
 
 class Budget:
-    """What one analysis may still do. `spent` is a sentence once it has done all it may."""
+    """The remaining work of one analysis. `spent` is the reason, a sentence, once a limit is reached; None before."""
 
     __slots__ = ("bytes", "commands", "nodes", "openings", "spent")
 
@@ -61,7 +65,10 @@ class Budget:
         self.spent: str | None = None
 
     def take_script(self, source: str) -> bytes | None:
-        """What the parser may be given for `source`: the same bytes, with here-document texts blanked; None if spent."""
+        """Return the parser's input for `source`; None when the budget is spent.
+
+        It has the same length; texts of here-documents are blanked.
+        """
         if source.count("<<") > HERE_DOCUMENTS_MAX:
             self.spent = "the line holds too many here-documents to look into"
             return None

@@ -1,4 +1,4 @@
-"""The shapes of builtins that change the shell in ways which do no harm. Everything else of them is never allowed."""
+"""Harmless forms of builtins that change the shell. All other forms are never allowed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
 def is_harmless_builtin(command: Command) -> bool:
-    """Return whether a command is a builtin in a shape that changes nothing that later commands mean."""
+    """Return whether a command is a builtin in a form that does not affect later commands."""
     shape = _SHAPES.get(command.name or "")
     if shape is None or any(word.glob or word.tilde for word in command.words[1:]):
         return False
@@ -45,7 +45,7 @@ def _read(words: Sequence[str]) -> bool:
 
 
 def _set(words: Sequence[str]) -> bool:
-    """`set -euo pipefail` and parts of it; no operands, no other option."""
+    """Return whether the words are `set -euo pipefail` or part of it, without operands or other options."""
     return bool(words) and words[0].startswith(("-", "+")) and all(map(_SET.fullmatch, words))
 
 
@@ -54,7 +54,7 @@ def _source(words: Sequence[str]) -> bool:
 
 
 def _looks_up(words: Sequence[str]) -> bool:
-    """`command -v NAME`: says what a name is."""
+    """Return whether the words are those of `command -v NAME`, which only looks up names."""
     return len(words) > 1 and words[0] in ("-v", "-V") and all(map(_NAME.fullmatch, words[1:]))
 
 

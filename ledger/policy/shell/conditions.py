@@ -1,4 +1,4 @@
-"""The shapes of `test`, `[ … ]` and `[[ … ]]` that only look at texts and files, whatever their words stand for."""
+"""Forms of `test`, `[ … ]` and `[[ … ]]` that only examine texts and files, whatever values their words have."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _NUMERIC: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
 def is_known_test(words: Sequence[Word]) -> bool:
-    """Return whether the words of a test, without brackets, have a known shape; each of them must be one word.
+    """Return whether the words of a test, without brackets, have a known form. Each of them must be a single word.
 
-    `-v` is in none: it looks a name up, and runs what stands in its subscript.
+    `-v` is not accepted: it looks up a name and evaluates its subscript.
     """
     if words and words[0].resolved == "!":
         words = words[1:]
@@ -32,5 +32,5 @@ def is_known_test(words: Sequence[Word]) -> bool:
 
 
 def _is_number(word: Word) -> bool:
-    """Zsh calculates what it compares, and runs the substitutions in it."""
+    """Return whether a word is a number; zsh evaluates other operands of a comparison and runs their substitutions."""
     return (word.resolved or word.prefix or "").isdecimal() and (word.resolved is not None or word.prefix == "0")

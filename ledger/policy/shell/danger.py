@@ -1,7 +1,7 @@
-"""Whether a command does more than its name says: by its wrapper, as a state-changing builtin, by its arguments.
+"""Dangers of a command beyond its name: wrappers, builtins that change the shell, and dangerous arguments.
 
-Only ever makes an allow ask. All words must have been resolved; a word that is not literal is dangerous by itself for
-a program of the table.
+A danger only ever turns an allow into an ask. All words must be resolved: for a program of the table, a word that is
+not literal is dangerous by itself.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def in_table(program: str) -> bool:
-    """Whether a program has dangerous arguments, so that an `always` for it should not be proposed."""
+    """Return whether a program has dangerous arguments, so that an `always` for it should not be proposed."""
     return any(name in ARGUMENTS or name in OPAQUE or name in SHELLS for name in lookups(program))
 
 
 def runs_anything(program: str) -> bool:
-    """Whether a program is a shell, or a wrapper that no rule covers (`sudo`, `env`)."""
+    """Return whether a program is a shell, or a wrapper that no rule covers (`sudo`, `env`)."""
     return any(name in OPAQUE or name in SHELLS for name in lookups(program))
 
 
 def never_allowed(command: Command) -> str | None:
-    """Why no allow rule for this command may count, exact or not: a sentence, or None."""
+    """Return why no allow rule may cover this command, not even an exact one: a sentence, or None."""
     program = command.name
     if program is None:
         return "the command's name is known only when the line runs"
@@ -56,7 +56,7 @@ def never_allowed(command: Command) -> str | None:
 
 
 def dangerous_argument(command: Command) -> str | None:
-    """Why only a rule that spells the whole command may allow it: a sentence, or None."""
+    """Return why only a rule that spells the whole command may allow it: a sentence, or None."""
     if command.name is None:
         return None
     entry = next((ARGUMENTS[name] for name in lookups(command.name) if name in ARGUMENTS), None)
@@ -110,7 +110,7 @@ def _bad_word(entry: Danger, words: Sequence[str]) -> str | None:
         if ended or len(word) < 2 or (word[0] != "-" and not (entry.old_style and index == 0)):
             continue
         if word == "--":
-            # Not after something that looks like an option: `-e -- --pre x` makes the dashes the value of `-e`.
+            # Not after an apparent option: in `-e -- --pre x` the dashes are the value of `-e`.
             ended = entry.dashes_end and not (index and words[index - 1].startswith("-"))
         elif _bad_option(entry, word):
             return word

@@ -1,4 +1,7 @@
-"""Where each command of a plain line may run, as far as its `cd`s tell. Pure: `enter` knows the file system."""
+"""Possible working directories of each command of a plain line, derived from its `cd` commands.
+
+Pure: access to the file system is injected as `enter`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Places = frozenset[str]
 
 
 def cd_target(command: Command) -> str | None:
-    """The directory of `cd DIR`, with `*` for what is not known of it below a known folder.
+    """Return the target of `cd DIR`, with `*` for an unknown rest below a known folder.
 
     None for every other form (`cd`, `cd -`, `cd -P x`, `cd ~`, `cd *`).
     """
@@ -35,10 +38,12 @@ def cd_target(command: Command) -> str | None:
 
 
 class Directories:
-    """`places[i]` are the directories in which command `i` may run; `leaves` holds the `cd`s that may lead outside.
+    """The possible working directories of the commands of a line.
 
-    A command after `&&` runs where the one before it succeeded, after `||` where it failed, otherwise in either; a
-    stage of a pipeline changes the directory for nobody, but nothing relies on that. A subshell changes it for nobody.
+    `places[i]` are the directories in which command `i` may run. `leaves` are the indexes of `cd` commands that may
+    lead outside. A command after `&&` runs where its predecessor succeeded, after `||` where it failed, otherwise in
+    either. A stage of a pipeline and a subshell change the directory for no other command; for pipelines, this is not
+    relied on.
     """
 
     def __init__(self, commands: Sequence[Command], flow: Step, directory: str, enter: Enter) -> None:
@@ -50,7 +55,7 @@ class Directories:
         self._step(flow, frozenset({directory}))
 
     def _step(self, step: int | Step, start: Places) -> tuple[Places, Places]:
-        """Return where the line may be after the step succeeded, and after it failed."""
+        """Return the possible directories after the step succeeded, and after it failed."""
         self._steps += 1
         if self._steps > STEPS_MAX:
             self.leaves.update(index for index, command in enumerate(self._commands) if command.name == "cd")
@@ -92,7 +97,10 @@ class Directories:
         return succeeded, failed
 
     def _loop(self, step: Step, start: Places) -> tuple[Places, Places]:
-        """A round may begin wherever another one, or a part of it, ended: a `break` may stand anywhere."""
+        """Return the directories after a loop.
+
+        Because of `break`, a round may begin wherever any part of another round ended.
+        """
         around, self._seen = self._seen, start
         before: Places = frozenset()
         while self._seen != before and self._steps <= STEPS_MAX:

@@ -1,7 +1,7 @@
-"""Dangers of a command line or a path, as facts for people. Nothing is judged by them: rules decide, these explain.
+"""Dangers of a command line or a path, as facts for people.
 
-Wide on purpose: a fact that is said too often costs a glance, one that is missing may cost more. A line that cannot be
-read to its end has the danger `unread`.
+Verdicts do not depend on them: rules decide, facts explain. Deliberately broad: a false positive costs a glance, a
+false negative may cost more. A line that cannot be parsed completely has the danger `unread`.
 """
 
 from __future__ import annotations
@@ -38,25 +38,26 @@ from ledger.policy.shell.text import join_lines, shorten, too_long
 from ledger.policy.shell.touching import accesses
 
 DANGERS_COUNT: Final = 32
-"""Dangers of one text; what is more is counted by the last one."""
+"""Maximum dangers of one text; the last one counts the rest."""
 
 WORDS_COUNT: Final = 2_000
-"""Different words of one line, and files of one patch, that are looked at; of more it is `unread`."""
+"""Maximum distinct words of a line, and files of a patch, that are examined; beyond that the text is `unread`."""
 
 PLACES_COUNT: Final = 16
-"""Paths in one word (`a=/x,/y`) that are looked at."""
+"""Maximum paths in one word (`a=/x,/y`) that are examined."""
 
 KNOWN_COUNT: Final = 64
-"""Lines whose dangers are remembered: a page is drawn again and again."""
+"""Cached results of lines: a page is rendered repeatedly."""
 
 DangerKind = Literal["runs-downloaded", "privileges", "deletes", "secrets", "outside", "network", "unread", "more"]
 
 ORDER: Final[tuple[DangerKind, ...]] = (
     "runs-downloaded", "privileges", "deletes", "secrets", "outside", "unread", "network", "more",
 )  # fmt: skip
-"""The gravest first."""
+"""Kinds of danger by gravity, the gravest first."""
 
-# Begun at the first character of a run only: else a long word is read again from each of its characters.
+# Matches begin only at the first character of a run; otherwise a long word would be scanned again from each
+# character.
 _URL: Final = re.compile(r"(?<![a-zA-Z0-9+.-])[0-9+.-]*+[a-zA-Z][a-zA-Z0-9+.-]*+://|/dev/(?:tcp|udp)/")
 _FILE_URL: Final = re.compile(r"\Afile://[^/]*", re.IGNORECASE)
 _PATH_AT: Final = re.compile(r"""(?:\A(?:-[A-Za-z])?|[=@:,])(?=[/~]|\.\.(?:/|\Z)|\$\{?HOME\b)""")
@@ -68,7 +69,7 @@ _PATCHED: Final = re.compile(
 
 
 class Danger(msgspec.Struct, frozen=True):
-    """What a part of a text may do, in a word (`kind`) and a sentence (`says`); `part` is that part of the text."""
+    """A danger of part of a text: its kind, the part, and a sentence for people."""
 
     kind: DangerKind
     part: str
@@ -82,12 +83,12 @@ def command_dangers(line: str, folder: str | None) -> tuple[Danger, ...]:
 
 
 def path_dangers(path: str, folder: str | None) -> tuple[Danger, ...]:
-    """Return the dangers of touching a file from `folder`."""
+    """Return the dangers of accessing a file from `folder`."""
     return gravest_first(_of_path(path, folder, path))
 
 
 def patch_dangers(patch: str, folder: str | None) -> tuple[Danger, ...]:
-    """Return the dangers of the files that a patch names: unified diffs, and the patches of Codex and OpenCode."""
+    """Return the dangers of the files in a patch: unified diffs, and the patch formats of Codex and OpenCode."""
     named = dict.fromkeys(found[1].strip() for found in _PATCHED.finditer(patch))
     bare = dict.fromkeys(one[2:] if one.startswith(("a/", "b/")) else one for one in named if one != "/dev/null")
     found = [danger for one in islice(bare, WORDS_COUNT) for danger in _of_path(one, folder, one)]
@@ -173,7 +174,7 @@ def _in(command: Command, programs: frozenset[str]) -> bool:
 
 
 def _has(command: Command, words: list[str], table: dict[str, re.Pattern[str]]) -> bool:
-    """Whether the arguments of a program of the table, joined by blanks, hold what its pattern looks for."""
+    """Return whether the arguments of a program in the table, joined by blanks, match the program's pattern."""
     if command.name is None:
         return False
     found = next((table[one] for one in lookups(command.name) if one in table), None)

@@ -1,8 +1,8 @@
-"""The files that the words of a command may name, as globs of the shell. Pure; for deny and ask rules only.
+"""Files that the words of a command may name, as shell globs. Pure; for deny and ask rules only.
 
-Wide on purpose: whatever may be a file counts, wherever it stands in a word (`--from-file=x`, `-sfx`, `a=x`, `@x`,
-`HEAD:x`, `load("x")`). The program's table, where there is one, says which words are no files: sub-commands, targets,
-patterns, texts.
+Deliberately broad: any possible file counts, wherever it stands in a word (`--from-file=x`, `-sfx`, `a=x`, `@x`,
+`HEAD:x`, `load("x")`). The program's table, if any, excludes words that are not files: sub-commands, targets, patterns,
+texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ledger.policy.shell.tables.files import PROGRAMS
 from ledger.policy.shell.words import loosen
 
 PIECES_MAX: Final = 32
-"""A word of more pieces is looked at piece by piece only, not also from each piece to its end."""
+"""Maximum pieces of a word for which the rest from each piece to the end is examined too."""
 
 BOTH: Final = (Access.READ, Access.EDIT)
 
@@ -49,10 +49,10 @@ _FOLDERS: Final = frozenset({"-C", "--directory", "--cwd", "--chdir", "--prefix"
 
 
 class LineOfFiles(NamedTuple):
-    """What a whole line says of the words in it.
+    """Properties of a whole line that affect the words of its commands.
 
-    `assigned` are the variables that it sets; a `HOME` or `PWD` among them may be any folder. `takes_names` says that a
-    command of it takes names of files from another one.
+    `assigned` are the variables that the line sets; a `HOME` or `PWD` among them may be any folder. `takes_names` is
+    true when one of its commands takes file names from another one.
     """
 
     assigned: frozenset[str] = frozenset()
@@ -66,9 +66,9 @@ class LineOfFiles(NamedTuple):
 
 
 class Named(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file that a word may name, as a glob of the shell, with what may happen to it.
+    """A file that a word may name, as a shell glob, with the possible accesses.
 
-    `is_sure` says that the program is about files and the word, or the value of an option in it, is this path.
+    `is_sure` is true when the program works on files and the word, or the value of an option in it, is this path.
     """
 
     path: str
@@ -98,7 +98,7 @@ def named_files(command: Command, form: NormalForm | None, line: LineOfFiles) ->
 
 
 def folders(command: Command) -> tuple[str, ...]:
-    """Return the folders that options make a command work in (`git -C x`, `--prefix=x`)."""
+    """Return the folders that options select as the working directory (`git -C x`, `--prefix=x`)."""
     words = [loosen(word) for word in command.words]
     found = [value for word in words if (value := word.partition("=")[2]) and word.partition("=")[0] in _FOLDERS]
     found += [value for word, value in pairwise(words) if word in _FOLDERS]
@@ -106,7 +106,7 @@ def folders(command: Command) -> tuple[str, ...]:
 
 
 def _excused(form: NormalForm | None, names: Sequence[str]) -> frozenset[int]:
-    """Return the indexes of the words that the program's table says are no files."""
+    """Return the indexes of the words that are not files according to the program's table."""
     if form is None:
         return frozenset()
     bare = (Kind.NAME, Kind.TASK, Kind.PROGRAM)
@@ -123,7 +123,7 @@ def _excused(form: NormalForm | None, names: Sequence[str]) -> frozenset[int]:
 
 
 def _accesses(form: NormalForm | None) -> dict[int, tuple[Access, ...]]:
-    """Return what the command may do with the file in each of its words, as far as the program's table says."""
+    """Return the possible accesses to the file in each word, as far as the program's table specifies them."""
     if form is None or form.edits:
         return {}
     found = {}
@@ -136,7 +136,7 @@ def _accesses(form: NormalForm | None) -> dict[int, tuple[Access, ...]]:
 
 
 def _of_text(text: str, accesses: tuple[Access, ...], *, is_sure: bool) -> Iterator[Named]:
-    """Yield the word itself, the values glued to an option, and every piece that may be a path."""
+    """Yield the word itself, values attached to an option, and every piece that may be a path."""
     if _STREAM.fullmatch(text):
         return
     option = text.startswith("-")
@@ -152,7 +152,7 @@ def _of_text(text: str, accesses: tuple[Access, ...], *, is_sure: bool) -> Itera
 
 
 def _glued(text: str) -> Iterator[str]:
-    """Yield what may be a value behind the letters of `-abcVALUE`."""
+    """Yield possible values after the letters of `-abcVALUE`."""
     for at in range(2, min(len(text), PIECES_MAX)):
         yield text[at:]
         if not text[at].isalnum():
@@ -160,7 +160,7 @@ def _glued(text: str) -> Iterator[str]:
 
 
 def _pieces(text: str) -> tuple[str, ...]:
-    """Return the parts between characters that a path hardly holds, and all behind each such character."""
+    """Return the parts between characters that are rare in paths, and the text before and after each such character."""
     found: list[str] = []
     for split in (_SPLIT, _SPLIT_GLOBS):
         places = list(split.finditer(text))
@@ -174,7 +174,7 @@ def _pieces(text: str) -> tuple[str, ...]:
 
 
 def _known(word: Word, assigned: frozenset[str]) -> str:
-    """The word with each expansion that is worked out later as any text; one that is all of the word is left alone."""
+    """Return the word with `UNKNOWN` for each expansion; a word that is a single expansion is returned unchanged."""
     text = loosen(word)
     if word.resolved is not None:
         return text

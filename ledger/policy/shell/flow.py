@@ -1,4 +1,4 @@
-"""The order in which the commands of a line may run. Values only; `directories` follows it."""
+"""The order in which the commands of a line may run. Values only; `directories` interprets it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import msgspec
 class Flow(StrEnum):
     """The kinds of a step."""
 
-    LIST = "list"  # `operators[i]` stands between part i and part i + 1
+    LIST = "list"  # `operators[i]` is between part i and part i + 1
     PIPE = "pipe"
-    ALONE = "alone"  # a subshell: it changes the folder for nobody else
+    ALONE = "alone"  # a subshell: its directory changes affect no other command
     NOT = "not"
     LOOP = "loop"  # the parts in order, any number of times
-    CHOICE = "choice"  # condition and body in turn, and the body of `else`
+    CHOICE = "choice"  # conditions and bodies alternate; the body of `else` is last
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Part of a line. A part that is a number is the command at that place among the commands of the line itself."""
+    """Part of a line. A part that is a number is an index into the commands that the line itself runs."""
 
     flow: Flow
     parts: tuple[int | Step, ...]
@@ -28,7 +28,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def straight(operators: Sequence[str]) -> Step:
-    """Return the flow of simple commands joined by operators; there is one command more than operators."""
+    """Return the flow of simple commands joined by operators; there is one more command than operators."""
     parts, joints, pipe = list[int | Step](), list[str](), [0]
     for index, operator in enumerate((*operators, "\n"), 1):
         if operator in ("|", "|&"):

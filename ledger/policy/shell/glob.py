@@ -1,4 +1,4 @@
-"""Globs over a whole line that must spell its operators and redirections one for one."""
+"""Full-text globs that must match a line's operators and redirections one for one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ledger.policy.shell.model import Analysis, Command
 
 
 def spells(pattern: str, analysis: Analysis) -> bool:
-    """Whether a full-text glob (`*` any string, `?` any character) covers a line without swallowing its grammar.
+    """Return whether a full-text glob (`*` any string, `?` any character) matches a line and its grammar.
 
-    The pattern is read as a line itself: it must have the same operators and redirections in the same places, and
-    each command's text and each redirection's target must match the pattern's. False for a line or pattern that is
-    not plain but for its redirections.
+    The pattern is parsed as a line itself: it must have the same operators and redirections in the same places, and
+    match each command's text and each redirection's target. False for a line or pattern that is not plain for a reason
+    other than its redirections.
     """
     if not (analysis.plain or analysis.redirects_only) or analysis.flow is not None:
         return False
@@ -39,7 +39,7 @@ def _collapse(text: str) -> str:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a glob of `*` and `?` covers the whole text, in time linear in pattern times text, newlines included."""
+    """Return whether a glob of `*` and `?` matches the whole text, newlines included. Linear in pattern times text."""
     at = start = 0
     star = -1
     while at < len(text):

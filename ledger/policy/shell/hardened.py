@@ -1,7 +1,7 @@
-"""The hardened profile's reading of a command line, the same for every dialect: never looser than the faithful one.
+"""The hardened evaluation of a command line, the same for every dialect and never looser than the faithful one.
 
-An allow stands only if the line is plain and each of its commands is allowed by a rule for its own words; deny and ask
-rules see every command at any depth. The definition is in the documentation of the policy dialects.
+An allow holds only if the line is plain and a rule allows each of its commands by its own words. Deny and ask rules
+apply to every command at any depth. The documentation of the policy dialects has the definition.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _Key = str | tuple[str, tuple[Word, ...]]
 
 
 class _Finding(msgspec.Struct, frozen=True):
-    """Why one command (or redirection) may not simply run. `liftable`: a grant for its own words would help."""
+    """A reason why a command (or redirection) is not allowed. `liftable`: a grant for its own words would help."""
 
     text: str
     verdict: Verdict
@@ -63,17 +63,17 @@ def hardened(
     directory: str = ".",
     analysis: Analysis | None = None,
 ) -> Evaluation:
-    """The stricter of `faithful` and the analysis of `command_line` under `rules`.
+    """Return the stricter of `faithful` and the analysis of `command_line` under `rules`.
 
-    `directory` is where the line starts, in the terms of `rules.enter`. `analysis` saves a second one. Parts that the
-    analysis raised can no longer be lifted by a grant; commands that decided and that `faithful` has no part for are
-    appended with the text they were found in (`Part.inside`).
+    `directory` is where the line starts, in the terms of `rules.enter`. `analysis` saves a second analysis. A grant can
+    no longer lift a part that the analysis made stricter. Commands that decided and have no part in `faithful` are
+    appended with the text that contains them (`Part.inside`).
     """
     if faithful.verdict is Verdict.DENY:
         return faithful
     analysis = analysis or analyse(command_line)
     judge = _Judge(analysis, rules, directory)
-    # Each once: a line of twenty thousand equal commands says the same thing of all of them.
+    # Without repeats: a line may have many thousand equal commands.
     findings = list(dict.fromkeys((*judge.restrictions(), *judge.obstacles())))
     covered = analysis.plain or (analysis.redirects_only and judge.redirections_allowed())
     covered = covered or (rules.allows_everything() and understood(command_line, analysis, rules, directory))
@@ -100,7 +100,7 @@ class _Judge:
         self.paths: dict[tuple[Access, str, frozenset[str]], list[Ruling]] = {}
         self.guards_cd = rules.guards_cd()
         self.named = NamedFiles(rules, self.commands, directory)
-        # Also a line in which nothing runs by itself stands somewhere: its redirections are looked up from there.
+        # A line without commands of its own also has a directory, for its redirections.
         start = frozenset({directory})
         self.places: Sequence[frozenset[str]] = [start] * max(len(self.top), 1)
         self.leaves: set[int] = set()
@@ -110,7 +110,7 @@ class _Judge:
             self.places, self.leaves = directories.places, directories.leaves
 
     def restrictions(self) -> Iterator[_Finding]:
-        """What deny and ask rules say about every command, in every spelling, and about every redirection."""
+        """Yield the deny and ask rulings on every command in every spelling, and on every redirection."""
         index = -1
         seen: dict[tuple[str | None, _Key], tuple[_Finding, ...]] = {}
         for command in self.commands:
@@ -132,14 +132,18 @@ class _Judge:
                 yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside, liftable=own)
 
     def _spellings(self, command: Command) -> Iterator[Spelling]:
-        """What a runner (`npx`, `uv run`) runs is judged with it, so that a catch-all says nothing more about it."""
+        """Yield the spellings of a command.
+
+        The inner command of a runner (`npx`, `uv run`) is judged with the runner, so none of its spellings is `WRITTEN`
+        and a catch-all does not count again.
+        """
         is_wrapped = command.wrapper is not None and not runs_anything((command.inside or "").partition(" ")[0])
         for spelling in (*spellings(command), *self._as_rules_write(command)):
             is_written = spelling.form is Form.WRITTEN
             yield replace(spelling, form=Form.RESOLVED) if is_wrapped and is_written else spelling
 
     def _as_rules_write(self, command: Command) -> Iterator[Spelling]:
-        """The command in the spelling of each rule that is about it: `rm -R -f x` as `rm -rf x`."""
+        """Yield the command in the spelling of each rule about it: `rm -R -f x` as `rm -rf x`."""
         form = self._form(command) if self.meant else None
         if form is None:
             return
@@ -150,7 +154,10 @@ class _Judge:
                 yield Spelling(Form.NORMAL, " ".join(words), words)
 
     def _named(self, command: Command) -> Iterator[_Finding]:
-        """What rules about files say of the words of a command; one that an allow rule spells whole names them rightly."""
+        """Yield the rulings of file rules on the words of a command.
+
+        An ask does not count if an allow rule spells the whole command.
+        """
         for ruling, reason in self.named.restrictions(command, self._form(command)):
             if ruling.verdict is Verdict.DENY or not self._exactly(command, inmost(command)):
                 yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside)
@@ -172,7 +179,10 @@ class _Judge:
         return self.paths[key]
 
     def obstacles(self) -> Iterator[_Finding]:
-        """Why a command of a plain line is not allowed; a line that is not plain is asked as a whole."""
+        """Yield why commands of a plain line are not allowed.
+
+        A line that is not plain asks as a whole, so it yields nothing.
+        """
         if not self.plain:
             return
         seen: dict[tuple[_Key, frozenset[str]], str | None] = {}
@@ -192,14 +202,17 @@ class _Judge:
                 yield _Finding(command.text, Verdict.ASK, reason, liftable=True)
 
     def _judged(self) -> Iterator[tuple[int, Command]]:
-        """The commands that rules must allow, with their places; redirections of a compound are judged elsewhere."""
+        """Yield the commands that rules must allow, with their indexes.
+
+        Redirections of a compound are judged elsewhere.
+        """
         for index, command in enumerate(self.top):
             parts = parts_of(command) if command.words else ()
             whole = len(parts) > 1 and self._exactly(command, command)
             yield from ((index, part) for part in ((command,) if whole else parts))
 
     def _obstacle(self, command: Command, places: frozenset[str]) -> str | None:
-        """What stands in the way of every rule but one that spells the whole command, and sometimes of that too."""
+        """Return the reason why at most a rule that spells the whole command may allow it; None without one."""
         inner = inmost(command)
         reason = never_allowed(inner) or _bad_name(inner) or (None if self.everything else self._unknown(inner))
         if reason is not None:
@@ -217,17 +230,17 @@ class _Judge:
         return None
 
     def _near_in_meaning(self, command: Command) -> tuple[str, ...] | None:
-        """The words of a rule with an option that means this, but that its pattern does not reach."""
+        """Return the words of a rule with an option that has this meaning, but whose pattern does not match it."""
         form = self._form(command)
         return None if form is None else rule_about(command, form, self.near)
 
     def allows(self, command: Command, places: frozenset[str]) -> bool:
-        """Whether rules allow a command that another one runs, as if it stood alone."""
+        """Return whether rules allow another command's inner command as if it ran alone."""
         reason = never_allowed(command) or _bad_name(command)
         return reason is None and self._unmeant(command, places) is None and self.rules.allow(command) is not None
 
     def _unknown(self, inner: Command) -> str | None:
-        """What words that nobody knows stand in the way of: a rule that restricts the program may be about them."""
+        """Return the reason against words of unknown value: a rule that restricts the program may apply to them."""
         if all(word.resolved is not None for word in inner.words):
             return None
         form = self._form(inner)
@@ -237,7 +250,7 @@ class _Judge:
         return found
 
     def _unmeant(self, command: Command, places: frozenset[str]) -> str | None:
-        """What no rule that allows the command can be taken to mean."""
+        """Return the reason why no rule that allows the command can be meant for it."""
         if self.everything and any(word.resolved is None for word in command.words):
             return worry(command)  # as in a line that is not plain: see `understood`
         form = self._form(command)
@@ -257,7 +270,10 @@ class _Judge:
         return self.forms[key]
 
     def redirections_allowed(self) -> bool:
-        """Whether a rule spells the line or the command with its redirections, or allows every file that they name."""
+        """Return whether rules allow all redirections.
+
+        A rule spells the line or the command with its redirections, or rules allow every file that they name.
+        """
         return self.line is not None or all(
             self.rules.allow_statement(command) is not None
             or redirects_allowed(command, self.rules, sorted(self.places[index]))
@@ -283,7 +299,7 @@ class _Judge:
 
 
 class _Reach:
-    """What the rules say about files, wherever a command may run."""
+    """The file rules for all folders in which a command may run."""
 
     def __init__(self, judge: _Judge, places: frozenset[str]) -> None:
         self.judge, self.rules, self.places = judge, judge.rules, places
@@ -299,14 +315,20 @@ class _Reach:
 
 
 def _key(command: Command) -> _Key:
-    """The same for commands that are judged alike: by their text, and by what is known of the words that it leaves open."""
+    """Return the key of a command: commands with equal keys are judged alike.
+
+    The key is the text, with the words if the value of one of them is unknown.
+    """
     if all(word.resolved is not None for word in command.words):
         return command.text
     return command.text, command.words
 
 
 def _bad_name(command: Command) -> str | None:
-    """The lexer has looked at the first word of the line's commands; behind a wrapper this is another one."""
+    """Return why a command's name is not plain, or None.
+
+    The lexer has checked only names that are not behind a wrapper.
+    """
     word, name = command.words[0], command.name or ""
     if word.glob or word.tilde or not name.isascii() or not name.isprintable() or " " in name or "=" in name:
         return f"the name `{word.raw}` is not a plain one"
@@ -314,7 +336,7 @@ def _bad_name(command: Command) -> str | None:
 
 
 def spellings(command: Command) -> tuple[Spelling, ...]:
-    """The ways to write a command under which deny and ask rules may know it, without repeats."""
+    """Return the spellings of a command that deny and ask rules are matched against, without repeats."""
     if not command.words:
         return ()
     raw = tuple(word.raw for word in command.words)
@@ -337,7 +359,10 @@ def _combine(
     spelled: Mapping[str, str],
     line_reason: str | None,
 ) -> Evaluation:
-    """`spelled` is how a dialect may write a command in its parts: with its redirections."""
+    """Merge the findings into the faithful evaluation.
+
+    `spelled` maps a command's text to its text with redirections, which a dialect may use in its parts.
+    """
     parts = [_unliftable(part) for part in faithful.parts] if line_reason is not None else list(faithful.parts)
     known: dict[str, list[int]] = {}
     for index, part in enumerate(parts):

@@ -1,4 +1,7 @@
-"""Commands that `xargs`, `env` and `find -exec` run, read strictly: for allow rules, every option must be understood."""
+"""Strict extraction of the commands that `xargs`, `env` and `find -exec` run.
+
+For allow rules: every option must be understood.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ def strict_inner(command: Command) -> Words | None:
 
 
 def _xargs(words: Sequence[Word], fed: Word | None) -> Words | None:
-    """The words come from standard input: below the folder where `fed` says so of its lines."""
+    """Return the words of the command that `xargs` runs.
+
+    Words from standard input have an unknown value. They are below the folder if `fed` is.
+    """
     at, mark, inside = 1, None, fed is not None and fed.inside
     while at < len(words):
         text = words[at].resolved
@@ -62,7 +68,7 @@ def _xargs(words: Sequence[Word], fed: Word | None) -> Words | None:
 
 
 def _replaced(inner: Words, mark: str, *, inside: bool, prefix: str = "") -> Words:
-    """Return the words with unknown ones for those that hold the mark."""
+    """Return the words, with each word that contains the mark replaced by one of unknown value."""
     found = list[Word]()
     for word in inner:
         if mark not in word.raw and mark not in (word.resolved or ""):
@@ -75,7 +81,7 @@ def _replaced(inner: Words, mark: str, *, inside: bool, prefix: str = "") -> Wor
 
 
 def _env(words: Sequence[Word]) -> Words | None:
-    """`env CI=1 npm test`: no options, and only variables of the table."""
+    """Return the inner words of `env CI=1 npm test`; None with an option or a variable outside the table."""
     at = 1
     while at < len(words):
         found = _ASSIGNED.fullmatch(words[at].resolved or "")
@@ -89,7 +95,7 @@ def _env(words: Sequence[Word]) -> Words | None:
 
 
 def find_parts(command: Command) -> tuple[Words, ...] | None:
-    """Return the words of `find` without its `-exec`s and of what these run; None when nothing is run.
+    """Return the words of `find` without its `-exec` actions, and those of each inner command; None if it runs none.
 
     A file's name replaces `{}`; it begins like the folder that `find` was given.
     """
@@ -117,7 +123,7 @@ def find_parts(command: Command) -> tuple[Words, ...] | None:
 
 
 def _starts(words: Sequence[Word]) -> str | None:
-    """Return how each name that `find` finds begins, when all its folders are below the one where it runs."""
+    """Return the common beginning of all names that `find` prints; None if a start folder may lie elsewhere."""
     starts = list[str]()
     for word in words[1:]:
         text = word.resolved

@@ -1,6 +1,6 @@
-"""A command line laid out one part a line. Pure, linear, and only for people: nothing is judged by it.
+"""A command line split into rows for people. Pure and linear; no verdict depends on it.
 
-A quoted text is never broken, so that what stands in quotes cannot look like a command of its own.
+A quoted text is never split, so that its content cannot look like a separate command.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# A row with the operator after it, in one step, so that a long line costs a step a row. Comments and quotes are skipped
-# whole. A quote that is never closed runs to the end.
+# A row and the operator after it, in one match, so that a long line costs one step per row. Comments and quotes are
+# matched whole. An unclosed quote extends to the end.
 _ROW: Final = re.compile(
     r"""(?:
         [^\s'"\\;&|\#<>`()$]++|\\.|\$'(?:[^'\\]|\\.)*+(?:'|\Z)|'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|[<>]&?|&>>?
@@ -22,11 +22,11 @@ _ROW: Final = re.compile(
 
 
 ROWS_COUNT: Final = 500
-"""Rows of one line; the last one holds all that follows."""
+"""Maximum rows of a line; the last one holds the rest."""
 
 
 def rows_of(command: str) -> tuple[str, ...]:
-    """Return the parts of a command line, each with the operator after it; joined, they are the line byte for byte."""
+    """Return the parts of a command line, each with the operator after it. Joined, they are the line byte for byte."""
     rows: list[str] = []
     begin = 0
     while len(rows) + 1 < ROWS_COUNT:

@@ -1,8 +1,8 @@
-"""The plain subset of the shell, which alone may decide an allow; everything else gives a reason to ask.
+"""The plain subset of the shell. Only a plain line may be allowed; any other line has a reason to ask.
 
 Plain: simple commands joined by `&& || ; | |&` or newlines, comments, blank lines; words of literal characters,
-backslash escapes, `'…'`, or `"…"` without `$` and backticks; globs in arguments; redirections of the form `n>&m` or
-to `/dev/null`. The lexer never guesses: a character that it has no meaning for makes the line not plain.
+backslash escapes, `'…'`, or `"…"` without `$` and backticks; globs in arguments; redirections of the form `n>&m` or to
+`/dev/null`. The lexer never guesses: a character without a defined meaning makes the line not plain.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _UNREADABLE: Final = {
 
 
 class NotPlain(Exception):  # noqa: N818 - it never leaves the readers: a way out of nested functions, not an error
-    """Carries the reason."""
+    """A line is not plain; the message is the reason."""
 
 
 @lru_cache(maxsize=2)  # the dialect and the hardened profile read the same line one after the other
@@ -78,7 +78,7 @@ def lex(source: str) -> Analysis:
 
 
 class _Reader:
-    """One pass over the tokens; `commands` and `operators` grow in source order."""
+    """One pass over the tokens; `commands` and `operators` are in source order."""
 
     __slots__ = (
         "begin",
@@ -98,7 +98,7 @@ class _Reader:
         self.commands: list[Command] = []
         self.operators: list[str] = []
         self.redirect_reason: str | None = None
-        self.pending: str | None = None  # an operator that has not got its right side yet
+        self.pending: str | None = None  # an operator that still lacks its right side
         self.words: list[Word] = []
         self.redirects: list[Redirect] = []
         self.pieces: list[str] = []
@@ -178,7 +178,7 @@ class _Reader:
 
 
 def file_reason(redirect: Redirect) -> str | None:
-    """Return what a redirection does with a file; None when it touches none. Raises NotPlain for odd ones."""
+    """Return a redirection's effect on a file in words; None without one. Raises NotPlain for unusual redirections."""
     kind, target = redirect.operator.lstrip("0123456789"), redirect.target
     if kind.startswith("<<"):
         raise NotPlain(f"`{kind}` feeds a text to the command")
@@ -206,7 +206,7 @@ def plain_word(raw: str) -> Word:
 
 
 def check_name(word: Word) -> None:
-    """A command's name must be there to be read, and must not be grammar."""
+    """Raise NotPlain unless a command's name is literal, and neither reserved nor an assignment."""
     raw = word.raw
     if raw != "time":
         check_reserved(raw)

@@ -1,4 +1,4 @@
-"""The words of the shell analysis: what a line would run, and what rules are asked about it.
+"""The value types of the shell analysis, and the interface of a dialect's rules.
 
 Everything here is a value or a small interface. A dialect reads `Analysis` and `Command` and implements `CommandRules`;
 `ledger.policy.shell.hardened` combines the two and is the same for all dialects.
@@ -19,14 +19,15 @@ from ledger.policy.shell.flow import Step
 class Word(msgspec.Struct, frozen=True, omit_defaults=True):
     """One word of a command.
 
-    `raw` is the source text. `resolved` is the text after quote removal, or None when the shell works it out only when
-    it runs (a variable, a substitution, brace expansion, `$'…'` with an escape that is not understood). `quoted` says
-    that at least one quote or backslash was taken away, `glob` that an unquoted `*`, `?` or `[` stands in it (it stands
-    in `resolved` as written), `tilde` that it begins with an unquoted `~` (also as written).
-    Of a word that is not resolved, `prefix` is the beginning that every text it may stand for has ("" when nothing is
-    known), and None when the reader that made it does not tell; of a number it is 0. `several` says that it may be
-    several words, or none, and `inside` that each of them is a path below the folder in which the line starts; `operand` says
-    that it is one word that begins with a letter or digit.
+    `raw` is the source text. `resolved` is the text after quote removal, or None when the shell determines it only at
+    run time (a variable, a substitution, brace expansion, `$'…'` with an unknown escape). `quoted` is true if at least
+    one quote or backslash was removed, `glob` if the word has an unquoted `*`, `?` or `[` (in `resolved` as written),
+    `tilde` if it begins with an unquoted `~` (also as written).
+
+    The other fields describe a word that is not resolved. `prefix` is the common beginning of its possible texts (""
+    when unknown, 0 for a number), and None when the reader does not determine it. `several` is true if it may become
+    several words, or none; `inside` if each of them is a path below the folder in which the line starts; `operand` if
+    it is one word that begins with a letter or digit.
     """
 
     raw: str
@@ -41,7 +42,7 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """`NAME=value` in front of a command, or alone; `name` holds the subscript of an array element too."""
+    """`NAME=value` in front of a command, or alone. `name` includes the subscript of an array element."""
 
     name: str
     value: Word
@@ -50,7 +51,7 @@ class Assignment(msgspec.Struct, frozen=True):
 class Redirect(msgspec.Struct, frozen=True, omit_defaults=True):
     """A redirection: the operator with its descriptor (`2>>`, `<`, `&>`, `2>&`, `<<`) and its target.
 
-    The target of a here-document is its delimiter and that of a here-string its word. `text` is the source text.
+    The target of a here-document is its delimiter, and that of a here-string its word. `text` is the source text.
     """
 
     operator: str
@@ -59,22 +60,22 @@ class Redirect(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Wrapper(StrEnum):
-    """Through what kind of wrapper an unwrapped command was found."""
+    """The kind of wrapper around an unwrapped command."""
 
     TRANSPARENT = "transparent"  # timeout, nice, nohup, time, stdbuf: a rule for the inner command may allow it
-    OPAQUE = "opaque"  # sudo, env, xargs, find -exec, …: only deny and ask rules look inside
+    OPAQUE = "opaque"  # sudo, env, xargs, find -exec, …: only deny and ask rules apply to the inner command
     SCRIPT = "script"  # bash -c, eval, trap, …: a text that a shell reads again
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """One simple command that would run.
 
-    `text` is its source text, trimmed, without redirections; `statement` is the same with them (a here-document's body
-    included). A command that was made up by unwrapping has its words joined by one space as both.
-    `inside` is the text of the command that runs this one (by a substitution in one of its words, or as a wrapper),
-    None for a command that the line runs itself, at whatever depth of groups and control flow. `wrapper` says how it
-    was unwrapped and is None for one that the grammar shows. `words` does not hold assignments. `fed` is what is known of
-    each line of its standard input, as a word; None when nothing is.
+    `text` is its source text, trimmed, without redirections; `statement` is the same with them (including a
+    here-document's body). For a command that unwrapping created, both are its words joined by one space. `inside` is
+    the text of the command that runs this one (by a substitution in one of its words, or as a wrapper), None for a
+    command that the line runs itself, at any depth of groups and control flow. `wrapper` is the kind of wrapper around
+    it, None for a command of the grammar. `words` does not include assignments. `fed` is the value of each line of its
+    standard input, as a word; None if unknown.
     """
 
     text: str
@@ -88,21 +89,21 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def name(self) -> str | None:
-        """The resolved first word; None without one or when it is known only when it runs."""
+        """Return the resolved first word; None without words or if its value is known only when the line runs."""
         return self.words[0].resolved if self.words else None
 
 
 class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a line would run.
+    """The commands that a line would run.
 
-    `plain` lines alone may be allowed; `reason` says in one sentence why a line is not plain, and is None when it is.
+    Only `plain` lines may be allowed. `reason` is a sentence why a line is not plain, and None for a plain one.
     `commands` are all that would run, in source order, each followed by those inside it. `operators` are those between
-    the commands of a plain line, in order (`&&`, `||`, `;`, `|`, `|&` or a newline). `redirects_only` is true when
-    nothing but redirections to or from files keeps the line from being plain; `operators` then holds as well. `cut` says
-    that commands are missing, because a bound of counted steps was reached. `flow` is the order in which the commands of
-    a plain line with loops, groups, variables or substitutions may run; None for one that `operators` tell all about.
-    In such a line all its commands have `inside` None, those in substitutions too, variables are replaced by what they
-    stand for, and a command without words holds the redirections of a compound.
+    the commands of a plain line, in order (`&&`, `||`, `;`, `|`, `|&` or a newline). `redirects_only` is true when only
+    redirections to or from files keep the line from being plain; `operators` is then set too. `cut` is true when
+    commands are missing because a bound of counted steps was reached. `flow` is the order in which the commands of a
+    plain line with loops, groups, variables or substitutions may run; None for a line that `operators` describe
+    completely. In a line with `flow`, all commands have `inside` None, including those in substitutions; variables are
+    replaced by their values; and a command without words holds the redirections of a compound.
     """
 
     plain: bool
@@ -115,16 +116,16 @@ class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def top(self) -> tuple[Command, ...]:
-        """The commands that the line runs itself, without those inside them."""
+        """Return the commands that the line runs itself, without those inside them."""
         return tuple(command for command in self.commands if command.inside is None)
 
 
 class Form(StrEnum):
-    """How a spelling of a command came about."""
+    """The origin of a spelling."""
 
     WRITTEN = "written"  # source text and raw words
     NORMAL = "normal"  # as a rule writes the same meaning
-    RESOLVED = "resolved"  # quotes, assignments and redirections taken away
+    RESOLVED = "resolved"  # without quotes, assignments and redirections
     BASENAME = "basename"  # as resolved, the program by the last part of its path
 
 
@@ -137,16 +138,16 @@ class Spelling(msgspec.Struct, frozen=True):
 
 
 class Access(StrEnum):
-    """What a redirection does with a file, in the words of path rules."""
+    """The access of a redirection to a file, in the terms of path rules."""
 
     READ = "read"
     EDIT = "edit"
 
 
 class Ruling(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What rules (or grants, by id) say about one command or path.
+    """The verdict of rules (or grants, by id) on one command or path.
 
-    `spelled` are the words of each rule and grant for commands that allows it, wildcards included; none for a rule that
+    `spelled` are the words, wildcards included, of each rule and grant that allows the command; empty for a rule that
     names no command.
     """
 
@@ -157,91 +158,89 @@ class Ruling(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommandRules(Protocol):
-    """How a dialect's rules and grants look at one command. Pure; grants count as allow rules.
+    """The rules and grants of a dialect, applied to one command. Pure; grants count as allow rules.
 
-    Subclass it and override what the dialect has; the defaults allow nothing and restrict nothing.
+    Subclass it and override what the dialect supports; the defaults allow nothing and restrict nothing.
     """
 
     def allow(self, command: Command) -> Ruling | None:
-        """The allow rule that names this command by its own words, read narrowly; None without one.
+        """Return the allow rule that names this command by its own words, interpreted narrowly; None without one.
 
-        The command is one that the line runs itself, or the inner one of a transparent wrapper. Never ask about its
-        redirections here. A rule must not be satisfied by quotes that hide a word boundary.
+        The command is one that the line runs itself, or the inner one of a transparent wrapper. Its redirections are
+        not judged here. Quotes that hide a word boundary must not satisfy a rule.
         """
         return None
 
     def allow_exactly(self, command: Command) -> Ruling | None:
-        """An allow rule without any wildcard that equals the whole command; it may hold a dangerous argument."""
+        """Return an allow rule without wildcards that equals the whole command, which may have a dangerous argument."""
         return None
 
     def allow_statement(self, command: Command) -> Ruling | None:
-        """An allow rule or grant without any wildcard that equals the command with its redirections."""
+        """Return an allow rule or grant without wildcards that equals the command with its redirections."""
         return None
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        """The allow rule for a file inside the project that a redirection reads or edits; `path` is literal."""
+        """Return the allow rule for a file inside the project that a redirection reads or edits. `path` is literal."""
         return None
 
     def allows_everything(self) -> bool:
-        """Whether the last rule of all allows every permission and every pattern, so that nothing else is in force."""
+        """Return whether the last of all rules allows every permission and pattern, so no other rule is in force."""
         return False
 
     def allow_line(self, analysis: Analysis) -> Ruling | None:
-        """An allow rule for the full text that spells every operator and redirection one for one (`glob.spells`)."""
+        """Return an allow rule for the full text that spells every operator and redirection (`glob.spells`)."""
         return None
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
-        """The deny or ask rule that reaches this spelling, read widely; None when no rule does.
+        """Return the deny or ask rule that matches this spelling, interpreted broadly; None without one.
 
-        "No rule at all" is None too: `allow` says that. A catch-all (`*`, the bare tool) counts for `Form.WRITTEN`
-        only, since for the other forms it would say no more than it already said; a catch-all *ask* does not count
-        for `cd` in a dialect that guards it. Called for commands at any depth and behind any wrapper.
+        A command that no rule matches also gives None: `allow` covers that case. A catch-all (`*`, the bare tool)
+        counts only for the form `WRITTEN`, since for the other forms it would repeat its ruling. A catch-all *ask* does
+        not count for `cd` in a dialect that guards it. Called for commands at any depth and behind any wrapper.
         """
         return None
 
     def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        """The deny or ask rule that reaches a file which a redirection reads or edits.
+        """Return the deny or ask rule that matches a file which a redirection reads or edits.
 
-        `path` is as resolved (it may begin with `~` or hold a glob), `directory` where the command runs.
+        `path` is as resolved (it may begin with `~` or contain a glob), `directory` is where the command runs.
         """
         return None
 
     def guards_files(self) -> bool:
-        """Return whether a rule restricts particular files, so that every word of a command is looked at."""
+        """Return whether a rule restricts particular files, so that every word of a command is examined."""
         return False
 
     def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
-        """Return the deny or ask rule about particular files that reaches one which a word of a command may name.
+        """Return the strictest deny or ask rule about particular files that matches a file which a word may name.
 
-        The strictest one, if several do.
-
-        `path` is as a word has it, and a glob of the shell where it holds `*`, `?`, `[` or `meeting.UNKNOWN`; `directory`
-        is where the command may run. A rule about every file there does not count.
+        `path` is as written in a word, and a shell glob if it contains `*`, `?`, `[` or `meeting.UNKNOWN`; `directory`
+        is a possible directory of the command. A rule about every file there does not count.
         """
         return None
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
-        """The words of each deny (and ask) rule for commands, wildcards at the end left out, for near misses.
+        """Return the words of each deny (and ask) rule for commands, without wildcards at the end, for near misses.
 
-        Only rules with an option among their words matter.
+        Only rules with an option among their words are relevant.
         """
         return ()
 
     def restricting(self) -> tuple[str, ...]:
-        """The text of each deny and ask rule for commands, wildcards included, words separated by blanks."""
+        """Return the text of each deny and ask rule for commands, wildcards included, words separated by blanks."""
         return ()
 
     def outside(self, path: str, directory: str) -> bool:
-        """Whether a path that a command names in `directory` leads out of what the agent may touch."""
+        """Return whether a path that a command names in `directory` leads outside the agent's folders."""
         return False
 
     def enter(self, directory: str, target: str) -> str | None:
-        """Where `cd target` leads from `directory`, links resolved; None when it would leave what the agent may enter.
+        """Return the directory of `cd target` from `directory`, links resolved; None outside the agent's folders.
 
-        `directory` is the one given to `hardened`, or an earlier answer.
+        `directory` is the one given to `hardened`, or an earlier result.
         """
         return None
 
     def guards_cd(self) -> bool:
-        """Whether `cd` is judged by `enter` and needs no allow rule (all dialects but betcode)."""
+        """Return whether `enter` judges `cd`, which then needs no allow rule (all dialects but betcode)."""
         return True

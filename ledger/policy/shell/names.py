@@ -1,4 +1,4 @@
-"""A program's plain name, whatever path, version, case or vendor's prefix it is written with."""
+"""Plain names of programs, independent of path, version, case and vendor's prefix."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ _ALIASES: Final = {
 
 
 def basename(program: str) -> str:
-    """The last part of a path; the whole when nothing follows the last slash."""
+    """Return the last part of a path; the whole text if nothing follows the last slash."""
     return program.rpartition("/")[2] or program
 
 
 @lru_cache(maxsize=_NAMES_MAX)
 def plain_name(program: str) -> str:
-    """`/usr/bin/python3.11` is `python`, `GAWK` is `awk`. For tables that make things stricter, never for an allow.
+    """Return the plain name: `python` for `/usr/bin/python3.11`, `awk` for `GAWK`.
 
-    A name that is in a table with its digits (`7z`, `base64`) is looked up as written first: see `lookups`.
+    For tables that make verdicts stricter, never for an allow. A name that a table lists with its digits (`7z`,
+    `base64`) is looked up as written first: see `lookups`.
     """
     name = _SUFFIX.sub("", basename(program).lower())
     name = _ALIASES.get(name, name)
@@ -40,6 +41,6 @@ def plain_name(program: str) -> str:
 
 @lru_cache(maxsize=_NAMES_MAX)
 def lookups(program: str) -> tuple[str, ...]:
-    """The names under which a program may stand in a table, without repeats."""
+    """Return the names under which a table may list a program, without repeats."""
     name = _SUFFIX.sub("", basename(program).lower())
     return tuple(dict.fromkeys((name, _ALIASES.get(name, name), plain_name(program))))

@@ -1,4 +1,4 @@
-"""Rules about files against the words of every command of a line, the same for every dialect."""
+"""Rules about files, applied to the words of every command of a line; the same for every dialect."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ledger.policy.shell.standing import joined, standing
 from ledger.policy.spelled import is_of_a_process
 
 LOOKED_UP_MAX: Final = 2_048
-"""Files of one line that are looked up; a line that may name more is asked."""
+"""Maximum files of one line that are looked up; a line that may name more asks."""
 
 _ASK: Final = Ruling(Verdict.ASK)
 
 
 class NamedFiles:
-    """One line's words, and the folders that its commands may stand in."""
+    """The words of one line, and the possible folders of its commands."""
 
     def __init__(self, rules: CommandRules, commands: Sequence[Command], directory: str) -> None:
         self._rules = rules

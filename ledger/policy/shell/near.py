@@ -1,4 +1,4 @@
-"""Near misses: a deny rule's options, put elsewhere or written shorter, make an allow ask."""
+"""Near misses: the options of a deny rule, reordered or abbreviated, turn an allow into an ask."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Restricted = dict[str, list[tuple[str, ...]]]
 
 
 def by_program(rules: Iterable[tuple[str, ...]]) -> Restricted:
-    """The rules that a near miss can be near to: those with an option among their words, by program."""
+    """Return the rules that are relevant for near misses, by program: those with an option among their words."""
     grouped: Restricted = {}
     for words in rules:
         kept = tuple(word for word in words if word.strip("*?"))
@@ -24,7 +24,7 @@ def by_program(rules: Iterable[tuple[str, ...]]) -> Restricted:
 
 
 def near_miss(command: Command, restricted: Restricted) -> tuple[str, ...] | None:
-    """The words of a rule that this command has in another order or spelling; None without one."""
+    """Return the words of a rule that this command has in another order or spelling; None without one."""
     if not restricted or command.name is None:
         return None
     words = [word.resolved or "" for word in command.words[1:]]

@@ -1,7 +1,7 @@
-"""Every command that a line's grammar shows, at any depth, found with tree-sitter-bash. Pure.
+"""All commands of a line at any depth, found with tree-sitter-bash. Pure.
 
-For deny and ask rules and for OpenCode's patterns only: what is not understood here is missed, which is why a line
-that is not plain is asked whatever is found. Work is bounded by counted steps, never by a clock.
+For deny and ask rules and for OpenCode's patterns only. Commands that the parser does not understand are missing, so a
+line that is not plain always asks. Work is bounded by counted steps, never by a clock.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ _SOURCE_WORDS: Final = frozenset({"command_name", "word", "string", "raw_string"
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A command and what its here-document or here-string feeds it, which is a script when it is a shell."""
+    """A command and its input from a here-document or here-string, which is a script if the command is a shell."""
 
     command: Command
     stdin: str | None = None
 
 
 def parse(source: str, budget: Budget, inside: str | None = None) -> list[Found]:
-    """The commands of `source`, each followed by those in its words. Stops early when `budget` is spent.
+    """Return the commands of `source`, each followed by those in its words. Stops early when `budget` is spent.
 
-    `source` has had its continued lines joined. `inside` is given to the commands that it runs itself.
+    The continued lines of `source` must have been joined. `inside` is set on the commands that `source` runs itself.
     """
     tame = budget.take_script(source)
     return [] if tame is None else _Walk(source, tame, budget).run(inside)
 
 
 def is_grammatical(source: str) -> bool:
-    """Return whether the grammar knows all of a line, whose continued lines have been joined."""
+    """Return whether the grammar covers the whole line, whose continued lines must have been joined."""
     tame = Budget().take_script(source)
     return tame is not None and not Parser(_LANGUAGE).parse(tame).root_node.has_error
 
 
 def source_commands(source: str, nodes_max: int = NODES_MAX) -> tuple[Command, ...] | None:
-    """OpenCode's view: each `command` node of the source exactly as written, in source order.
+    """Return each `command` node of the source exactly as written, in source order, as OpenCode does.
 
-    `text` is the node's, `statement` that of the redirected statement around it if there is one, both trimmed;
-    `words` are the raw words that OpenCode counts. Nothing is joined or unwrapped and assignments are left out of
-    `words`. None when the line is too long or too complicated to be read.
+    `text` is the node's text and `statement` that of a surrounding redirected statement, both trimmed; `words` are the
+    raw words that OpenCode counts. Nothing is joined or unwrapped, and `words` does not include assignments. None when
+    the line is too long or too complicated to parse.
     """
     budget = Budget()
     tame = budget.take_script(source)
@@ -83,7 +83,7 @@ def _slice(data: bytes, node: Node) -> str:
 
 
 class _Walk:
-    """One walk over a tree, without recursion: a line may nest as deep as it is long."""
+    """One walk over a tree, without recursion: the nesting of a line is limited only by its length."""
 
     def __init__(self, source: str, tame: bytes, budget: Budget) -> None:
         self.tame = tame
@@ -103,7 +103,7 @@ class _Walk:
                 self._command(node, node, [], inside)
             elif kind == "redirected_statement":
                 self._redirected(node, inside)
-            elif kind in _REDIRECTS:  # on a group, a loop or a function
+            elif kind in _REDIRECTS:  # redirections of a group, a loop or a function
                 self._bare(node, inside, redirects=self._redirects([node])[0])
             elif kind in ("variable_assignment", "variable_assignments"):
                 nodes = [node] if kind == "variable_assignment" else node.named_children
@@ -118,7 +118,10 @@ class _Walk:
         return self.found
 
     def _missed_backticks(self, node: Node, inside: str | None) -> None:
-        """The grammar reads the backticks of ``${x-`a b`}``, and escaped ones inside backticks, as letters."""
+        """Parse backticks that the grammar takes for letters.
+
+        They are those of ``${x-`a b`}``, and escaped ones inside backticks.
+        """
         text = _slice(self.data, node)
         if "`" not in text:
             return
@@ -154,7 +157,7 @@ class _Walk:
         redirects: list[Redirect] | None = None,
         assignments: list[Assignment] | None = None,
     ) -> None:
-        """Something that names no program and still does something: redirections or assignments of their own."""
+        """Emit redirections or assignments that have an effect without a program's name."""
         redirects, text = redirects or [], _slice(self.data, node).strip()
         shown = " ".join(redirect.text for redirect in redirects) if redirects else text
         self._emit(Command("" if redirects else text, (), tuple(assignments or ()), tuple(redirects), shown, inside))
@@ -194,7 +197,10 @@ class _Walk:
         self._descend([child for child in node.named_children if child.type not in _REDIRECTS], whole)
 
     def _descend_redirect(self, node: Node, inside: str | None, outer: str) -> None:
-        """The rest of a here-document's first line hangs below it in the tree and is not inside its command."""
+        """Walk a redirection.
+
+        The rest of a here-document's first line is its child in the tree, but not part of its command.
+        """
         for child in reversed(node.named_children):
             runs_beside = node.type == "heredoc_redirect" and child.type in ("pipeline", "list", "redirected_statement")
             runs_beside = runs_beside or (node.type == "heredoc_redirect" and child.type in _COMMAND_LIKE)
@@ -205,7 +211,7 @@ class _Walk:
         return Assignment(name.removesuffix("+"), decode(value)[0])
 
     def _redirects(self, nodes: list[Node]) -> tuple[list[Redirect], list[Word], str | None]:
-        """The redirections, the words that the grammar takes for further targets, and what goes to standard input."""
+        """Return the redirections, the words that the grammar takes for more targets, and the standard input's text."""
         redirects, extra, stdin = [], [], None
         for node in nodes:
             operator, words, body = "", list[Word](), None
@@ -217,7 +223,7 @@ class _Walk:
                     operator += text if not words else ""
                 elif child.type not in ("heredoc_end", "pipeline", "list", *_REDIRECTS, *_COMMAND_LIKE):
                     words.append(decode(text)[0])
-                elif child.type in _REDIRECTS:  # `<<A >x`: the second one hangs below the first
+                elif child.type in _REDIRECTS:  # `<<A >x`: in the tree, the second one is a child of the first
                     more, rest, _ = self._redirects([child])
                     redirects += more
                     extra += rest

@@ -1,4 +1,4 @@
-"""The few shapes of `sed` and `awk` programs that only print what they read. Everything else may write or run."""
+"""Forms of `sed` and `awk` programs that only print their input. All other programs may write or run something."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _AWK_FILE = re.compile(r"(?!-)[^=]+")  # `name=value` among the files sets a var
 
 
 def is_harmless_script(language: str, text: str) -> bool:
-    """Return whether a script only prints; `language` is `sed`, `awk`, or empty for one that nothing is known of."""
+    """Return whether a script only prints. `language` is `sed`, `awk`, or empty for an unknown one."""
     if language == "awk":
         return is_harmless_awk(text)
     return language == "sed" and _SED_SCRIPT.fullmatch(text) is not None
 
 
 def harmless(program: str, words: Sequence[str]) -> bool:
-    """Whether all words after the program's name are understood and only print; `program` is `sed` or `awk`."""
+    """Return whether all words after the program's name are understood and only print. `program` is `sed` or `awk`."""
     return _SCRIPTS[program](words)
 
 

@@ -1,4 +1,4 @@
-"""The folders that the commands of a line may stand in, as far as its `cd`s tell. Wide: for deny and ask rules only."""
+"""Possible folders of the commands of a line, by its `cd` commands. Broad: for deny and ask rules only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOVING = frozenset({"cd", "chdir", "pushd"})
 
 
 def standing(commands: Iterable[Command], directory: str) -> tuple[str, ...] | None:
-    """Return every folder that some command of a line may run in, its own first; None when there are too many."""
+    """Return every folder in which a command of the line may run, the initial one first; None if there are too many."""
     places = dict.fromkeys([directory])
     changes = 0
     for command in commands:
@@ -27,7 +27,7 @@ def standing(commands: Iterable[Command], directory: str) -> tuple[str, ...] | N
 
 
 def joined(places: Iterable[str], folders: Iterable[str]) -> tuple[str, ...]:
-    """Return every folder seen from every place, one after the other as `git -C a -C b` goes."""
+    """Return every folder relative to every place, applied in order as in `git -C a -C b`."""
     found = dict.fromkeys(places)
     for folder in folders:
         found.update(dict.fromkeys([posixpath.join(place, folder) for place in found]))

@@ -1,4 +1,4 @@
-"""What is looked at before a line is read: its length, its characters, its continued lines. Pure."""
+"""Checks of a line before it is parsed: its length, its characters and its continued lines. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SENTENCE_CHARS_MAX: Final = 240
 
 _ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
-# Cc, Cf, Zl, Zp, Zs, Cn, Co, Cs: what a person does not see, or sees as something else. TAB, LF and space are excepted.
+# Cc, Cf, Zl, Zp, Zs, Cn, Co, Cs: invisible or misleading to a person. TAB, LF and space are excepted.
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 
 # Letters, marks and symbols that are drawn as nothing although their category says otherwise.
@@ -23,7 +23,7 @@ _INVISIBLE: Final = frozenset(
 
 
 def shorten(sentence: str) -> str:
-    """A reason that quotes a long word or command, cut in the middle so that a person can read it."""
+    """Return a sentence that quotes a long word or command, cut in the middle to a readable length."""
     if len(sentence) <= SENTENCE_CHARS_MAX:
         return sentence
     half = SENTENCE_CHARS_MAX // 2
@@ -31,16 +31,16 @@ def shorten(sentence: str) -> str:
 
 
 def too_long(source: str) -> bool:
-    """Whether the line is over `LINE_BYTES_MAX` in UTF-8 (lone surrogates count three bytes)."""
+    """Return whether the line is over `LINE_BYTES_MAX` in UTF-8 (lone surrogates count three bytes)."""
     if len(source) * 4 <= LINE_BYTES_MAX:
         return False
     return len(source) > LINE_BYTES_MAX or len(source.encode("utf-8", "surrogatepass")) > LINE_BYTES_MAX
 
 
 def strange_character(source: str) -> str | None:
-    """A sentence about the first control, invisible or look-alike character; None when all are what they seem.
+    """Return a sentence about the first control, invisible or look-alike character; None without one.
 
-    Whether a character is assigned (Cn) is known to Python's own Unicode version: a newer one asks less, never more.
+    Python's own Unicode version decides which characters are assigned (Cn): a newer one asks less often, never more.
     """
     if source.isascii():
         found = _ASCII_CONTROL.search(source)
@@ -60,8 +60,8 @@ def _strange(char: str) -> str:
     return f"the line holds U+{ord(char):04X} ({name}), which does not show as what it is"
 
 
-# Inside single quotes and comments a backslash is a letter, so the newline after it stays; everywhere else the two
-# vanish before the shell reads words. `#` begins a comment at the start of a word only, and a vanished pair does not
+# Inside single quotes and comments a backslash is a letter, so the newline after it stays; elsewhere the shell
+# removes both before it reads words. `#` begins a comment at the start of a word only, and a removed pair does not
 # start a word: `a\<newline>#b` is the word `a#b`.
 _PIECE = re.compile(
     r"""(?P<gap>(?:[\s;&|()<>]|\\\n)++)(?P<comment>\#[^\n]*+)?
@@ -75,7 +75,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def join_lines(source: str) -> str:
-    """Take away every backslash-newline that the shell takes away; linear in the length of `source`."""
+    """Remove every backslash-newline that the shell removes. Linear in the length of `source`."""
     if "\\\n" not in source:
         return source
     return _PIECE.sub(_join_piece, source)

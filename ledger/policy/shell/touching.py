@@ -1,4 +1,4 @@
-"""Reads and writes of files by redirections."""
+"""File accesses of redirections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ledger.policy.shell.model import Access, Redirect
 
 
 def accesses(redirect: Redirect) -> tuple[Access, ...]:
-    """What a redirection does with the file that its target names; nothing for here-documents and descriptors."""
+    """Return the accesses of a redirection to its target; none for here-documents and descriptors."""
     kind = redirect.operator.lstrip("0123456789")
     target = redirect.target.resolved
     if kind.startswith("<<") or target == "/dev/null":

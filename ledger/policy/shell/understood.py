@@ -1,6 +1,6 @@
-"""Lines beyond the plain subset of which every command and every file is known.
+"""Lines beyond the plain subset in which every command and every file is known.
 
-They are allowed where the rules allow everything; a line that runs a shell, changes the shell or hides a name is not.
+Such a line is allowed if the rules allow everything, unless it runs a shell, changes the shell or hides a name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOVING: Final = frozenset({"cd", "chdir", "pushd", "popd"})
 
 
 def understood(source: str, analysis: Analysis, rules: CommandRules, directory: str) -> bool:
-    """Return whether rules that allow everything allow this line: nothing in it is hidden, and files are allowed."""
+    """Return whether rules that allow everything allow this line: no part is hidden, and its files are allowed."""
     if analysis.cut or too_long(source) or strange_character(source) is not None:
         return False
     if not is_grammatical(join_lines(source)) or not all(map(_is_known, analysis.commands)):
@@ -40,7 +40,7 @@ def _is_known(command: Command) -> bool:
 
 
 def redirects_allowed(command: Command, rules: CommandRules, directories: Sequence[str]) -> bool:
-    """Return whether the rules let every redirection of a command read or write its file, wherever it runs."""
+    """Return whether the rules allow every redirection of a command to access its file, in all its directories."""
     return all(
         _is_literal(redirect) and rules.allow_path(access, redirect.target.resolved or "", directory) is not None
         for redirect in command.redirects

@@ -1,4 +1,4 @@
-"""Words whose text is known only when the line runs: the questions that decide if a rule may still cover them."""
+"""Words whose value is known only when the line runs, and the checks if a rule may still cover them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ledger.policy.shell.glob import matches
 from ledger.policy.shell.model import Command
 from ledger.policy.shell.names import basename
 
-# No option of these does more than format, and no operand is more than a text.
+# Their options only format, and their operands are only texts.
 _SAYING: Final = frozenset(
     {"echo", "true", "false", ":", "wc", "basename", "dirname", "sleep", "seq", "exit", "wait", "kill"}
 )
-# No option of these writes or runs; their operands are files to read.
+# None of their options writes or runs anything; their operands are files to read.
 _READING: Final = frozenset({
     "cat", "head", "tail", "grep", "egrep", "fgrep", "ls", "stat", "md5sum", "sha1sum", "sha256sum", "cksum", "cut", "nl",
     "tac", "diff", "cmp", "comm", "paste", "du", "realpath", "readlink",
@@ -24,13 +24,13 @@ _READING: Final = frozenset({
 _PRINTED = re.compile(r"(?:[^%\\]|%%|\\[ntr\\]|%-?[0-9]*s)*+")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _ANY_TEXT: Final = frozenset({Kind.TEXT, Kind.NAME, Kind.READ, Kind.FOLDER})
-"""Operands that may be any text: the form says of those that name a file if they must lie below the folder."""
+"""Kinds of operands that may be any text; for those that name a file, the form requires it to be below the folder."""
 
 
 def unknown_word(command: Command, form: NormalForm | None = None) -> str | None:
-    """Return why no rule covers a command with such words: a sentence, or None.
+    """Return why no rule covers a command with words of unknown value: a sentence, or None.
 
-    Where a program has a table, its `form` tells which words may be options, and what the others are.
+    If the program has a table, `form` determines which words may be options, and the kinds of the others.
     """
     unknown = [word for word in command.words[1:] if word.resolved is None]
     if not unknown:
@@ -51,7 +51,7 @@ def unknown_word(command: Command, form: NormalForm | None = None) -> str | None
 
 
 def speaks_of(rule: str, command: Command, form: NormalForm | None) -> bool:
-    """Return whether a rule that restricts commands may be about this one; one that catches all says nothing of it."""
+    """Return whether a rule that restricts commands may apply to this one; a catch-all does not count."""
     first, *rest = rule.split() or [""]
     if first.startswith("*"):
         return bool(rest or first.strip("*?:"))

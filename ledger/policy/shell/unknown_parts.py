@@ -11,7 +11,7 @@ import msgspec
 from ledger.policy.shell.model import Command, Word
 
 PARTS_COUNT: Final = 8
-"""Parts of one word that are told."""
+"""Maximum reported parts of one word."""
 
 _NAME = re.compile(r"\$(?:\w+|\{[^}]*\}|[@*#?$!-])")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
@@ -21,7 +21,7 @@ _OPENING: Final = {"$(": ")", "<(": ")", ">(": ")", "`": "`"}
 
 
 class UnknownPart(msgspec.Struct, frozen=True):
-    """A part of a word as it is written; `why` is a sentence without a full stop."""
+    """A part of a word as written. `why` is a sentence without a full stop."""
 
     word: str
     text: str
@@ -29,7 +29,7 @@ class UnknownPart(msgspec.Struct, frozen=True):
 
 
 def unknown_parts(command: Command) -> tuple[UnknownPart, ...]:
-    """Return what is not known of a command's words, values of assignments, and targets of redirections."""
+    """Return the unknown parts of a command's words, values of assignments, and targets of redirections."""
     words = (*command.words, *(one.value for one in command.assignments), *(one.target for one in command.redirects))
     return tuple(dict.fromkeys(part for word in words for part in _of_word(word)))
 
@@ -61,7 +61,7 @@ def _scan(raw: str) -> Iterator[tuple[str, str]]:
 
 
 def _part(raw: str, at: int, *, is_quoted: bool) -> tuple[str, str]:
-    """The part that begins here and why it is not known; no reason where it is a plain character."""
+    """Return the part that begins at an index, and why its value is unknown; an empty reason for a plain character."""
     for opening, closing in _OPENING.items():
         if raw.startswith(opening, at) and not (is_quoted and opening in ("<(", ">(")):
             return _enclosed(raw, at, opening, closing), "it stands for what a command prints"
@@ -82,7 +82,7 @@ def _part(raw: str, at: int, *, is_quoted: bool) -> tuple[str, str]:
 
 
 def _enclosed(raw: str, at: int, opening: str, closing: str) -> str:
-    """The text up to the end of a substitution; up to the end of the word where that is missing."""
+    """Return the text up to the end of a substitution, or to the end of the word if it is not closed."""
     depth, place = 1, at + len(opening)
     while place < len(raw) and depth:
         if raw[place] == "(" and closing == ")":

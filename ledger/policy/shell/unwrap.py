@@ -1,7 +1,7 @@
-"""What wrappers run: `timeout 5 ls` runs `ls`, `bash -c 'rm x'` runs `rm x`. Pure, bounded in depth and in steps.
+"""Inner commands of wrappers: `timeout 5 ls` runs `ls`, `bash -c 'rm x'` runs `rm x`. Pure, bounded in depth and steps.
 
-Two readings. `peel` is strict and serves allow rules: every option must be understood. `unwrap` is wide and serves
-deny and ask rules: it would rather find a command too many.
+`peel` is strict and serves allow rules: every option must be understood. `unwrap` is broad and serves deny and ask
+rules: it finds too many commands rather than too few.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ONLY_LOOKS = re.compile(r"-[pvV]*[vV]")  # `command -v rm` runs nothing
 
 
 def peel(command: Command) -> Command | None:
-    """The command behind one transparent wrapper; None when there is none or its options are not understood."""
+    """Return the command behind one transparent wrapper; None without one or if its options are not understood."""
     spec = TRANSPARENT.get(command.name or "")
     if spec is None or command.assignments:
         return None
@@ -60,7 +60,7 @@ def peel(command: Command) -> Command | None:
 
 
 def _after_options(spec: Transparent, words: Sequence[str | None]) -> int | None:
-    """The index of the first word of the inner command; None when something is not understood."""
+    """Return the index of the inner command's first word; None if an option is not understood."""
     at, end = 1, len(words)
     while at < end:
         word = words[at]
@@ -94,7 +94,7 @@ def _valued(spec: Transparent, word: str, following: str | None) -> int | None:
 
 
 def unwrap(found: Sequence[Found], budget: Budget) -> list[Command]:
-    """All commands of `found`, each followed by those that it runs, until `budget` is spent."""
+    """Return all commands of `found`, each followed by those that it runs, until `budget` is spent."""
     commands: list[Command] = []
     for one in found:
         _expand(one, 0, budget, commands)
@@ -166,7 +166,10 @@ def _script(outer: Command, source: str, budget: Budget) -> list[Found]:
 
 
 def _dynamic(command: Command, budget: Budget) -> Iterator[Found]:
-    """`$SHELL -c 'rm x'`, `$SUDO rm x`, `{rm,x}`: what the name will be is not known, so it is taken for a wrapper."""
+    """Yield the commands behind an unknown name: `$SHELL -c 'rm x'`, `$SUDO rm x`, `{rm,x}`.
+
+    The name is treated as a wrapper.
+    """
     braces = _BRACES.fullmatch(command.words[0].raw)
     if braces is not None:
         words = tuple(decode(raw)[0] for raw in braces[1].split(",") if raw)
@@ -230,7 +233,7 @@ def _takes_next(spec: Opaque, cluster: str) -> bool:
 
 
 def _scripts(spec: Opaque, words: Sequence[Word]) -> Iterator[str]:
-    """The texts of `-c TEXT`, `-cTEXT`, `--command=TEXT` and `--command TEXT`, wherever they stand."""
+    """Yield the texts of `-c TEXT`, `-cTEXT`, `--command=TEXT` and `--command TEXT`, in any position."""
     for index, word in enumerate(words):
         text = loosen(word)
         following = loosen(words[index + 1]) if index + 1 < len(words) else None
@@ -327,13 +330,16 @@ def _runner(command: Command, name: str, budget: Budget) -> Iterator[Found]:
 
 
 def parts_of(command: Command) -> tuple[Command, ...]:
-    """The commands that rules must allow for this one: itself, or `find` without its `-exec`s and what these run."""
+    """Return the commands that rules must allow for this one.
+
+    They are the command itself, or `find` without its `-exec` actions and the inner command of each.
+    """
     found = find_parts(command)
     return (command,) if found is None else tuple(_inner(command, words, Wrapper.TRANSPARENT) for words in found)
 
 
 def peeled(command: Command) -> Command:
-    """The command behind all transparent wrappers, or the command itself."""
+    """Return the command behind all transparent wrappers, or the command itself."""
     for _ in range(UNWRAP_DEPTH_MAX):
         inner = peel(command)
         if inner is None:
@@ -343,7 +349,7 @@ def peeled(command: Command) -> Command:
 
 
 def inmost(command: Command) -> Command:
-    """The command behind all wrappers that are understood, `xargs` and `env` among them, or the command itself."""
+    """Return the command behind all understood wrappers, including `xargs` and `env`, or the command itself."""
     for _ in range(UNWRAP_DEPTH_MAX):
         words = strict_inner(command)
         inner = peel(command) if words is None else _inner(command, words, Wrapper.TRANSPARENT)

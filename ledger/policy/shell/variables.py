@@ -1,11 +1,11 @@
-"""Names that a plain line may set, and names whose value it may not show. Data, and the two questions about them."""
+"""Names of variables that a plain line may set, and names whose value it must not print."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# What a program may be given in its environment: it changes what is said, never what runs, is read or is written.
+# Variables of a program's environment that affect its messages, never what it runs, reads or writes.
 HARMLESS: Final = frozenset({
     "CI", "NODE_ENV", "DEBUG", "FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "TZ",
     "RUST_BACKTRACE", "RUST_LOG", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC",
@@ -15,8 +15,8 @@ HARMLESS: Final = frozenset({
     "GOOS", "GOARCH", "CGO_ENABLED", "DEBIAN_FRONTEND", "HOMEBREW_NO_AUTO_UPDATE", "TEST_ENV", "PY_COLORS",
 })  # fmt: skip
 
-# What a line may set for itself. A name that is already in the environment is seen by programs, so only names that no
-# program reads: lower-case ones but for those below, and a list of everyday ones.
+# Variables that a line may set for itself. Programs see a name that is already in the environment, so only names that
+# no program reads: lower-case ones except those below, and a list of common ones.
 _OWN: Final = frozenset({
     "A", "B", "C", "D", "E", "F", "I", "J", "K", "M", "N", "P", "S", "T", "V", "W", "X", "Y", "Z",
     "FILE", "FILES", "DIR", "DIRS", "NAME", "NAMES", "VERSION", "TAG", "BRANCH", "BASE", "SHA", "COMMIT", "HASH", "COUNT",
@@ -26,7 +26,7 @@ _OWN: Final = frozenset({
     "BASE_SHA", "HEAD_SHA", "BASE_BRANCH", "REPO", "FIRST", "LAST", "MAX", "MIN",
 })  # fmt: skip
 _LOWER = re.compile(r"[a-z_][a-z0-9_]*")
-# Proxies and package managers read theirs in lower case; the others are special in zsh, ksh or csh.
+# Proxies and package managers read lower-case names; the others are special in zsh, ksh or csh.
 _READ_LOWER = re.compile(r".*_proxy|(?:npm|pnpm|yarn|pip|zsh|bash|ksh|fish|git|ld)_.*|_+")
 _SPECIAL: Final = frozenset({
     "path", "fpath", "cdpath", "manpath", "mailpath", "module_path", "prompt", "psvar", "argv", "status", "pipestatus",

@@ -1,4 +1,4 @@
-"""Quote removal: from the source text of one word to what the shell makes of it. Pure and linear."""
+"""Quote removal: conversion of the source text of one word to the shell's value. Pure and linear."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CODE_POINT_MAX: Final = 0x10FFFF
 
 
 def decode(raw: str) -> tuple[Word, str]:
-    """A word, and its unquoted text with each quoted piece replaced by NUL (to look for braces and tildes in)."""
+    """Return a word, and its unquoted text with each quoted piece replaced by NUL, to search for braces and tildes."""
     if _SIMPLE.fullmatch(raw):
         return Word(raw, raw, tilde=raw.startswith("~")), raw
     resolved, bare, runs = _decode(raw)
@@ -46,7 +46,7 @@ def decode(raw: str) -> tuple[Word, str]:
 
 
 def loosen(word: Word) -> str:
-    """The word as nearly as it can be known: without quotes, with expansions as written. For deny rules only."""
+    """Return the best known text of a word: without quotes, with expansions as written. For deny rules only."""
     return word.resolved if word.resolved is not None else _decode(word.raw)[0]
 
 

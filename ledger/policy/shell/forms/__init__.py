@@ -1,7 +1,8 @@
-"""The normal form of a command: what it means, however it is spelled.
+"""The normal form of a command: its meaning, independent of spelling.
 
-A program, its sub-commands, its options by one name with their values, and its operands, each with what it is. Tables of
-programs (`ledger/policy/shell/programs`) give the words their meaning. What the form cannot say is not understood.
+It consists of a program, its sub-commands, its options under canonical names with their values, and its operands with
+their kinds. The tables of programs (`ledger/policy/shell/programs`) define the meaning of words. Words outside the
+tables are reported as unclear.
 """
 
 from __future__ import annotations

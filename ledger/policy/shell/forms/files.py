@@ -1,4 +1,4 @@
-"""Paths that a command names, by the table of its program, or by their looks where it has none. Pure."""
+"""Paths that a command names, by the table of its program, or by their shape if it has none. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GLUED = re.compile(r"-[A-Za-z](?=[/~.])")
 
 
 def named_paths(command: Command) -> tuple[str, ...]:
-    """Return the paths that a command reads, writes or works in, without repeats, as they are written."""
+    """Return the paths that a command reads, writes or works in, without repeats, as written."""
     form = form_of(command)
     words = [loosen(word) for word in command.words[1:]]
     found = _of_words(words) if form is None else _of_form(form)
@@ -43,7 +43,10 @@ def _of_words(words: list[str]) -> Iterator[str]:
 
 
 def paths_in(word: str) -> list[str]:
-    """Return what may be a path in a word of which nothing is known: itself, what is glued, what follows a mark."""
+    """Return the possible paths in a word of unknown meaning.
+
+    They are the word itself, a value attached to an option letter, and the texts after separators.
+    """
     found = [] if word.startswith("-") else [word]
     found += re.split(r"[=:,@]", word)[1:]
     glued = _GLUED.match(word)

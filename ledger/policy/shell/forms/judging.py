@@ -1,4 +1,4 @@
-"""What stands in the way of an allow rule for a command, by its normal form: a sentence, or nothing. Pure."""
+"""Reasons why an allow rule does not cover a command, judged by the command's normal form. Pure."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TELLS: Final = frozenset({"--version", "--help"})
 
 
 class Reach(Protocol):
-    """What a dialect says about files, for the folders in which a command may run."""
+    """A dialect's rules about files, for the folders in which a command may run."""
 
     def outside(self, path: str) -> bool:
-        """Return whether a path may lead out of what the agent may touch."""
+        """Return whether a path may lead outside the agent's folders."""
         ...
 
     def editable(self, path: str) -> bool:
-        """Return whether rules let a tool change a file."""
+        """Return whether rules allow a tool to change a file."""
         ...
 
     def allows(self, command: Command) -> bool:
@@ -39,7 +39,10 @@ class Reach(Protocol):
 
 
 class _Anywhere:
-    """A blanket rule is for every command, so that it says nothing about where; the dialect's rules for files do."""
+    """The file rules for a blanket rule.
+
+    It covers every command in any folder, so only the dialect's file rules apply.
+    """
 
     def __init__(self, reach: Reach) -> None:
         self.editable, self.allows = reach.editable, reach.allows
@@ -49,9 +52,9 @@ class _Anywhere:
 
 
 def obstacle(command: Command, form: NormalForm | None, spelled: Spelled, reach: Reach) -> str | None:
-    """Return why an allow rule that spells these words does not cover a command; None where it does.
+    """Return why an allow rule that spells these words does not cover a command; None if it does.
 
-    `form` is that of the command, None where its program has no table.
+    `form` is the normal form of the command, None if its program has no table.
     """
     return next(_obstacles(command, form, spelled, reach), None)
 
@@ -89,7 +92,7 @@ def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reac
 
 
 def _only_tells(command: Command, form: NormalForm) -> bool:
-    """Return whether all that is given is `--help` or `--version`, however it is abbreviated."""
+    """Return whether `--help` or `--version`, possibly abbreviated, is the only argument."""
     names = [given.name for given in form.options if given.effect is Effect.PLAIN and given.value is None]
     return len(command.words) == 2 and len(names) == 1 and names[0] in _TELLS
 
@@ -99,7 +102,7 @@ def _spells(spelled: Spelled, given: Given) -> bool:
 
 
 def _inner(command: Command, spelled: Spelled, reach: Reach) -> Iterator[str]:
-    """What a runner runs: a rule must name it, and then covers it as if it stood alone."""
+    """Yield obstacles of a runner's inner command: a rule must name it, and then covers it as if it ran alone."""
     if not spelled.names(0):
         yield f"`{command.words[0].raw}` is a program that the rule does not name"
         return
@@ -187,7 +190,7 @@ def _unknown_program(words: Sequence[Word], spelled: Spelled, reach: Reach, plac
 
 
 def _is_command_value(words: Sequence[Word], at: int) -> bool:
-    """An option's value with blanks or operators in it: `--exec='touch x'`, `-c 'touch x'`."""
+    """Return whether a word is an option's value with blanks or operators: `--exec='touch x'`, `-c 'touch x'`."""
     text = words[at].resolved or ""
     before = (words[at - 1].resolved or "") if at else ""
     value = text.partition("=")[2]

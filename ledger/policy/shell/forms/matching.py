@@ -1,4 +1,4 @@
-"""Deny and ask rules against the form of a command: it is spelled again the way that a rule writes it. Pure."""
+"""Deny and ask rules matched against normal forms: a command is respelled in the way that a rule is written. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RULES_KEPT: Final = 8_192
 
 
 class RuleForm(msgspec.Struct, frozen=True):
-    """A rule for commands as a form. `patterns` are its words as written, wildcards that stand alone left out."""
+    """A rule for commands as a normal form. `patterns` are its words as written, without wildcards that stand alone."""
 
     patterns: tuple[str, ...]
     form: NormalForm
@@ -30,7 +30,7 @@ class RuleForm(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=_POLICIES_KEPT)
 def by_program(rules: tuple[str, ...]) -> dict[str, tuple[RuleForm, ...]]:
-    """Return the rules that are for a program with a table, by that program's canonical name."""
+    """Return the rules for programs with a table, by the program's canonical name."""
     found: dict[str, list[RuleForm]] = {}
     for text in dict.fromkeys(rules):
         rule = _rule_form(text)
@@ -48,7 +48,7 @@ def _rule_form(text: str) -> RuleForm | None:
     cores = [one.strip("*") for one in patterns]
     form = form_by(node, [Word(core, core) for core in cores])
     if any(one.at == len(cores) - 1 for one in form.unclear) and cores[-1].startswith("-"):
-        # An option without its value, as in a deny for `curl -o`, is meant with any value.
+        # An option without its value, as in a deny for `curl -o`, matches any value.
         with_value = form_by(node, [Word(core, core) for core in (*cores, _ANY)])
         if not any(one.at >= len(cores) - 1 for one in with_value.unclear):
             form = with_value
@@ -58,7 +58,7 @@ def _rule_form(text: str) -> RuleForm | None:
 def spelled_again(
     command: Command, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the words of a command as each rule that is about it would write them, the rest of them behind."""
+    """Yield the words of a command as each rule about it would spell them, followed by the remaining words."""
     for rule in rules.get(form.program, ()):
         words = _spelling(rule, command, form)
         if words is not None:
@@ -66,7 +66,7 @@ def spelled_again(
 
 
 def rule_about(command: Command, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]) -> tuple[str, ...] | None:
-    """Return the words of the first rule that is about a command, whatever stands behind them; None without one."""
+    """Return the words of the first rule about a command, whatever words follow; None without one."""
     found = (rule.patterns for rule in rules.get(form.program, ()) if _spelling(rule, command, form) is not None)
     return next(found, None)
 
@@ -97,15 +97,15 @@ def _spelling(rule: RuleForm, command: Command, form: NormalForm) -> tuple[str, 
     used |= {0, *form.path_at[: len(wanted_path)]}
     rest = [loosen(word) for at, word in enumerate(command.words) if at not in used]
     named = {option.name for option in wanted.options}
-    # `-qt` for a rule about `-q`: the other letters of the word are options too.
+    # `-qt` for a rule about `-q`: the other letters of the word are also options.
     rest += [one.name for one in form.options if one.at in used and one.name not in named]
     return (*written.values(), *rest)
 
 
 def _task(form: NormalForm) -> tuple[tuple[str, ...], str | None]:
-    """Return the path of a command, and the task that its last name stands for: `npm test` is `npm run test`.
+    """Return the path of a command, and the task that its last name is short for: `npm test` is `npm run test`.
 
-    Where a program runs a task by its name alone (`yarn deploy`), the path is that of its way to run tasks.
+    If a program runs a task by its name alone (`yarn deploy`), the path is that of its sub-command for running tasks.
     """
     last = form.nodes[-1]
     if last.stands_for:
@@ -116,7 +116,7 @@ def _task(form: NormalForm) -> tuple[tuple[str, ...], str | None]:
 
 
 def _used_options(wanted: NormalForm, form: NormalForm) -> set[int] | None:
-    """Return the indexes of the words that hold the wanted options; None where one is missing."""
+    """Return the indexes of the words that hold the wanted options; None if one is missing."""
     used: set[int] = set()
     for option in wanted.options:
         if option.value is None:
@@ -131,12 +131,15 @@ def _used_options(wanted: NormalForm, form: NormalForm) -> set[int] | None:
 
 
 def _is_implied(name: str, form: NormalForm) -> bool:
-    """Return whether options together say what one says: `--delete --force` is `-D`."""
+    """Return whether the given options imply another one: `--delete --force` implies `-D`."""
     return any(name in node.means and node.means[name] <= form.names for node in form.nodes)
 
 
 def _operand(pattern: str, kind: Kind, form: NormalForm) -> tuple[int, str] | None:
-    """Return an operand that a pattern matches; words for an inner program are none of this one's."""
+    """Return the index and text of an operand that a pattern matches; None without one.
+
+    Words of an inner program are not operands of this one.
+    """
     operands = [one for one in form.operands if kind is Kind.WORDS or one.kind is not Kind.WORDS]
     texts = [(one.at, text) for one in operands for text in (one.text, one.also) if text is not None]
     texts += [(one.at, one.text) for one in form.unclear]
@@ -144,5 +147,5 @@ def _operand(pattern: str, kind: Kind, form: NormalForm) -> tuple[int, str] | No
 
 
 def _has_unclear(pattern: str, raw: set[str]) -> bool:
-    """A word of a rule that no table holds is in the command."""
+    """Return whether the command has a word that a rule's pattern outside all tables matches."""
     return any(matches(pattern, one) for one in raw)

@@ -1,4 +1,4 @@
-"""A command in its normal form, as a value."""
+"""The normal form of a command."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ledger.policy.shell.model import Command
 
 
 class Given(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An option as it was given: its canonical name, its value, and the word that it stands in.
+    """An option as given: its canonical name, its value, and the indexes of its words.
 
-    `at` is the index of that word among the command's words; `value_at` that of its value, where that is a word of its
-    own.
+    `at` is the index of the option's word in the command; `value_at` that of its value, if the value is a separate
+    word.
     """
 
     name: str
@@ -23,10 +23,10 @@ class Given(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Operand(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A word that is no option: its text, what it is, and its index among the command's words.
+    """A word that is not an option: its text, its kind, and its index in the command.
 
-    `is_known` is false for a word that is known only when the line runs; `text` is then as written. A word of which only
-    that it lies below the folder is known has a glob as its text.
+    `is_known` is false for a word whose value is known only when the line runs; `text` is then as written. If such a
+    word is known to lie below the folder, its text is a glob.
     """
 
     text: str
@@ -34,11 +34,11 @@ class Operand(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int = 0
     is_known: bool = True
     also: str | None = None
-    """Another name for the same thing, under which a deny may know it: `main` for `HEAD:main`."""
+    """Another name of the same thing, which a deny may use: `main` for `HEAD:main`."""
 
 
 class Unclear(msgspec.Struct, frozen=True):
-    """A word that the form cannot say, and why: a sentence without a full stop."""
+    """A word that the form cannot represent, with the reason: a sentence without a full stop."""
 
     text: str
     reason: str
@@ -46,10 +46,11 @@ class Unclear(msgspec.Struct, frozen=True):
 
 
 class NormalForm(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a command means: program, path of sub-commands, options, operands.
+    """The meaning of a command: program, path of sub-commands, options, operands.
 
-    `means` are the names of options that others imply. `path_at` are the indexes of the words that named the
-    sub-commands. `inner` is the command that a runner (`npx`, `uv run`) runs, `unclear` what was not understood.
+    `means` are the names of options that other options imply. `path_at` are the indexes of the words that name the
+    sub-commands. `inner` is the command that a runner (`npx`, `uv run`) runs. `unclear` are the words that were not
+    understood.
     """
 
     program: str
@@ -69,5 +70,5 @@ class NormalForm(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def edits(self) -> bool:
-        """Return whether an option makes it change the files that it is given."""
+        """Return whether an option makes the command change the files it is given."""
         return any(one.effect is Effect.EDITS for one in self.options)

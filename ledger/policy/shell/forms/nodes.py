@@ -1,4 +1,4 @@
-"""Tables of programs as values: a program or sub-command, its options, and what its operands are."""
+"""Values of a program table: a program or sub-command, its options, and the kinds of its operands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Effect(StrEnum):
-    """What an option, or the value that it takes, does."""
+    """The effect of an option, or of its value."""
 
     PLAIN = "plain"
     READ = "read"
@@ -25,7 +25,7 @@ class Effect(StrEnum):
 
 
 class Kind(StrEnum):
-    """What an operand is."""
+    """The kind of an operand."""
 
     TEXT = "text"
     NAME = "name"
@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 
 class Arity(StrEnum):
-    """Whether an option takes a value: never, as the rest of its word only, or also as the next word."""
+    """The value of an option: none, attached to the option's word only, or attached or the next word."""
 
     NONE = "none"
     GLUED = "glued"
@@ -51,7 +51,7 @@ class Arity(StrEnum):
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One option. `name` is the canonical one, the last of `names`; all with their dashes."""
+    """One option. `name` is the canonical one, the last of `names`; all include their dashes."""
 
     name: str
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Option(msgspec.Struct, frozen=True):
 Style = Literal["gnu", "posix", "go", "words", "dd", "echo"]
 
 MILD: Final = frozenset({Effect.PLAIN, Effect.READ})
-"""Effects that a word which is not known may have without harm: it may read a file and show less or more."""
+"""Effects that are harmless for an unknown word: it may read a file and show less or more."""
 
 
 class Operands(msgspec.Struct, frozen=True):
@@ -74,13 +74,13 @@ class Operands(msgspec.Struct, frozen=True):
     missing_count: int = 0
 
     def kind_at(self, index: int) -> Kind | None:
-        """Return the kind of an operand while it is not known how many follow; None beyond the end."""
+        """Return the kind of an operand while the number of following ones is unknown; None beyond the end."""
         if index < len(self.first):
             return self.first[index]
         return self.many or (self.last[index - len(self.first)] if index - len(self.first) < len(self.last) else None)
 
     def kinds(self, count: int) -> tuple[Kind | None, ...]:
-        """Return the kinds of so many operands; None for one too many."""
+        """Return the kinds of `count` operands; None for each surplus one."""
         last = min(len(self.last), max(count - len(self.first), 0))
         first = min(len(self.first), count - last)
         between = count - first - last
@@ -88,9 +88,10 @@ class Operands(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True, dict=True):
-    """A program, or a sub-command of one; the format is in the documentation of the program tables.
+    """A program or sub-command; the documentation of the program tables describes the fields.
 
-    `commands` are by every name; `name` is the canonical one. `options` are by every name too.
+    The keys of `commands` are all names of the sub-commands; `name` is the canonical one. The keys of `options` are all
+    names too.
     """
 
     name: str
@@ -127,17 +128,17 @@ class Node(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def is_mild(self) -> bool:
-        """Return whether no option of it, taken for another word, would do more than read."""
+        """Return whether no option, taken for another word, would do more than read."""
         return not self.commands and not self.always and all(one.effect in MILD for one in self.options.values())
 
     @cached_property
     def one_dash_names(self) -> frozenset[str]:
-        """Return the names of several letters behind one dash."""
+        """Return the names of several letters after a single dash."""
         return frozenset(name for name in self.options if len(name) > 2 and name[1] != "-")
 
     @cached_property
     def command_patterns(self) -> tuple[str, ...]:
-        """Return the names of sub-commands with a wildcard, the longest first."""
+        """Return the sub-command names with a wildcard, the longest first."""
         return tuple(sorted((name for name in self.commands if "*" in name), key=len, reverse=True))
 
     @cached_property

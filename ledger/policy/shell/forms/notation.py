@@ -1,4 +1,7 @@
-"""From the text of a program table to `Node` values. Everything is checked; a wrong table is a defect of this package."""
+"""Parser of program tables into `Node` values.
+
+Everything is validated; an invalid table is a defect of this package.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _KINDS: Final = frozenset(one.value for one in Kind)
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table of a file, as it is written."""
+    """One table of a file, as written."""
 
     version: str = ""
     aliases: list[str] = []
@@ -68,11 +71,11 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TableError(PolicyError):
-    """A program table is written wrongly; the message names the table."""
+    """A program table is invalid; the message names the table."""
 
 
 _INHERITED: Final = ("style", "negatable", "caseless", "separators", "commands_abbreviated", "globals")
-"""Settings that hold for the sub-commands too, unless one says otherwise."""
+"""Settings that sub-commands inherit unless they override them."""
 
 
 def read_tables(text: str) -> Iterator[tuple[Node, tuple[str, ...]]]:
@@ -149,7 +152,10 @@ def _table(table: Mapping[str, Any], place: str) -> _Table:
 def _with_groups(
     own: dict[str, Option], table: _Table, place: str, groups: Mapping[str, dict[str, Option]]
 ) -> dict[str, Option]:
-    """Add the options of the groups that a table uses. Names that it has itself, or is `without`, are left out."""
+    """Return the options of a table with those of its groups.
+
+    Names that the table defines itself, or lists in `without`, are left out.
+    """
     left_out = {*own, *table.without.split()}
     found = dict(own)
     for group in table.use.split():
@@ -162,7 +168,7 @@ def _with_groups(
 
 
 def _narrowed(option: Option, names: Collection[str]) -> Option:
-    """Return an option with those of its names that are among `names`."""
+    """Return an option with only those of its names that are in `names`."""
     kept = tuple(name for name in option.names if name in names)
     return option if kept == option.names else Option(kept[-1], kept, option.arity, option.effect)
 

@@ -1,4 +1,4 @@
-"""The tables of programs, each file read when a program of it is first asked about."""
+"""The program tables; each file is read on the first request for one of its programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STRING = re.compile(r'"([^"]*)"')
 
 @cache
 def _places() -> dict[str, str]:
-    """Return the file of each name of a program, without reading tables whole."""
+    """Return the file of each program name, without parsing whole tables."""
     found: dict[str, str] = {}
     for file in sorted(_FOLDER.iterdir(), key=lambda one: one.name):
         if not file.name.endswith(".toml"):
@@ -46,7 +46,7 @@ def known_programs() -> tuple[str, ...]:
 
 
 def program_table(program: str) -> Node | None:
-    """Return the table of a program by the name that a command gives it, with or without a path; None without one."""
+    """Return the table of a program by its name in a command, with or without a path; None without one."""
     places = _places()
     for name in lookups(program):
         if name in places:

@@ -1,4 +1,4 @@
-"""From the words of a command to its normal form. Pure, and linear in the words."""
+"""Reduction of a command's words to its normal form. Pure, and linear in the words."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
 _STARTS_GLOB: Final = "*?["
 
 WORDS_COUNT: Final = 1_000
-"""Words of one command that are read."""
+"""Maximum words of one command that are read."""
 
 
 def form_of(command: Command) -> NormalForm | None:
-    """Return the normal form of a command; None for a program that has no table, or without a known name."""
+    """Return the normal form of a command; None for a program without a table or without a known name."""
     if command.name is None:
         return None
     return form_of_words(command.words)
 
 
 def form_of_words(words: Sequence[Word]) -> NormalForm | None:
-    """Return the normal form of a command by its words, the program's name first; None without a table."""
+    """Return the normal form of a command from its words, the program's name first; None without a table."""
     node = program_table(words[0].resolved or "") if words else None
     return None if node is None else form_by(node, words)
 
@@ -43,7 +43,7 @@ def form_by(node: Node, words: Sequence[Word]) -> NormalForm:
 
 
 class _Reader:
-    """One command, read from left to right."""
+    """A reader of one command, from left to right."""
 
     def __init__(self, node: Node, words: Sequence[Word]) -> None:
         self.root, self.node, self.words = node, node, words
@@ -57,7 +57,7 @@ class _Reader:
         self.inner: Command | None = None
         self.ended = False
         self.passed = len(words)
-        """Index of the first word that is for an inner program."""
+        """Index of the first word that belongs to an inner program."""
 
     def form(self) -> NormalForm:
         """Return the form of the whole command."""
@@ -91,7 +91,7 @@ class _Reader:
     # --- words
 
     def _word(self, at: int) -> int:
-        """Read the word at an index; return how many words that took."""
+        """Read the word at an index; return the number of words consumed."""
         word = self.words[at]
         text = word.resolved
         if text is None or (word.glob and not self.ended and text[:1] in _STARTS_GLOB):
@@ -105,7 +105,7 @@ class _Reader:
         return self._option(at, text)
 
     def _unknown(self, at: int, word: Word) -> None:
-        """A word that is known only when the line runs may be an option; where none does harm, it is an operand."""
+        """Record a word whose value is unknown: as an operand if an option would be harmless there, else as unclear."""
         is_operand = word.resolved is None and not may_be_option(word) and not self.node.commands
         if not self.ended and not is_operand and not all(node.is_mild for node in self._visible()):
             self._miss(at, f"`{word.raw}` may become an option of `{self._title()}`")
@@ -179,7 +179,7 @@ class _Reader:
         return " ".join((self.root.name, *self.path))
 
     def _visible(self) -> list[Node]:
-        """The nodes whose options may stand here, the innermost first."""
+        """Return the nodes whose options are accepted here, the innermost first."""
         above = [one for one in self.nodes[:-1] if one.globals == "anywhere"]
         return [self.node, *reversed(above)]
 
@@ -215,7 +215,7 @@ class _Reader:
         return self._cluster(at, text)
 
     def _split(self, at: int, text: str, spelt: str) -> int:
-        """`--name`, `--name=value`, and the beginning of a name where the program takes that."""
+        """Read `--name` or `--name=value`, or an abbreviated name if the program accepts one."""
         cut = min((spelt.find(one) for one in self.node.separators if one in spelt), default=-1)
         name, value = (spelt, None) if cut < 0 else (spelt[:cut], spelt[cut + 1 :])
         return self._take(at, self._named(name), text, value)
@@ -254,7 +254,10 @@ class _Reader:
         return self._take(at, glued if glued is not None and glued.arity is not Arity.NONE else None, text, text[2:])
 
     def _cluster(self, at: int, text: str) -> int:
-        """`-abc`: each letter an option; the rest of the word, or the next one, is the value of the one that takes it."""
+        """Read `-abc`, where each letter is an option.
+
+        The rest of the word, or the next word, is the value of a letter that takes one.
+        """
         if not self.node.glued:
             return self._old_cluster(at, text[1:])
         for index, letter in enumerate(text[1:], 2):
@@ -267,7 +270,7 @@ class _Reader:
         return 1
 
     def _old_cluster(self, at: int, text: str) -> int:
-        """`tar cfL ARCHIVE 10`: the values follow in the order of the letters."""
+        """Read `tar cfL ARCHIVE 10`: the values follow in the order of the letters."""
         took = 1
         for letter in text:
             option = self._lookup(f"-{letter}")
@@ -280,7 +283,7 @@ class _Reader:
         return took
 
     def _take(self, at: int, option: Option | None, text: str, value: str | None, place: int | None = None) -> int:
-        """Note an option with the value that it has, or takes from the next word; return how many words that took."""
+        """Record an option with its own value or the next word as its value; return the number of words consumed."""
         place = at if place is None else place
         if option is None or (value is not None and option.arity is Arity.NONE):
             self._miss(place, f"`{text}` is in no table of `{self._title()}`")
@@ -315,7 +318,7 @@ class _Reader:
             self.means |= node.means.get(given.name, frozenset())
 
     def _is_harmless_value(self, given: Given) -> bool:
-        """Return whether a table names this value of an option for one that does no harm: `-p no:cacheprovider`."""
+        """Return whether a table declares this value of an option harmless: `-p no:cacheprovider`."""
         patterns = (node.harmless.get(given.name) for node in self._visible())
         pattern = next((one for one in patterns if one is not None), None)
         return pattern is not None and re.fullmatch(pattern, given.value or "") is not None
@@ -357,7 +360,10 @@ class _Reader:
         return found[1] if found is not None and found[1] != text else None
 
     def _is_blank_first(self) -> bool:
-        """`sed -i '' s/a/b/ f`: on macOS the empty word is the suffix of `-i`, elsewhere it is a script of no command."""
+        """Return whether the first of several operands is empty: `sed -i '' s/a/b/ f`.
+
+        On macOS the empty word is the suffix of `-i`; elsewhere it is a script without commands.
+        """
         return self.node.blank_first and len(self.raw) > 1 and self.raw[0][1].resolved == ""
 
     def _kind(self, kind: Kind | None, word: Word) -> Kind:
@@ -366,7 +372,7 @@ class _Reader:
         return kind or Kind.WORDS
 
     def _asking_words(self, operands: Sequence[Operand]) -> None:
-        """Operands and values that a table's own pattern knows for dangerous."""
+        """Report operands and values that match a table's own pattern of dangerous words as unclear."""
         patterns = [re.compile(node.words_ask) for node in self.nodes if node.words_ask]
         found = [(one.at, one.text) for one in operands]
         found += [(one.at, one.value) for one in self.given if one.value is not None]
@@ -375,7 +381,7 @@ class _Reader:
                 self._miss(at, f"`{self.words[at].raw}` makes `{self._title()}` do more than its table says")
 
     def _assigns(self, text: str) -> bool:
-        """Return whether `NAME=value` is a plain value for a name that does not decide about what runs."""
+        """Return whether `NAME=value` sets a plain value for a name that does not select what runs."""
         name, _, value = text.partition("=")
         plain = _ASSIGNMENT.match(text) is not None and name.isidentifier()
         return plain and name not in (self.node.assignment_asks or ()) and not set(value) & set("$`;|&()<>\n")
@@ -388,7 +394,7 @@ class _Reader:
                     self._miss(at, f"`{text}` means `{name}`")
 
     def _rest(self) -> list[Operand]:
-        """The words that are for an inner program nobody knows."""
+        """Return the words for an unknown inner program."""
         after = [(at, self.words[at]) for at in range(self.passed, len(self.words))]
         return [Operand(word.resolved or word.raw, Kind.WORDS, at, word.resolved is not None) for at, word in after]
 

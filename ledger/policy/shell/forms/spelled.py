@@ -1,4 +1,4 @@
-"""Words that an allow rule spells itself: what it names, it means."""
+"""The words of a command that an allow rule spells out, and so means to allow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _WILD: Final = "*?"
 
 
 class Spelled:
-    """One rule's words beside the words of a command; `first` is the index of the command's first word among them."""
+    """One rule's words beside the words of a command.
+
+    `first` is the index of the command's first word in `words`.
+    """
 
     def __init__(self, rule: Sequence[str], words: Sequence[Word], first: int = 0) -> None:
         self.rule, self.words, self.first = rule, words, first
@@ -22,7 +25,7 @@ class Spelled:
                 break
             self.literal_count += 1
         self.is_blanket = not rule or not rule[0].strip(_WILD)
-        """Whether the rule is for whatever command there is."""
+        """True if the rule covers any command."""
         self.options = frozenset(one for one in rule if one.startswith("-") and not _is_wild(one))
 
     def __contains__(self, at: int) -> bool:
@@ -31,7 +34,7 @@ class Spelled:
         return at < self.literal_count or self.words[at].raw in self.options
 
     def names(self, at: int) -> bool:
-        """Return whether the rule spells the word, or the beginning of it: `scripts/*` names `scripts/a.sh`."""
+        """Return whether the rule spells the word or its beginning: `scripts/*` names `scripts/a.sh`."""
         if at in self:
             return True
         at += self.first
@@ -42,7 +45,7 @@ class Spelled:
         return pattern[0] not in _WILD and ".." not in text.split("/") and matches(pattern, text)
 
     def inner(self, by: int) -> Spelled:
-        """Return the same for a command that begins so many words later."""
+        """Return the same rule for a command that begins `by` words later."""
         return Spelled(self.rule, self.words, self.first + by)
 
 

@@ -1,4 +1,4 @@
-"""A normal form in words and as JSON, and what the table of a program holds."""
+"""A normal form in words and as JSON, and the contents of a program's table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.policy.shell.forms.reading import form_of
 
 
 def form_json(form: NormalForm | None) -> dict[str, Any] | None:
-    """Return a form as JSON has it; None for a program without a table. Options stand in the order of their names."""
+    """Return a form as a JSON object, its options ordered by name; None for a program without a table."""
     if form is None:
         return None
     inner = form_of(form.inner) if form.inner is not None else None
@@ -38,7 +38,7 @@ def _sorted(given: Sequence[Given]) -> list[Given]:
 
 
 def form_text(form: NormalForm) -> str:
-    """Return a form as one line: program, sub-commands, options by name, and the operands by their kinds."""
+    """Return a form as one line: program, sub-commands, options by name, and operands by kind."""
     words = [form.program, *form.path, *(_option_text(one) for one in _sorted(form.options))]
     kinds: dict[Kind, list[str]] = {}
     for one in form.operands:
@@ -60,10 +60,10 @@ def _option_text(given: Given) -> str:
 
 
 class Covered(msgspec.Struct, frozen=True):
-    """What the table of a program or sub-command holds: options by effect, kinds of operands, names of sub-commands.
+    """The contents of a program's or sub-command's table: options by effect, kinds of operands, names of sub-commands.
 
-    The counts are of all that stands below as well. `spelled` says that only a rule that names it allows it, `whole`
-    that only a rule does that spells the whole command.
+    The counts include everything below. `spelled` is true if only a rule that names the command allows it, `whole` if
+    only a rule that spells the whole command does.
     """
 
     program: str
@@ -78,7 +78,7 @@ class Covered(msgspec.Struct, frozen=True):
 
 
 def covered(words: Sequence[str]) -> Covered | None:
-    """Return what is known of a program, or of the sub-command that the words name; None where nothing is."""
+    """Return the contents of the table of a program, or of the sub-command that the words name; None if unknown."""
     top = program_table(words[0]) if words else None
     node, names = top, [top.name] if top is not None else []
     for word in words[1:]:
@@ -109,7 +109,7 @@ def _options_count(node: Node) -> int:
 
 
 def _below(top: Node, node: Node, word: str) -> Node | None:
-    """The sub-command by any of its names, through `same`."""
+    """Return the sub-command with any of its names, following `same`."""
     found = node.commands.get(word.lower() if node.caseless else word)
     if found is None or not found.same:
         return found
@@ -128,7 +128,7 @@ def _operands_text(node: Node) -> str | None:
 
 
 def _all_commands(node: Node) -> Iterator[Node]:
-    """The sub-commands of a program at any depth, each once."""
+    """Yield the sub-commands of a program at any depth, each once."""
     for one in {id(below): below for below in node.commands.values()}.values():
         yield one
         yield from _all_commands(one)

@@ -1,4 +1,4 @@
-"""What speaks against a command before any rule is looked at. Pure."""
+"""Dangers of a command that are judged before any rule. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.policy.shell.model import Command
 
 
 class _Everywhere:
-    """Where nothing is known of files, they speak against nothing."""
+    """A stand-in without information about files: no path is an obstacle."""
 
     def outside(self, path: str) -> bool:
         return False
@@ -30,10 +30,10 @@ _EVERYWHERE: Final = _Everywhere()
 
 
 def worry(command: Command) -> str | None:
-    """Return why only a rule that spells it may cover a command, wherever it runs: a sentence, or None.
+    """Return why only a rule that spells the command may cover it, wherever it runs: a sentence, or None.
 
-    By the table of its program, or by the listed arguments where it has none. Words that are known only when the line
-    runs are judged by the list alone.
+    Judged by the table of its program, or by the listed dangerous arguments if it has none. Words whose value is known
+    only when the line runs are judged by the list alone.
     """
     form = form_of(command)
     unknown = {at for at, word in enumerate(command.words) if word.resolved is None}

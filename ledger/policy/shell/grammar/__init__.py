@@ -1,6 +1,6 @@
 """The strict reader of the larger plain grammar: loops, conditions, groups, variables, substitutions, here-documents.
 
-`read` tells whether a line is in it, and every command that the line would run, with the values of its variables.
+`read` decides if a line belongs to the grammar, and returns every command of the line with the values of its variables.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["Reading", "read"]
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A line of the grammar: its commands, what their here-documents hold, and the order in which they may run.
+    """A line of the grammar: its commands, the texts of their here-documents, and the order in which they may run.
 
-    `reason` is set when the line is not in the grammar, `redirects` when redirections to or from files alone keep it
+    `reason` is set when the line is not in the grammar, `redirects` when only redirections to or from files keep it
     from being plain.
     """
 
@@ -36,7 +36,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=2)
 def read(source: str) -> Reading:
-    """Read a line that is neither too long nor holds strange characters. Never raises; bounded in depth and steps."""
+    """Read a line that is not too long and has no strange characters. Never raises; bounded in depth and steps."""
     walk = Walk()
     try:
         step, _ = walk.step(read_line(source), {})

@@ -1,4 +1,4 @@
-"""Brace expansion of literal lists and short ranges: `src/{a,b}.ts`, `{1..5}`. Everything else is not plain."""
+"""Brace expansion of literal lists and short ranges: `src/{a,b}.ts`, `{1..5}`. All other braces are not plain."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ledger.policy.shell.grammar.nodes import Kind, Piece
 from ledger.policy.shell.lexer import NotPlain
 
 EXPANSIONS_MAX: Final = 64
-"""Words that one word may become."""
+"""Maximum words that one word may expand to."""
 
 _OTHER: Final = "\0"
-"""Stands for a piece that is quoted or is not literal."""
+"""A placeholder for a piece that is quoted or not literal."""
 
 _GROUP = re.compile(r"\{([^{}\0]*+)\}")
 _RANGE = re.compile(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})")
@@ -22,7 +22,7 @@ Pieces = tuple[Piece, ...]
 
 
 def expand(raw: str, pieces: Pieces) -> list[Pieces]:
-    """Return the words that a word becomes. Raises NotPlain where shells might see another list."""
+    """Return the words that a word expands to. Raises NotPlain where shells may disagree about the list."""
     bare = "".join(_OTHER if piece.quoted or piece.kind is not Kind.TEXT else piece.text for piece in pieces)
     if "{" not in bare or not ("," in raw or ".." in raw):
         return [pieces]

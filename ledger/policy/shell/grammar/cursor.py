@@ -1,4 +1,4 @@
-"""A place in a source text that only moves forward, with the here-documents that begin at the next line."""
+"""A forward-only position in a source text, with the here-documents that start at the next line."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ledger.policy.shell.lexer import NotPlain
 from ledger.policy.shell.variables import may_hold_a_secret
 
 DEPTH_MAX: Final = 24
-"""Groups, loops and substitutions inside each other."""
+"""Maximum nesting of groups, loops and substitutions."""
 
 WORDS_MAX: Final = 4_000
-"""Words of a line that are read, those of substitutions included."""
+"""Maximum words of a line that are read, including those of substitutions."""
 
 _BLANK = re.compile(r"(?:[ \t]|\\\n)++")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*+)(?![\[:])|\{([A-Za-z_][A-Za-z0-9_]*+)\})")
@@ -22,7 +22,7 @@ _LINE = re.compile(r"[^\n]*+")
 
 
 class Cursor:
-    """`at` is the index of the next character; `depth` counts what is open."""
+    """`at` is the index of the next character; `depth` counts open constructs."""
 
     __slots__ = ("at", "depth", "pending", "source", "words")
 
@@ -53,7 +53,7 @@ class Cursor:
             self.match(_COMMENT)
 
     def newline(self) -> None:
-        """Take a newline, and the here-documents behind it."""
+        """Skip a newline and read the texts of the pending here-documents."""
         self.at += 1
         for here in self.pending:
             here.body = self._body(here)
@@ -80,7 +80,10 @@ class Cursor:
         self.depth -= 1
 
     def _body(self, here: Here) -> str:
-        """Read up to the delimiter. A line that only looks like it is refused: shells differ there."""
+        """Read up to the delimiter.
+
+        Raises NotPlain for a line that only starts like it, because shells differ there.
+        """
         lines = list[str]()
         while self.at < len(self.source):
             line = self.match(_LINE) or ""
@@ -94,7 +97,10 @@ class Cursor:
 
 
 def _checked(here: Here, body: str) -> str:
-    """Without quotes around the delimiter, a text may hold names of variables; what they stand for is data."""
+    """Return the text, whose variables are data if the delimiter is unquoted.
+
+    Raises NotPlain for anything else that expands.
+    """
     if here.literal:
         return body
     names = [found[1] or found[2] for found in _VARIABLE.finditer(body)]

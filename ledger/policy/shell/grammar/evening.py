@@ -1,4 +1,4 @@
-"""Commands with the same text in different places of a line, where a word of theirs may stand for different things."""
+"""Unification of commands with equal text in different places of a line, whose words may have different values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ledger.policy.shell.model import Command, Word
 
 
 def evened(commands: Sequence[Command]) -> tuple[Command, ...]:
-    """Return the commands with the same words wherever they have the same text: what holds for all of them.
+    """Return the commands with equal words for equal text, reduced to what is true of all of them.
 
     A command is judged once for its text.
     """

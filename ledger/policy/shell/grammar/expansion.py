@@ -1,4 +1,4 @@
-"""From a word as written to the words that the command gets, with the values of variables known so far."""
+"""Expansion of a word as written to the words of the command, with the known values of variables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def words_of(written: Written, environment: Environment) -> list[Word]:
-    """Return the words that one becomes: more than one for braces."""
+    """Return the words that a word expands to; several for braces."""
     if all(piece.kind is Kind.TEXT for piece in written.pieces):
         expanded = expand(written.raw, written.pieces)
         if len(expanded) == 1:
@@ -39,7 +39,7 @@ def words_of(written: Written, environment: Environment) -> list[Word]:
 
 
 def value_of(written: Written, environment: Environment) -> Value:
-    """Return the value that an assignment gives: no globs, no braces, no splitting."""
+    """Return the value of an assignment, without globs, braces or splitting. Raises NotPlain for an unquoted tilde."""
     if any(piece.kind is Kind.TEXT and not piece.quoted and "~" in piece.text for piece in written.pieces):
         raise NotPlain(f"`{written.raw}` names a home directory in an assignment")
     value = exact("")
@@ -58,7 +58,7 @@ def as_value(word: Word) -> Value:
 
 
 def _literal(pieces: Pieces) -> Word | None:
-    """Return a word of a brace list; an empty unquoted one vanishes."""
+    """Return a word of a brace list; None for an empty unquoted one, which the shell drops."""
     text = "".join(piece.text for piece in pieces)
     if not text and not any(piece.quoted for piece in pieces):
         return None
@@ -84,7 +84,7 @@ def _word(raw: str, pieces: Pieces, environment: Environment) -> Word:
         value = joined(value, found)
     several = several or (value.known is Known.PREFIX and any(map(_has_glob, pieces)))
     if value.known is Known.EXACT and all(piece.kind is not Kind.VARIABLE for piece in pieces) and not stands:
-        return Word(raw, value.text, quoted=True)  # a here-document's text, spelled as it is written
+        return Word(raw, value.text, quoted=True)  # the text of a here-document, spelled as written
     return word_of(value, raw, several=several, tilde=stands == "~")
 
 
@@ -93,7 +93,7 @@ def _has_glob(piece: Piece) -> bool:
 
 
 def _folder(pieces: Pieces) -> tuple[str, Pieces] | None:
-    """`$HOME/x` is `~/x`, and `"$PWD/x"` is `./x`."""
+    """Return the leading folder and the new pieces for `$HOME/x` (as `~/x`) and `"$PWD/x"` (as `./x`); else None."""
     at = 1 if pieces[0] == Piece(Kind.TEXT, "", quoted=True) else 0
     if len(pieces) <= at or pieces[at].kind is not Kind.VARIABLE:
         return None
@@ -122,7 +122,10 @@ def _value(piece: Piece, environment: Environment) -> Value:
 
 
 def _calculated(piece: Piece, environment: Environment) -> Value:
-    """A name in a calculation may hold another calculation, with a substitution in it, unless it holds a number."""
+    """Return the value of a calculation.
+
+    Raises NotPlain unless each name holds a number: other values may run substitutions.
+    """
     for name in piece.text.split():
         value = environment.get(name)
         if value is None or not (

@@ -1,4 +1,4 @@
-"""The syntax tree of a line that the strict reader understands. Values only."""
+"""The syntax tree of the strict reader. Values only."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import msgspec
 class Kind(StrEnum):
     """The kinds of a piece of a word."""
 
-    TEXT = "text"  # literal; when unquoted it may hold globs, braces and a tilde
+    TEXT = "text"  # literal; may hold globs, braces and a tilde if unquoted
     VARIABLE = "variable"  # `$x`, `${x}`
     NUMBER = "number"  # `$?`, `$#`, `$!`, `$$`, `${#x}`
-    ARITHMETIC = "arithmetic"  # `$((…))`; `text` holds the names in it, joined by blanks
+    ARITHMETIC = "arithmetic"  # `$((…))`; `text` holds its names, joined by blanks
     SCRIPT = "script"  # `$(…)`
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """One piece of a word; `text` of a variable is its name. `script` is the list of a substitution."""
+    """One piece of a word. `text` of a variable is its name. `script` is the list of a substitution."""
 
     kind: Kind
     text: str
@@ -44,7 +44,7 @@ class Here:
 
 
 class Redirection(msgspec.Struct, frozen=True):
-    """A redirection; `here` is a here-document, whose `target` is its delimiter."""
+    """A redirection. `here` is the here-document, whose delimiter is then the `target`."""
 
     operator: str
     target: Written
@@ -72,12 +72,12 @@ class Shape(StrEnum):
     NOT = "not"
     FOR = "for"
     WHILE = "while"  # and `until`: condition and body
-    TEST = "test"  # `[[ … ]]`: `words` are those inside
-    IF = "if"  # condition and body in turn, and the body of `else`
+    TEST = "test"  # `[[ … ]]`: `words` are those between the brackets
+    IF = "if"  # conditions and bodies alternate; the body of `else` is last
 
 
 class Compound(msgspec.Struct, frozen=True):
-    """A compound of parts. `operators` stand behind the parts of a list; `name` and `words` are those of a `for`."""
+    """A compound command. `operators` follow the parts of a list; `name` and `words` are those of a `for`."""
 
     shape: Shape
     parts: tuple[Node, ...]

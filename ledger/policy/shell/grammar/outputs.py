@@ -1,4 +1,4 @@
-"""The output of substitutions, as far as the command tells: a number, a name, or nothing."""
+"""Known properties of the output of substitutions: a number, a name, or lines that are paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger.policy.shell.grammar.nodes import Compound, Kind, Node, Shape, Simpl
 from ledger.policy.shell.grammar.produced import lines_of
 from ledger.policy.shell.grammar.values import NAME, NUMBER, UNKNOWN, Value, exact
 
-# Each pattern is for the words of one command, joined by blanks; none of them takes an option that is not here.
+# Each pattern matches the words of one command, joined by blanks; none allows an option that it does not list.
 _REVISION = r"(?!\S*\.\.)[A-Za-z0-9][A-Za-z0-9_./~^@{}-]*"
 _NUMBERS = re.compile(r"wc -[lwcm]|nproc|date \+%s|git rev-list --count " + _REVISION + r"|id -[ug]")
 _NAMES = re.compile(
@@ -21,7 +21,7 @@ _NAMES = re.compile(
 
 
 def output_of(script: Compound) -> Value:
-    """Return the value of `$(…)`; the text itself for `cat` of a here-document."""
+    """Return the value of `$(…)`; for `cat` of a here-document, the text."""
     text = document_in(script)
     if text is not None:
         return exact(text)
@@ -34,7 +34,7 @@ def output_of(script: Compound) -> Value:
 
 
 def _lines(script: Compound) -> Value | None:
-    """Return what is known of each line, when the only command or pipeline lists files."""
+    """Return the value of each line if the only command or pipeline lists files; None otherwise."""
     if len(script.parts) != 1:
         return None
     node, lines = script.parts[0], None
@@ -45,7 +45,7 @@ def _lines(script: Compound) -> Value | None:
 
 
 def document_in(script: Compound | None) -> str | None:
-    """Return the text of `$(cat <<'EOF' …)`, which is how agents write long texts; None for any other substitution."""
+    """Return the text of `$(cat <<'EOF' …)`, a usual form of long texts of agents; None for other substitutions."""
     command = None if script is None else _only(script)
     if command is None or command.assignments or [word.raw for word in command.words] != ["cat"]:
         return None
@@ -64,7 +64,7 @@ def _only(script: Compound) -> Simple | None:
 
 
 def _last(script: Compound) -> str | None:
-    """Return the words of the only command, or of the last one of a pipeline; None when they are not literal."""
+    """Return the words of the only command, or of the last one of a pipeline; None if they are not literal."""
     if len(script.parts) != 1:
         return None
     node: Node = script.parts[0]

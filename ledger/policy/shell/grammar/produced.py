@@ -1,4 +1,4 @@
-"""Commands that print the names of files below the folder, one a line, and filters that pass some of them on."""
+"""Commands that print names of files below the folder, one per line, and filters that pass a subset of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _INSIDE: Final = Value(Known.PREFIX, inside=True)
 
 
 def lines_of(node: Node, fed: Value | None) -> Value | None:
-    """Return what is known of each line that a stage of a pipeline prints; `fed` is what is known of those it reads."""
+    """Return the value of each line that a pipeline stage prints; None if unknown.
+
+    `fed` is the value of each line that it reads.
+    """
     if not isinstance(node, Simple) or node.assignments or any(one.operator != "2>" for one in node.redirections):
         return None
     pieces = [piece for word in node.words for piece in word.pieces]

@@ -1,4 +1,4 @@
-"""The strict reader of a line: recursive descent over a small grammar. What it does not know is not plain.
+"""The strict reader of a line: recursive descent over a small grammar. Any other syntax is not plain.
 
 list     = pipeline { ("&&" | "||" | ";" | "&" | newline) pipeline }
 pipeline = ["!"] ["time" ["-p"]] command { ("|" | "|&") command }
@@ -53,7 +53,7 @@ def _keyword(cursor: Cursor) -> str | None:
 
 
 def _list(cursor: Cursor, closers: frozenset[str]) -> Compound:
-    """Read up to a closing word or parenthesis, which stays."""
+    """Read up to a closing word or parenthesis, without consuming it."""
     parts, operators = list[Node](), list[str]()
     while True:
         cursor.newlines()
@@ -68,7 +68,7 @@ def _list(cursor: Cursor, closers: frozenset[str]) -> Compound:
 
 
 def _joint(cursor: Cursor) -> str:
-    """Take what stands behind a part of a list; a newline stands for the end too."""
+    """Consume and return the operator after a part of a list; a newline also stands for the end."""
     cursor.blanks()
     operator = cursor.match(_OPERATOR)
     if operator is None:
@@ -106,7 +106,7 @@ def _times_a_compound(cursor: Cursor) -> bool:
 
 
 def _take(cursor: Cursor, word: str) -> bool:
-    """Take a word if it stands here, with the blanks behind it."""
+    """Consume a word at the cursor and the blanks after it; return whether it was there."""
     if cursor.peek(word) and cursor.char(len(word)) in (" ", "\t"):
         cursor.at += len(word)
         cursor.blanks()

@@ -1,4 +1,4 @@
-"""Variables with what is known of them, and what a part of a tree does with them."""
+"""Known values of variables, and the effects of a part of the tree on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ledger.policy.shell.grammar.values import UNKNOWN, Value, either
 Scope = dict[str, Value]
 
 STDIN: Final = "<"
-"""The key of what is known of each line of standard input; no variable has such a name."""
+"""The key for the value of each line of standard input; no variable has this name."""
 
 
 def without(scope: Scope, name: str) -> Scope:
@@ -18,7 +18,7 @@ def without(scope: Scope, name: str) -> Scope:
 
 
 def merged(one: Scope, other: Scope) -> Scope:
-    """Return what holds whichever of two ways was gone; a variable that only one of them sets is not known."""
+    """Return the values that hold after either branch; a variable that only one branch sets is unknown."""
     if one is other:
         return one
     return {
@@ -50,7 +50,7 @@ def _text(word: Written) -> str:
 
 
 def breaks(node: Node) -> bool:
-    """Return whether something in it leaves a loop early."""
+    """Return whether a `break` or `continue` may leave a loop early."""
     stack = [node]
     while stack:
         one = stack.pop()

@@ -19,12 +19,15 @@ class Known(StrEnum):
     EXACT = "exact"
     GLOB = "glob"  # one name that the glob matches, or the glob itself
     NUMBER = "number"
-    NAME = "name"  # one word that begins with a letter or digit; as a path it lies below the folder
+    NAME = "name"  # one word that begins with a letter or digit; as a path, it is below the folder
     PREFIX = "prefix"  # any text that begins with `text`
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A value. `text` is all of it, a glob, or its known beginning. `inside`: all its words are paths below the folder."""
+    """A value.
+
+    `text` is all of it, a glob, or its known beginning. `inside`: all its words are paths below the folder.
+    """
 
     known: Known
     text: str = ""
@@ -33,7 +36,7 @@ class Value(msgspec.Struct, frozen=True):
 
 UNKNOWN: Final = Value(Known.PREFIX)
 NUMBER: Final = Value(Known.NUMBER, "0")
-"""A number without a sign; the first digit, which is not known, is written 0."""
+"""A number without a sign; `0` stands for its unknown first digit."""
 NAME: Final = Value(Known.NAME, inside=True)
 SIGNED: Final = Value(Known.NUMBER)
 
@@ -45,7 +48,7 @@ _SIMPLE = re.compile(r"[A-Za-z0-9_@%+:,./^=*?\[\]~-]++")
 
 
 _OPEN: Final = frozenset({Known.PREFIX, Known.NUMBER, Known.NAME})
-"""Degrees of a value whose text is not known."""
+"""Degrees of knowledge in which the text is unknown."""
 
 
 def exact(text: str) -> Value:
@@ -53,14 +56,14 @@ def exact(text: str) -> Value:
 
 
 def begins(value: Value) -> str:
-    """Return the text with which every possible value begins."""
+    """Return the common beginning of all possible texts of a value."""
     if value.known is Known.GLOB:
         return _GLOB.split(value.text, maxsplit=1)[0]
     return value.text
 
 
 def joined(left: Value, right: Value) -> Value:
-    """Return the value of two pieces of a word beside each other."""
+    """Return the value of two adjacent pieces of a word."""
     if left.known in (Known.NUMBER, Known.NAME) and left != SIGNED:
         plain = right.known is Known.EXACT and _REST_OF_NAME.fullmatch(right.text)
         return NAME if plain else UNKNOWN
@@ -88,21 +91,21 @@ def either(one: Value, other: Value) -> Value:
 
 
 def common_beginning(texts: Sequence[str]) -> str:
-    """Return the longest text with which all of some begin."""
+    """Return the longest common beginning of texts."""
     first, last = min(texts), max(texts)
     at = next((index for index, char in enumerate(first) if char != last[index]), len(first))
     return first[:at]
 
 
 def is_inside(value: Value) -> bool:
-    """Return whether the value is a path below the folder, as far as its letters tell."""
+    """Return whether the value is a path below the folder, judged by its characters."""
     if value.known in (Known.EXACT, Known.GLOB):
         return bool(_INSIDE.match(value.text)) and ".." not in value.text.split("/")
     return value.inside
 
 
 def unquoted(value: Value) -> tuple[Value, bool]:
-    """Return the value of an unquoted variable, and whether it may be several words or none."""
+    """Return the value of an unquoted variable, and whether it may become several words or none."""
     if value.known in (Known.NUMBER, Known.NAME):
         return value, False
     if value.known is Known.EXACT and value.text and not _SPLITS.search(value.text):
@@ -111,7 +114,7 @@ def unquoted(value: Value) -> tuple[Value, bool]:
 
 
 def word_of(value: Value, raw: str, *, several: bool, tilde: bool) -> Word:
-    """Return the word with a value; `raw` is its source, used where the value is not known."""
+    """Return the word of a value. `raw` is its source, used if the value is not known."""
     if several or value.known in _OPEN:
         inside = value.inside or value.known is Known.NUMBER
         operand = not several and (value.known is Known.NAME or value == NUMBER)

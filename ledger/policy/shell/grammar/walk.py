@@ -1,4 +1,7 @@
-"""From a syntax tree to the commands that would run: loops over known words are unrolled, variables followed."""
+"""Conversion of a syntax tree to the commands that would run.
+
+Loops over known words are unrolled, and variables are replaced by their values.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,16 @@ from ledger.policy.shell.touching import accesses
 from ledger.policy.shell.variables import HARMLESS, may_be_set
 
 STEPS_MAX: Final = 2_000
-"""Commands that a line with loops, variables or substitutions is unrolled to."""
+"""Maximum commands to which a line with loops, variables or substitutions is unrolled."""
 
 ROUNDS_MAX: Final = 64
-"""Words of a loop that are looked at one by one."""
+"""Maximum words of a loop that are unrolled one by one."""
 
 _HERE: Final = ("<<", "<<-", "<<<")
 
 
 class Walk:
-    """One walk over a tree. `commands` grow in the order in which they are met; `stdin` are their here-documents."""
+    """One walk over a tree. `commands` are in the order of the walk; `stdin` holds their here-documents."""
 
     def __init__(self) -> None:
         self.commands: list[Command] = []
@@ -40,7 +43,7 @@ class Walk:
         self.steps = 0
 
     def step(self, node: Node, scope: Scope) -> tuple[int | Step, Scope]:
-        """Emit the commands of a node. Returns their flow, and the variables behind it."""
+        """Emit the commands of a node. Return their flow, and the variables after the node."""
         self.steps += 1
         if self.steps > STEPS_MAX:
             raise NotPlain("the line holds too many commands to look into one by one")
@@ -73,7 +76,10 @@ class Walk:
         return Step(Flow.NOT if node.shape is Shape.NOT else Flow.LIST, (inner,)), after
 
     def _list(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
-        """`surely` holds where all parts since the last `;` ran, `maybe` where some of them did."""
+        """Emit the parts of a list. Return their flow and the variables after it.
+
+        `surely` holds if all parts since the last `;` ran, `maybe` if some of them did.
+        """
         parts = list[int | Step]()
         surely = maybe = scope
         before = ";"
@@ -114,7 +120,7 @@ class Walk:
         return Step(Flow.CHOICE, tuple(parts)), after or scope
 
     def _test(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
-        """`[[ … ]]` runs nothing by itself: only the substitutions in its words do."""
+        """Emit the substitutions in `[[ … ]]`; the test itself runs nothing. Raises NotPlain for an unknown form."""
         words = [word for written in node.words for word in words_of(written, scope)]
         if len(words) != len(node.words) or not is_known_test([replace(word, several=False) for word in words]):
             raise NotPlain("`[[` tests in a way that is not read")
@@ -162,7 +168,7 @@ class Walk:
         return len(self.commands) - 1
 
     def _substituted(self, written: Written, scope: Scope) -> list[Step]:
-        """Emit the commands of the substitutions in a word, but for those that only spell a text."""
+        """Emit the commands of the substitutions in a word, except for those that only produce a literal text."""
         steps = list[Step]()
         for piece in written.pieces:
             if piece.script is not None and piece.script.parts and document_in(piece.script) is None:
@@ -181,7 +187,10 @@ class Walk:
             raise NotPlain(f"`{name}=` sets a variable that programs or the shell may read")
 
     def _check_environment(self, node: Simple, words: list[Word]) -> None:
-        """`CI=1 npm test`: only variables of the table, and only literal values; `IFS= read`."""
+        """Raise NotPlain unless the assignments of a command are harmless: `CI=1 npm test`.
+
+        The variables must be in the table and the values literal. `IFS=` is accepted for `read` only.
+        """
         for name, value in node.assignments:
             literal = all(piece.kind is Kind.TEXT for piece in value.pieces) and "~" not in value.raw
             if name == "IFS" and words[0].resolved == "read" and literal:
@@ -211,7 +220,10 @@ class Walk:
         return redirects, stdin
 
     def _redirects(self, redirections: tuple[Redirection, ...], scope: Scope) -> int | None:
-        """Emit the redirections of a compound, as a command without words."""
+        """Emit the redirections of a compound as a command without words.
+
+        Return its index; None without file accesses.
+        """
         redirects, _ = self._targets(redirections, scope)
         if not any(map(accesses, redirects)):
             return None
@@ -220,7 +232,7 @@ class Walk:
 
 
 def _command(node: Simple, words: list[Word], redirects: list[Redirect], lines: Value | None) -> Command:
-    """The command as it is written, or with the values of its variables."""
+    """Return the command as written, or with the values of its variables."""
     text, statement = node.text, node.statement
     if [word.raw for word in words] != [word.raw for word in node.words]:
         text = " ".join(word.raw for word in words)
@@ -257,7 +269,10 @@ def _names(words: list[str]) -> list[str]:
 
 
 def _changed(words: list[Word], scope: Scope) -> Scope:
-    """Return the variables behind a builtin that sets some; for all others that do, no rule ever counts."""
+    """Return the variables after a builtin that sets some.
+
+    No rule ever allows the other builtins that set variables.
+    """
     while words and words[0].raw in ("time", "-p"):
         words = words[1:]
     name, rest = words[0].resolved, words[1:]

@@ -1,4 +1,4 @@
-"""The reader of one word: its quotes, variables and substitutions."""
+"""The reader of one word with its quotes, variables and substitutions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BRACED = re.compile(r"\{(?P<size>\#)?(?P<name>[A-Za-z_][A-Za-z0-9_]*+)\}")
 _ARITHMETIC = re.compile(r"\(\((?P<text>[A-Za-z0-9_ \t+*/%-]*+)\)\)")
 _ENDS: Final = " \t\n&|;<>()"
 
-# `$x[1]` and `$x:h` mean something else to zsh, `$x{a,b}` to bash; a continued line may join the name with what follows.
+# `$x[1]` and `$x:h` have another meaning in zsh, `$x{a,b}` in bash; a continued line may extend the name.
 _AFTER_NAME: Final = ("[", ":", "{", "\\")
 _AFTER_NUMBER = re.compile(r"[A-Za-z0-9_\[:{(\\]")
 _AFTER_DOLLAR: Final = ('"', " ", "|", ")")
@@ -28,7 +28,7 @@ ScriptReader = Callable[[Cursor], Compound]
 
 
 def read_word(cursor: Cursor, script: ScriptReader) -> Written | None:
-    """Read the word at the cursor; None where none begins. `script` reads the inside of a substitution."""
+    """Read the word at the cursor; None if there is none. `script` reads the inside of a substitution."""
     cursor.count_word()
     begin, pieces = cursor.at, list[Piece]()
     while cursor.at < len(cursor.source):
@@ -146,7 +146,7 @@ _COUNTED = re.compile(r"""'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|\\.|[()]|[^'
 
 
 def ends_early(source: str, begin: int, end: int) -> bool:
-    """Return whether a shell that counts parentheses in here-documents ends `$(…)` before `end`, as bash 3.2 does."""
+    """Return whether a shell that counts parentheses in here-documents, as bash 3.2 does, ends `$(…)` before `end`."""
     depth, at = 1, begin
     while at < end:
         found = _COUNTED.match(source, at, end)

@@ -1,4 +1,4 @@
-"""Three tables that people can read: what wraps commands, what changes the shell, which arguments are dangerous."""
+"""Tables of wrappers, of builtins that change the shell, and of dangerous arguments."""
 
 from __future__ import annotations
 

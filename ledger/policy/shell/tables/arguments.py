@@ -1,7 +1,7 @@
-"""Arguments with which an otherwise harmless program runs, writes or reads something that its name does not say.
+"""Arguments that make an otherwise harmless program run, write or read something that its name does not suggest.
 
-An allow rule for such a program does not cover them, unless a rule without wildcard spells the whole command. How the
-entries are read is in `ledger.policy.shell.danger`. Sources are the programs' own manuals; when in doubt it is here.
+An allow rule for such a program does not cover them, unless a rule without wildcards spells the whole command.
+`ledger.policy.shell.danger` interprets the entries. Sources are the programs' manuals; doubtful arguments are listed.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import msgspec
 
 
 class Danger(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is dangerous about one program or one of its sub-commands.
+    """The dangerous arguments of one program or one of its sub-commands.
 
-    - `always`: whatever it is given, it runs (or sends, or overwrites) that; only `--version` alone is harmless.
-    - `short`: letters, found anywhere in a cluster (`-uo`); `valued` letters end a cluster, the rest is their value.
+    - `always`: it runs (or sends, or overwrites) its arguments, whatever they are; only `--version` alone is harmless.
+    - `short`: letters, anywhere in a cluster (`-uo`); a `valued` letter ends a cluster and takes the rest as its value.
     - `long`: names without dashes; abbreviations count (`--outp`) unless `exact`. With `one_dash`, `-name` counts too
       and there are no clusters.
     - `pattern`: a regular expression that a whole word must not match.
-    - `operands_max`: more words that are no options are dangerous; `operand_options` take their value as next word.
-    - `leading`: the only options allowed in front of a sub-command. `subcommands` add to what holds for all.
-    - `script`: the words are a small program, of which only simple shapes are harmless (`sed`, `awk`).
+    - `operands_max`: more operands than this are dangerous; `operand_options` take the next word as their value.
+    - `leading`: the only options allowed in front of a sub-command. `subcommands` add to the entry of the program.
+    - `script`: the words are a small program, of which only simple forms are harmless (`sed`, `awk`).
     - `old_style`: the first word may be a cluster without a dash (`tar xIf`).
-    - `dashes_end`: whether `--` ends the options.
+    - `dashes_end`: `--` ends the options.
     """
 
     always: bool = False
@@ -50,7 +50,7 @@ def _long(names: str, short: str = "", valued: str = "", pattern: str = "", *, o
 
 
 def _words(names: str, pattern: str = "") -> Danger:
-    """For programs that spell long options with one dash."""
+    """Return the entry of a program that spells long options with one dash."""
     return Danger(long=tuple(names.split()), one_dash=True, exact=True, pattern=pattern, dashes_end=False)
 
 
@@ -58,7 +58,7 @@ _URL = r"[a-zA-Z0-9.+-]+::.*|--?[a-z-]+=[a-zA-Z0-9.+-]+::.*"  # a transport that
 
 _GIT = Danger(
     long=("exec", "ext-diff", "upload-pack", "receive-pack", "output", "output-directory", "open-files-in-pager"),
-    pattern=r"--textc.*",  # `--text` is something else
+    pattern=r"--textc.*",  # `--text` is another option
     leading=frozenset(
         [
             "--no-pager",
@@ -267,7 +267,7 @@ _GO = Danger(
     dashes_end=False,
 )
 
-# What always runs (or sends, or overwrites) what it is given
+# Programs that always run, send or overwrite their arguments
 _ALWAYS: Final = (
     # editors and pagers with a shell inside
     "vi vim nvim ex ed emacs emacsclient nano pico joe micro helix hx kak mcedit code codium subl"
@@ -307,7 +307,7 @@ ARGUMENTS: Final[dict[str, Danger]] = {
         leading=frozenset({"--version", "-v", "--help", "--silent"}),
         subcommands={
             **dict.fromkeys(["x", "exec", "create", "init", "link", "repl", "upgrade"], ALWAYS),
-            "run": Danger(pattern=r".*/.*|.*\.[cm]?[jt]sx?"),  # a file, where a name would be a script of the package
+            "run": Danger(pattern=r".*/.*|.*\.[cm]?[jt]sx?"),  # a file; a name would be a script of the package
         },
     ),
     "cargo": Danger(
@@ -398,7 +398,7 @@ ARGUMENTS: Final[dict[str, Danger]] = {
     "man": _long(
         "pager html config-file preprocessor local-file gxditview troff troff-device ditroff manpath path whatis extension",
         short="PHCplXTtZM",
-        pattern=r".*/.*",  # a page of the working directory
+        pattern=r".*/.*",  # a page in the working directory
     ),
     "info": _long("output init-file dribble restore", short="o", valued="fdnk"),
     "date": Danger(short="sf", valued="drI", long=("set", "file"), pattern=r"[0-9]{8,12}(?:\.[0-9]+)?"),

@@ -1,7 +1,7 @@
-"""Programs and words that make a command worth a second look, by what they may do. For `ledger.policy.shell.facts`.
+"""Programs and words that deserve attention, by their possible effect. For `ledger.policy.shell.facts`.
 
-Programs are in their plain names (`ledger.policy.shell.names`); a pattern is searched in the arguments, joined by
-blanks. When in doubt it is here.
+Programs have their plain names (`ledger.policy.shell.names`). A pattern is searched in the arguments, joined by blanks.
+Doubtful programs are listed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Final
 
 
 def _sub_commands(**patterns: str) -> dict[str, re.Pattern[str]]:
-    """Patterns for the first words that are no options: `git -C x push`."""
+    """Return patterns for the first words that are not options: `git -C x push`."""
     head = r"\A(?:-\S+(?: [^-\s]\S*)? )*?"
     return {name.replace("_", "-"): re.compile(rf"{head}(?:{pattern})") for name, pattern in patterns.items()}
 
 
 def _anywhere(**patterns: str) -> dict[str, re.Pattern[str]]:
-    """Patterns for any word."""
+    """Return patterns for any word."""
     return {name.replace("_", "-"): re.compile(rf"(?:\A| )(?:{pattern})") for name, pattern in patterns.items()}
 
 

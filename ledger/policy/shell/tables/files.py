@@ -1,4 +1,4 @@
-"""Programs that are about the files they name. For deny and ask rules only, so more rather than less."""
+"""Programs that work on the files that they name. Broad: for deny and ask rules only."""
 
 from __future__ import annotations
 
@@ -104,4 +104,4 @@ PROGRAMS: Final[dict[str, tuple[Access, ...]]] = {
     ),
     **dict.fromkeys(["cp", "mv", "sed", "ln", "install", "rsync", "scp", "dd", "patch"], _BOTH),
 }
-"""What each program may do with the files among its words; more rather than less, for deny and ask rules only."""
+"""Possible accesses of each program to the files among its words; broad, for deny and ask rules only."""

@@ -1,4 +1,4 @@
-"""Files and folders that make later commands do something else: nothing writes them without being asked about."""
+"""Files and folders that affect what later commands do; writing them always needs approval."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ PROTECTED_FILES: Final = frozenset(
 
 
 def is_protected(path: str) -> bool:
-    """Return whether a path is one of these files, or in one of these folders, in any case of letters."""
+    """Return whether a path is one of these files, or in one of these folders; case is ignored."""
     names = path.casefold().split("/")
     return names[-1] in PROTECTED_FILES or not PROTECTED_FOLDERS.isdisjoint(names)

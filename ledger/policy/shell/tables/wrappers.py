@@ -1,7 +1,7 @@
 """Programs that run the command in their arguments.
 
-Transparent ones change nothing about the inner command, so a rule for it may allow the whole. Every other wrapper is
-opaque: no rule for it ever allows anything, and deny and ask rules look at what it runs.
+A transparent wrapper changes nothing about the inner command, so a rule for the inner command may allow both. Every
+other wrapper is opaque: no rule for it ever allows anything, and deny and ask rules apply to its inner command.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import msgspec
 
 
 class Opaque(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How to find what a wrapper runs. `valued` letters and `valued_long` names take the next word.
+    """The syntax of a wrapper's inner command. `valued` letters and `valued_long` names take the next word.
 
-    `operands` words stand in front of the command. `script` letters and `script_long` names are followed by a text
-    that a shell reads, wherever they stand. `joined` says that the words of the command are such a text together,
-    `command` that the words after the options are a command at all.
+    `operands` words precede the command. `script` letters and `script_long` names, in any position, take a text that a
+    shell evaluates. If `joined`, the command's words together are such a text. `command` is true if a command follows
+    the options at all.
     """
 
     valued: str = ""
@@ -29,11 +29,11 @@ class Opaque(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Transparent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All options that are understood; any other one makes the wrapper opaque.
+    """The options of a wrapper that are understood; any other option makes it opaque.
 
-    `flags` are complete words, `valued` are options whose value is glued on, follows `=`, or is the next word, and
-    must match `value`. `operand` is a regular expression for the one word in front of the command.
-    `wide` finds the command for deny rules when the options are not understood.
+    `flags` are complete words. `valued` are options whose value is attached, follows `=`, or is the next word, and must
+    match `value`. `operand` is a regular expression for the single word before the command. `wide` finds the command
+    for deny rules when the options are not understood.
     """
 
     flags: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ OPAQUE: Final = {
     "noglob": _PLAIN,
     "nocorrect": _PLAIN,
     "trap": _NOTHING,  # its first operand is a script: see unwrap
-    # Somebody else, somewhere else
+    # Other users and machines
     "sudo": Opaque(
         valued="CDghpRrTtUu",
         valued_long=("user", "group", "host", "prompt", "chdir", "chroot", "close-from", "other-user", "role", "type"),
@@ -103,7 +103,7 @@ OPAQUE: Final = {
     "bwrap": _PLAIN,
     "proot": Opaque(valued="rbwq"),
     "fakeroot": Opaque(valued="lsib"),
-    # Another environment, priority, terminal or moment
+    # Another environment, priority, terminal or time
     "env": Opaque(valued="uCa", valued_long=("unset", "chdir", "argv0"), script="S", script_long=("split-string",)),
     "direnv": Opaque(operands=2),
     "dotenv": Opaque(valued="f"),
@@ -146,19 +146,19 @@ OPAQUE: Final = {
     "at": _NOTHING,
     "batch": _NOTHING,
     "tsp": Opaque(valued="NLDgE"),
-    # Many times over
+    # Repeated execution
     "xargs": Opaque(
         valued="aEIdLnPs", valued_long=("arg-file", "delimiter", "max-args", "max-lines", "max-procs", "max-chars", "process-slot-var")
     ),
     "parallel": Opaque(valued="jnNIaLS", valued_long=("jobs", "arg-file", "max-args", "colsep", "delay"), joined=True),
     "hyperfine": Opaque(valued="wmMrspLP", joined=True),
-    # Looking over its shoulder
+    # Tracing and debugging
     "strace": Opaque(valued="abeEIoOpPsSuUX"),
     "ltrace": Opaque(valued="aADeFlnopsuwx"),
     "perf": Opaque(operands=1, valued="eopFg"),
     "valgrind": _PLAIN,
     "gdb": Opaque(command=False),
-    # Boxes full of programs
+    # Multi-call programs and environments
     "busybox": _PLAIN,
     "toybox": _PLAIN,
     "proxychains": Opaque(valued="f"),
@@ -169,13 +169,13 @@ OPAQUE: Final = {
     "asdf": Opaque(operands=2),
 }  # fmt: skip
 
-# `-c TEXT` runs the text; without it a file or standard input is the script.
+# `-c TEXT` runs the text; without it, the script is a file or standard input.
 SHELLS: Final = frozenset({
     "sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "ksh93", "mksh", "oksh", "yash", "posh", "fish", "csh", "tcsh",
     "elvish", "nu", "pwsh", "powershell",
 })  # fmt: skip
 
-# Sub-commands of other programs that run what follows them; for deny rules, the arguments table makes them ask.
+# Sub-commands of other programs that run the command after them. For deny rules; the arguments table makes them ask.
 RUNNERS: Final = {
     ("npm", "exec"): _PLAIN,
     ("npm", "x"): _PLAIN,
