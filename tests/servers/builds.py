@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,9 @@ from zipfile import ZipFile
 
 from tests.support.processes import ROOT
 
-SOURCES: Final = ("ledger", "projections", "workers", "pyproject.toml", "README.md", "LICENSE")
+SOURCES: Final = ("ledger", "projections", "workers", "permission_ledger.py", "pyproject.toml", "README.md", "LICENSE")
+
+VERSION: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,13 @@ class Change:
 
 
 LATER: Final = (
-    Change("pyproject.toml", 'version = "0.1.0"', 'version = "0.2.0"'),
+    Change("pyproject.toml", f'\nversion = "{VERSION}"', '\nversion = "99.0.0"'),
     # Cancelling is what only the later version understands.
     Change("ledger/core/codec.py", "SCHEMA_VERSION: Final = 2", "SCHEMA_VERSION: Final = 3"),
     Change(
         "ledger/core/codec.py",
         "SCHEMA_OF: Final[Mapping[type, int]] = {PasskeyRegistered: 2,",
-        "from ledger.events import Cancelled\n"
+        "from ledger.core.events import Cancelled\n"
         "SCHEMA_OF: Final[Mapping[type, int]] = {Cancelled: 3, PasskeyRegistered: 2,",
     ),
     Change("ledger/stores/append.lua", "-- Compare-and-append:", "-- Of the later version. Compare-and-append:"),
