@@ -1,6 +1,6 @@
-"""Which role may do what: one table, by the name of the operation. What is not in it cannot be served.
+"""The roles that may use each operation. An operation that is not in the table cannot be served.
 
-An agent asks and looks at what is its own; it never answers, grants, revokes or is present as a person.
+An agent asks and reads its own requests; it never answers, grants, revokes or connects as a person.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOKING_BACK: Final = frozenset({APPROVER, AUDITOR, ADMIN})
 ASKING: Final = frozenset({AGENT, ADMIN})
 ADMINS: Final = frozenset({ADMIN})
 ANYBODY: Final[frozenset[Role]] = frozenset()
-"""Also whoever has no token: what says nothing of any session."""
+"""Open to callers without a token; such operations return nothing about any session."""
 
 ACCESS: Final[dict[str, frozenset[Role]]] = {
     # sessions
@@ -45,7 +45,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     # events
     "session_events": READERS,
     "all_events": READERS,
-    # as OpenCode's own clients do it
+    # for OpenCode's own clients
     "opencode_list": READERS,
     "opencode_reply": PEOPLE,
     "opencode_respond": PEOPLE,
@@ -72,22 +72,22 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "read_me": EVERYBODY,
     "sign_in": ANYBODY,
     "sign_out": ANYBODY,
-    # people whom a provider or a proxy vouches for
+    # people whom a provider or a proxy authenticates
     "sign_in_ways": ANYBODY,
     "oidc_sign_in": ANYBODY,
     "oidc_callback": ANYBODY,
     "oidc_sign_out": ANYBODY,
     "proxy_sign_in": ANYBODY,
-    # passkeys of whoever is signed in
+    # passkeys of the signed-in person
     "list_passkeys": PEOPLE,
     "challenge_passkey": PEOPLE,
     "register_passkey": PEOPLE,
     "remove_passkey": PEOPLE,
     "challenge_answer": PEOPLE,
-    # the page, which holds nothing by itself
+    # the page, which contains no data of its own
     "inbox_page": ANYBODY,
     "inbox_file": ANYBODY,
-    # answer links: the link itself is the right to answer
+    # answer links: possession of the link is the right to answer
     "show_answer": ANYBODY,
     "answer_by_link": ANYBODY,
     # the service itself

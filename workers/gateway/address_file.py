@@ -1,4 +1,4 @@
-"""How programs on this machine find the gateway: a file in the data folder with its address and an agent's token."""
+"""A file in the data folder by which programs on this machine find the gateway: its address and an agent's token."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SOCKET_NAME: Final = "gateway.sock"
 async def write_address(folder: Path, url: str, inbox: str, tokens: Tokens) -> None:
     """Write `{"url", "token", "inbox", "process"}`, readable by our user alone. Raises OSError.
 
-    The token is an agent's, and may bring rules: whoever can read the file can read the user's own rule files too. It
-    is kept in a file beside and used again by the next gateway, while it holds. It works in any project, since hooks and
-    bridges name their folder's, and reaches the sessions that were opened with it.
+    The token has the role agent and may bring rules: whoever can read the file can also read the user's own rule files.
+    It is kept in a second file, and the next gateway uses it again while it is valid. It works in every project,
+    because hooks and bridges name the project's folder, and reaches the sessions that were opened with it.
     """
     text = await _kept_token(folder, tokens)
     if text is None:
@@ -34,7 +34,7 @@ async def write_address(folder: Path, url: str, inbox: str, tokens: Tokens) -> N
 
 
 def read_address(folder: Path) -> dict[str, Any]:
-    """Return what the file says; nothing when there is none or it is not ours to read."""
+    """Return the content of the file; an empty object when it is missing or not owned by our user."""
     try:
         found = json.loads(read_small(str(folder / FILE_NAME)))
     except (OSError, ValueError):
@@ -43,7 +43,7 @@ def read_address(folder: Path) -> dict[str, Any]:
 
 
 def remove_address(folder: Path) -> None:
-    """Remove the file; the token is kept for the next gateway."""
+    """Remove the file. The token is kept for the next gateway."""
     (folder / FILE_NAME).unlink(missing_ok=True)
 
 
@@ -56,7 +56,7 @@ def _write(path: Path, text: str) -> None:
 
 
 async def _kept_token(folder: Path, tokens: Tokens) -> str | None:
-    """Return the token of the last gateway of this folder if it still holds on this ledger."""
+    """Return the token of this folder's last gateway if it is still valid on this ledger."""
     text = read_address(folder).get("token") or _read(folder / TOKEN_FILE_NAME)
     if not isinstance(text, str):
         return None

@@ -1,7 +1,7 @@
-"""The gateway that programs on this machine find: the first one that runs announces itself in the data folder.
+"""Announces the gateway in the data folder, so that programs on this machine find it. The first running gateway wins.
 
-Two gateways beside each other: the file names the one that was there first, as long as it answers. When it has ended,
-another one takes its place within `LOOK_SECONDS`. A file whose gateway does not answer is stale and is replaced.
+With two gateways the file names the first as long as it answers. After it has ended, the other takes its place within
+`LOOK_SECONDS`. A file whose gateway does not answer is stale and is replaced.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from workers.transport.place import parse_place
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
-"""Interval at which a gateway that is not the one found looks whether it is by now."""
+"""Interval at which a gateway that is not announced tries to take over."""
 
 ANSWER_SECONDS: Final = 2.0
-"""Time in which a gateway on this machine must answer that it runs."""
+"""Time limit for the health check of the announced gateway."""
 
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared, not bound
 
 
 def local_url(listeners: Sequence[socket.socket], *, only_local: bool) -> str | None:
-    """Return the address for programs on this machine: a unix socket first. None when there is none to announce.
+    """Return the address for programs on this machine, a unix socket first; None when there is none to announce.
 
-    With `only_local` an address that other machines reach too is not announced.
+    With `only_local`, an address that other machines can reach is not announced.
     """
     for one in sorted(listeners, key=lambda listener: not isinstance(listener.getsockname(), str)):
         name = one.getsockname()
@@ -63,7 +63,7 @@ async def is_running(found: dict[str, Any]) -> bool:
 
 @asynccontextmanager
 async def announced(folder: Path, url: str, inbox: str, tokens: Tokens) -> AsyncIterator[str | None]:
-    """Announce the gateway while the block runs; yields the address of another one that is found instead."""
+    """Announce the gateway while the block runs. Yields the address of another gateway that is announced instead."""
     other = await _claim(folder, url, inbox, tokens)
     looking = asyncio.create_task(_keep_claiming(folder, url, inbox, tokens), name="announce gateway")
     try:
@@ -76,9 +76,9 @@ async def announced(folder: Path, url: str, inbox: str, tokens: Tokens) -> Async
 
 
 async def _claim(folder: Path, url: str, inbox: str, tokens: Tokens) -> str | None:
-    """Write the file unless it names another gateway that runs; return that one's address."""
+    """Write the file unless it names another running gateway; return that gateway's address."""
     found = read_address(folder)
-    own = found.get("url") == url  # also after a restart: whoever held the sockets handed them down
+    own = found.get("url") == url  # also after a restart: the supervisor hands the sockets down
     if not own and await is_running(found):
         return str(found["url"])
     try:

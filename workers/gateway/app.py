@@ -1,4 +1,4 @@
-"""The application: routes, guard, errors, OpenAPI. What has no place in the table of roles keeps it from starting."""
+"""The application: routes, guard, errors, OpenAPI. A route missing from the table of roles prevents the start."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ RESOURCES = (
 
 
 def make_app(gateway: Gateway) -> Litestar:
-    """The ASGI application of one gateway."""
+    """Return the ASGI application of one gateway."""
     presences = Presences(gateway.ledger)
 
     async def the_gateway() -> Gateway:
@@ -106,17 +106,17 @@ def make_app(gateway: Gateway) -> Litestar:
 
 
 async def the_principal(request: Request[Any, Any, Any], gateway: NamedDependency[Gateway]) -> Principal:
-    """Who the guard found.
+    """Return the principal that the guard found.
 
-    It needs no gateway. But what rests on nothing else is found side by side, each in a task of its own, and that takes
-    as long as all the rest of the framework does.
+    `gateway` is unused. Without it the framework would resolve this dependency concurrently with others, in a task of
+    its own, which takes as long as the rest of the framework does.
     """
     found: Principal = request.scope["user"]
     return found
 
 
 def require_roles(handlers: Iterable[Any]) -> None:
-    """Raises KeyError for a route that nobody has said of who may use it."""
+    """Raise KeyError for a route that is missing from the table of roles."""
     for handler in handlers:
         if operation_of(handler) not in ACCESS:
             raise KeyError(operation_of(handler))

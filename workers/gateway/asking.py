@@ -1,4 +1,4 @@
-"""Asking and waiting over HTTP: as `Session.ask` and `Session.ask_tool` do, for as long as one request may last."""
+"""Asking and waiting over HTTP: `Session.ask` and `Session.ask_tool`, bounded to the duration of one request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from workers.gateway.quotas import size_of
 from workers.gateway.rows import Row, result_row
 
 SETTLE_SECONDS: Final = 2.0
-"""How long a request whose deadline has passed may take to be settled."""
+"""Time limit for settling a request whose deadline has passed."""
 
 
 async def ask(
@@ -40,9 +40,9 @@ async def ask(
     wait: float,
     attending: Attending,
 ) -> tuple[Result, tuple[str, ...]]:
-    """Submit a request, and wait at most so many seconds for its outcome; return it, and the `always` not offered.
+    """Submit a request and wait at most `wait` seconds for its outcome.
 
-    Raises what `Session.submit` raises.
+    Return the result and the `always` entries that were not offered. Raises what `Session.submit` raises.
     """
     require_own_asks(principal, session.stream.state, body.cwd)
     request_id = new_request_id() if request_id is None else request_id
@@ -83,7 +83,7 @@ async def _asked(
 
 
 def require_own_asks(principal: Principal, state: SessionState, folder: str | None) -> None:
-    """Raise ForbiddenError where an agent that brings no rules asks by another one's rules, or from another folder."""
+    """Raise ForbiddenError where an agent that brings no rules asks under another's rules, or from another folder."""
     if principal.brings_rules:
         return
     if state.session_id not in principal.sessions and state.token_id != principal.root_id:
@@ -95,10 +95,10 @@ def require_own_asks(principal: Principal, state: SessionState, folder: str | No
 
 
 async def _offered(session: Session, principal: Principal, body: AskBody, request_id: str) -> list[str] | None:
-    """What of an agent's own `always` entries counts.
+    """Return the agent's own `always` entries that count.
 
-    Of a tool call, an agent that may not bring rules offers what its dialect does, or narrower: a person who answers
-    `always` to a command must not allow every one.
+    For a tool call, an agent that may not bring rules can offer what its dialect offers, or narrower patterns. An
+    `always` answer to one command must not allow every command.
     """
     _, tool_name = _tool(body)
     if principal.brings_rules or not body.always or tool_name is None or body.input is None:
@@ -113,9 +113,9 @@ async def _offered(session: Session, principal: Principal, body: AskBody, reques
 async def attach(
     gateway: Gateway, session: Session, request_id: str, wait: float, attending: Attending | None
 ) -> Result:
-    """Where a request stands, or how it ends in time. Raises UnknownRequestError.
+    """Wait for a request that was asked before and return its state. Raises UnknownRequestError.
 
-    A request whose time is over is settled by whoever waits for it, so it is waited for whatever `wait` says.
+    A waiter settles a request whose deadline has passed, so in that case the outcome is awaited whatever `wait` is.
     """
     result = await session.result(request_id)
     deadline_ms = result.request.deadline_ms
@@ -139,7 +139,7 @@ async def _submit(session: Session, principal: Principal, body: AskBody, request
     }
     if body.permission is not None:
         if body.patterns is None:
-            # A call about no pattern at all is allowed, as in the specifications; a forgotten member must not be that.
+            # The specifications allow a call without patterns; a forgotten member must not have that meaning.
             raise InputError("say `patterns` beside `permission`, as a list; `*` is any use of it")
         return await session.submit(
             body.permission,
@@ -157,7 +157,7 @@ async def _submit(session: Session, principal: Principal, body: AskBody, request
 
 
 def _tool(body: AskBody) -> tuple[dict[str, str] | None, str | None]:
-    """The tool call that the request belongs to, and the tool's name. Raises InputError for two names."""
+    """Return the tool call of the request, and the tool's name. Raises InputError for two different names."""
     if not isinstance(body.tool, str):
         call = None if body.tool is None else {"message_id": body.tool.message_id, "call_id": body.tool.call_id}
         return call, body.tool_name
@@ -181,7 +181,7 @@ async def _wait(
 def answered(
     session: str, result: Result, left_out: tuple[str, ...] = (), *, is_described: bool = True
 ) -> Response[Row]:
-    """200 when it is settled, 202 while it is not; where to look for it stands in the header `Location`."""
+    """Return 200 for a settled request and 202 for a pending one. The header `Location` has the address to poll."""
     place = f"/v1/sessions/{quote(session, safe='')}/asks/{quote(result.request_id, safe='')}"
     status = 202 if result.outcome is None else 200
     row = result_row(result, is_described=is_described) | ({"always_left_out": list(left_out)} if left_out else {})

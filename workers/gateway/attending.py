@@ -1,4 +1,4 @@
-"""An asker that waits over HTTP: seen again and again for as long as its connection stands."""
+"""The presence of an asker that waits over HTTP, renewed as long as its connection is open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ledger.stores.port import Store
 log = logging.getLogger(__name__)
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-"""ASGI's: after the body it returns when the connection is gone."""
+"""The `receive` of ASGI: after the body, it returns when the connection is closed."""
 
 
 class Attending:
@@ -27,7 +27,7 @@ class Attending:
 
     @asynccontextmanager
     async def to(self, session: str, request_id: str) -> AsyncIterator[None]:
-        """Record that the asker of a request is there, until the block ends or its connection does."""
+        """Record that the asker of a request is present, until the block ends or its connection closes."""
         seeing = asyncio.create_task(self._see(session, request_id))
         try:
             yield
@@ -37,7 +37,7 @@ class Attending:
                 await seeing
 
     async def settled(self, session: str, request_id: str) -> None:
-        """Forget the asker: it has its answer."""
+        """Forget the asker, because it has its answer."""
         with suppress(StoreError):
             await forget_asker(self._store, session, request_id)
 
@@ -48,7 +48,7 @@ class Attending:
                 await see_asker(self._store, session, request_id)
                 await asyncio.wait((leaving,), timeout=RENEW_SECONDS)
         except StoreError as error:
-            # A hint: the inbox may say that the asker is gone, and no answer depends on it.
+            # Only a hint: the inbox may show that the asker is gone, and no answer depends on it.
             log.warning("who waits for `%s` cannot be recorded: %s", request_id, error.text)
         finally:
             leaving.cancel()

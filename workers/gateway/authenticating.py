@@ -1,4 +1,4 @@
-"""Who is it, and may they: the guard before every route. What it does not know, it refuses."""
+"""Authenticates and authorizes every route; unknown routes are refused."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from workers.gateway.slashes import restore_slashes
 
 COOKIE: Final = "permission_ledger"
 SECURE_COOKIE: Final = "__Host-permission_ledger"
-"""The same over TLS: browsers keep such a name to this host, and to TLS."""
+"""The same cookie over TLS: browsers keep this name to this host and to TLS."""
 
 PROOF_HEADER: Final = "Permission-Ledger-Proof"
-"""Bears the second secret of a browser's sign-in, which its page keeps in the storage of its origin.
+"""Header of the proof: the second secret of a browser's sign-in, which the page keeps in the storage of its origin.
 
-A browser sends a cookie to every port of a host, so whoever serves another port of this machine is sent the cookie too.
-The storage belongs to one port, and no browser sends what is in it by itself.
+A browser sends a cookie to every port of a host, so a server on another port of this machine receives it too. The
+storage belongs to one port, and no browser sends its content by itself.
 """
 
 SIGN_IN_PATH: Final = "/v1/sign-in"
@@ -38,19 +38,19 @@ BEARER: Final = "bearer"
 BASIC: Final = "basic"
 
 COST_BYTES: Final = 16 * 1024
-"""Of a body; so many more count as one request more."""
+"""Bytes of a body that count as one more request."""
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 class CsrfError(ForbiddenError):
-    """A browser sends a signed-in request that another page may have made."""
+    """A signed-in request from a browser that a page of another origin may have made."""
 
     code = "CSRF"
 
 
 class HalfSignedInError(UnauthorizedError):
-    """A browser's cookie without the second proof that belongs to it."""
+    """A browser's cookie without the proof that belongs to it."""
 
     code = "SIGN_IN_AGAIN"
 
@@ -60,7 +60,7 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     restore_slashes(connection.scope)
     gateway: Gateway = connection.app.state.gateway
     if connection.scope.get("method") == "OPTIONS":
-        # The framework answers it for each of our routes, and names the methods; no page elsewhere is let in by it.
+        # The framework answers OPTIONS for each of our routes with its methods; it lets no page of another origin in.
         gateway.limiter.take(f"{address_of(connection)} options")
         return
     operation = operation_of(handler)
@@ -85,7 +85,7 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
 
 
 async def authenticate(connection: Connection, gateway: Gateway) -> Principal:
-    """The author of a request, by its bearer token, or its cookie and the proof of it.
+    """Return the author of a request, by its bearer token, or by its cookie and proof.
 
     Raises UnauthorizedError, HalfSignedInError, CsrfError.
     """
@@ -104,13 +104,13 @@ async def authenticate(connection: Connection, gateway: Gateway) -> Principal:
 
 
 def _token_in(connection: Connection, gateway: Gateway, header: str) -> str:
-    """The token of a header: itself, or as the password of basic authentication, which OpenCode's clients use."""
+    """Return the token in a header: a bearer token, or the password of basic authentication (OpenCode's clients)."""
     kind, _, value = header.partition(" ")
     if kind.lower() == BEARER:
         return value.strip()
     if kind.lower() != BASIC:
         raise UnauthorizedError("the authorization header must be `Bearer` and a token, or `Basic` with it as password")
-    # A browser sends these by itself once it knows them, also for another page.
+    # A browser repeats these credentials without being asked, for pages of other origins too.
     if connection.scope.get("method") not in SAFE_METHODS and _is_foreign(connection, gateway):
         raise CsrfError("a signed-in browser may change something only from this gateway's own pages")
     try:
@@ -122,8 +122,8 @@ def _token_in(connection: Connection, gateway: Gateway, header: str) -> str:
 async def find_token(connection: Connection, gateway: Gateway, text: str) -> Token:
     """Return the token that has this text. Raises UnauthorizedError, RateLimitedError.
 
-    What this process does not know costs a look at the server, and guesses count against the address they come from. A
-    token that it knows, as it knows each a moment after it was made, is never kept out by what others have guessed.
+    A text that this process does not have costs a request to the server, and guesses count against their address. A
+    token is cached a moment after it was made, and a cached token is never refused because of others' guesses.
     """
     try:
         return gateway.tokens.known(text) or await _looked_up(connection, gateway, text)
@@ -150,7 +150,7 @@ async def _find(connection: Connection, gateway: Gateway, text: str, use: str) -
 
 
 async def browser_token(connection: Connection, gateway: Gateway) -> Token:
-    """Return the token of a request's cookie, where the request bears the proof of it too.
+    """Return the token of a request's cookie if the request also carries the proof of it.
 
     Raises UnauthorizedError, HalfSignedInError.
     """
@@ -163,25 +163,25 @@ async def browser_token(connection: Connection, gateway: Gateway) -> Token:
 
 
 def cookie_of(connection: Connection) -> str | None:
-    """Return the text of a browser's token: the cookie that is bound to TLS first."""
+    """Return the text of a browser's token, preferring the cookie that is bound to TLS."""
     cookies = connection.cookies
     return cookies.get(SECURE_COOKIE, cookies.get(COOKIE))
 
 
 def require_same_origin(connection: Connection, gateway: Gateway) -> None:
-    """A page of another origin cannot forge the Origin that a browser sends with every unsafe request."""
+    """Raise CsrfError for an unsafe request of another origin: a page cannot forge the Origin that a browser sends."""
     if connection.scope.get("method") in SAFE_METHODS:
         return
     origin = connection.headers.get("origin")
     site = connection.headers.get("sec-fetch-site")
     if origin is None and site is None and gateway.settings.open_to_all:
-        return  # not a browser, and there is no cookie that it could have been tricked into sending
+        return  # not a browser, so it has no cookie that another page could misuse
     if origin is None or _is_foreign(connection, gateway):
         raise CsrfError("a signed-in browser may change something only from this gateway's own pages")
 
 
 def require_own_pages(connection: Connection, gateway: Gateway) -> None:
-    """For what needs no sign-in: no page of another origin sends it. Programs, which send no Origin, may."""
+    """Raise CsrfError for a page of another origin, on routes without sign-in. Programs, which send no Origin, pass."""
     if _is_foreign(connection, gateway):
         raise CsrfError("this may be sent from this gateway's own pages only")
 
@@ -194,15 +194,15 @@ def _is_foreign(connection: Connection, gateway: Gateway) -> bool:
 
 
 def operation_of(handler: BaseRouteHandler) -> str:
-    """The name under which a route stands in the table of roles."""
+    """Return the name of a route in the table of roles."""
     named = getattr(handler, "operation_id", None) or handler.opt.get("operation")
     return str(named)
 
 
 def require_content_type(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Refuse a body that says it is of another content type than its route reads. Raises ClientException, with 415.
+    """Refuse a body of another content type than its route reads. Raises ClientException, with 415.
 
-    A page of another origin may send some types without asking, JSON not.
+    A page of another origin may send some types without a preflight request, but not JSON.
     """
     body = handler.parsed_fn_signature.parameters.get("data")
     wanted = getattr(None if body is None else body.kwarg_definition, "media_type", None)
@@ -212,7 +212,7 @@ def require_content_type(connection: Connection, handler: BaseRouteHandler) -> N
 
 
 def cost_of(connection: Connection) -> int:
-    """Return how many requests a request counts as: reading a long body takes as long as many short ones.
+    """Return the number of requests that a request counts as: a long body takes as long to read as many short ones.
 
     A body of unknown length counts as the longest.
     """
@@ -225,14 +225,14 @@ def cost_of(connection: Connection) -> int:
 
 
 def address_of(connection: Connection) -> str:
-    """Return the address that a request came from, as far as a trusted proxy says it; `unix` for a socket's."""
+    """Return the address that a request came from, as given by a trusted proxy; `unix` for a unix socket."""
     return connection.client.host if connection.client else "unix"
 
 
 def _anybody(connection: Connection, gateway: Gateway, operation: str) -> str:
-    """Return who is counted for a route that needs no sign-in: a browser that has one, or an address and the route.
+    """Return the caller to count on a route without sign-in: a signed-in browser, or an address and the route.
 
-    So neither does one flood of a route keep others of that address from the rest, nor a neighbour a known browser out.
+    A flood on one route thus blocks neither the other routes for that address nor a signed-in browser behind it.
     """
     with suppress(UnauthorizedError):
         token = gateway.tokens.known(cookie_of(connection) or "")

@@ -1,4 +1,4 @@
-"""The bodies that the routes take. An unknown member is refused: a misspelt word must not mean "nothing said"."""
+"""The request bodies of the routes. An unknown member is refused: a misspelt name must not mean "not given"."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTINGS: Final = ("cascade_reject", "cascade_always", "answering", "on_denied",
 """The settings of a session besides its deadlines, by their names in a body and in the log."""
 
 AskersCause = Literal["asker_gave_up", "asker_died", "withdrawn"]
-"""The causes that a caller may give; the others are the ledger's own to say."""
+"""The causes that a caller may give; only the ledger sets the others."""
 
 Prompt = Annotated[
     str, Meta(pattern="^[a-z][a-z0-9-]{0,31}$", description="Where it was answered, in a word: `opencode`, `editor`")
@@ -43,11 +43,11 @@ Patterns = Annotated[list[str], Meta(description="What would run or be touched, 
 
 
 class Body(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Base of what is sent to the gateway."""
+    """Base of all request bodies."""
 
 
 class TimeoutsBody(Body, kw_only=True, frozen=True):
-    """How long requests wait. What is left out stays as it is; a new session gets the gateway's own deadlines."""
+    """Deadlines of a session's requests. Omitted members stay unchanged; a new session gets the gateway's deadlines."""
 
     attended: Duration | None = None
     unattended: Duration | None = None
@@ -55,11 +55,11 @@ class TimeoutsBody(Body, kw_only=True, frozen=True):
 
 
 class OpenSession(Body, kw_only=True, frozen=True):
-    """Open a session, or attach to it; what is left out stays as it is.
+    """Open a session or attach to it; omitted members stay unchanged.
 
-    `rules`, `policy`, `options` and `late_denies` are taken from tokens that may bring rules; otherwise the gateway's
-    own judge. `cwd` and `home` are of the machine where the agent's calls run; of other tokens `home` is passed over,
-    so that `~` counts as outside the project.
+    `rules`, `policy`, `options` and `late_denies` are accepted from tokens that may bring rules; other sessions are
+    judged by the gateway's own rules. `cwd` and `home` are paths on the machine where the agent's calls run; `home` is
+    ignored from other tokens, so that `~` counts as outside the project.
     """
 
     project: str | None = None
@@ -92,7 +92,7 @@ class ToolBody(Body, kw_only=True, frozen=True):
 
 
 class AskBody(Body, kw_only=True, frozen=True):
-    """A request. With `permission`: as it says. With `tool_name` and `input` alone: as the dialect reads the call."""
+    """A request: as given with `permission`, or read by the dialect from `tool_name` and `input` alone."""
 
     permission: str | None = None
     patterns: Patterns | None = None
@@ -114,7 +114,7 @@ class AskBody(Body, kw_only=True, frozen=True):
 
 
 class SignedBody(Body, kw_only=True, frozen=True):
-    """A challenge that a passkey signed in the browser that sends this."""
+    """A challenge signed by a passkey in the browser that sends this body."""
 
     assertion: Assertion
     nonce: str
@@ -122,9 +122,9 @@ class SignedBody(Body, kw_only=True, frozen=True):
 
 
 class ReplyBody(Body, kw_only=True, frozen=True):
-    """An answer; `digest` is that of the request as it was shown, and the answer counts only for that.
+    """An answer. `digest` is that of the request as it was shown; the answer counts only for that request.
 
-    Codelia's confirm result may stand in `reply`, or be the members of the body itself (`ok`, `remember`, `reason`).
+    Codelia's confirm result may stand in `reply`, or its members (`ok`, `remember`, `reason`) in the body itself.
     """
 
     reply: Annotated[
@@ -146,7 +146,7 @@ class ReplyBody(Body, kw_only=True, frozen=True):
 
     @property
     def answer(self) -> str | dict[str, Any]:
-        """What was said, in either of its places. Raises InputError for none, or both."""
+        """Return the answer from either of its places. Raises InputError for none, or both."""
         said = {"ok": self.ok, "remember": self.remember, "reason": self.reason}
         confirm = {name: value for name, value in said.items() if value is not None}
         if self.reply is not None and confirm:
@@ -157,7 +157,7 @@ class ReplyBody(Body, kw_only=True, frozen=True):
 
 
 class AnswerChallengeBody(Body, kw_only=True, frozen=True):
-    """The answer that a passkey is to sign, exactly as it will be given."""
+    """The answer that a passkey is to sign, exactly as it will be sent."""
 
     reply: Annotated[str | dict[str, Any], Meta(description="As for a reply")]
     message: str | None = None
@@ -165,14 +165,14 @@ class AnswerChallengeBody(Body, kw_only=True, frozen=True):
 
 
 class PasskeyChallengeBody(Body, kw_only=True, frozen=True):
-    """A change of the caller's passkeys; `credential_id` is that of the one to remove."""
+    """A change of the caller's passkeys; `credential_id` is the passkey to remove."""
 
     action: Literal["register", "remove"]
     credential_id: str | None = None
 
 
 class PasskeyBody(Body, kw_only=True, frozen=True):
-    """A new passkey: what `navigator.credentials.create` returned, as JSON, for a challenge of ours."""
+    """A new passkey: the JSON that `navigator.credentials.create` returned for a challenge of this gateway."""
 
     name: str
     response: dict[str, Any]
@@ -186,7 +186,7 @@ class RemovePasskeyBody(Body, kw_only=True, frozen=True):
 
 
 class AnsweredBody(Body, kw_only=True, frozen=True):
-    """What a person answered at the agent's own prompt, which has acted on it already."""
+    """A person's answer at the agent's own prompt, on which the agent has acted already."""
 
     reply: Annotated[str | dict[str, Any], Meta(description="As for a reply")]
     prompt: Prompt | None = None
@@ -199,7 +199,7 @@ class AnsweredBody(Body, kw_only=True, frozen=True):
 
     @property
     def told(self) -> str:
-        """The prompt, by either of its names. Raises InputError for none, and for a channel of the gateway's own."""
+        """Return the prompt, by either of its names. Raises InputError for none, and for a channel of the gateway."""
         said = self.prompt or self.via
         if said is None:
             raise InputError("say `prompt`: where it was answered, in a word, for example `editor`")
@@ -218,7 +218,7 @@ class ReasonBody(Body, kw_only=True, frozen=True):
 
 
 class ToolFinishedBody(Body, kw_only=True, frozen=True):
-    """What really ran. With `input` the log says whether it was what had been asked."""
+    """A tool call that has run. With `input` the log records whether it was the call that had been asked."""
 
     request_id: str | None = None
     call_id: str | None = None
@@ -229,7 +229,7 @@ class ToolFinishedBody(Body, kw_only=True, frozen=True):
 
 
 class GrantBody(Body, kw_only=True, frozen=True):
-    """A standing allow without a request, for a session or for a project."""
+    """A grant made without a request, for a session or for a project."""
 
     session: str | None = None
     project: str | None = None

@@ -1,7 +1,8 @@
-"""The rules that sessions were given at this gateway, by the digests of those who gave them.
+"""The rules that agents brought to sessions at this gateway, by the digests that the agents gave.
 
-Whoever brings rules to a session asks with the digest of the rules that it means. A gateway that does not know the session
-by that digest, also because it was started since, refuses the ask, and the rules are brought again; equal ones change nothing.
+An agent that brings rules asks with the digest of the rules that it means. A gateway that has no such digest for the
+session, for example after a restart, refuses the ask; the agent then brings its rules again. Equal rules change
+nothing.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ SESSIONS_COUNT: Final = 10_000
 
 
 class RulesDifferError(LedgerError):
-    """An ask means other rules than those that the session has."""
+    """An ask that means other rules than those of its session."""
 
     code = "RULES_DIFFER"
 
 
 class Brought:
-    """For one gateway. The session not heard of for the longest time is forgotten first."""
+    """The digests at one gateway. The session that was not used for the longest time is forgotten first."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
     def note(self, state: SessionState, digest: str) -> None:
-        """Note by which digest the rules of a session were just brought."""
+        """Store the digest of the rules that were just brought to a session."""
         self._known[state.session_id] = (digest, state.policy_digest)
         self._known.move_to_end(state.session_id)
         if len(self._known) > SESSIONS_COUNT:
             self._known.popitem(last=False)
 
     def require(self, state: SessionState, digest: str | None) -> None:
-        """Raises RulesDifferError unless the session is judged by the rules of this digest."""
+        """Raise RulesDifferError unless the session is judged by the rules of this digest."""
         if digest is not None and self._known.get(state.session_id) != (digest, state.policy_digest):
             raise RulesDifferError(
                 f"session `{state.session_id}` is not known here by these rules; bring them, and ask again",

@@ -1,4 +1,4 @@
-"""`serve` from its words on: listen, say how to get in, serve until told to stop."""
+"""The command `serve`: listen, print how to sign in, serve until stopped."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NO_TOKENS_WARNING: Final = (
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said on the command line."""
+    """The options of the command line."""
 
     url: str | None = None
     addresses: tuple[str, ...] = ()
@@ -61,11 +61,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     proxy: Path | None = None
     parent: int | None = None
     inherited: tuple[int, ...] = ()
-    """Numbers of listening sockets that were handed down."""
+    """File descriptors of listening sockets that were handed down."""
 
 
 async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
-    """Raises InputError, SetupError, StoreError."""
+    """Run a gateway until the process is told to stop. Raises InputError, SetupError, StoreError."""
     folder = Place(wanted.url, None).folder
     addresses = [parse_address(one) for one in wanted.addresses] or _default_addresses(folder)
     if wanted.no_tokens and not all(one.is_local for one in addresses):
@@ -76,12 +76,12 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
         check_proxy(proxy)
     Quotas.read(wanted.quotas)
     _reads_kept_ms(wanted)
-    policies = await read_rule_files(wanted.rules)  # refused now rather than at the first ask
+    policies = await read_rule_files(wanted.rules)  # an error is reported at the start, not at the first ask
     identity = _identity(wanted)
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
         with ExitStack() as stack:
-            # After the ledger was opened: the data folder must be empty for its embedded server to take it.
+            # Open the ledger first: its embedded server only takes an empty data folder.
             listeners = [stack.enter_context(closing(one)) for one in _listeners(wanted, addresses)]
             settings = _settings(wanted, listeners, policies, identity)
             lines = [] if wanted.inherited else await _how_to_get_in(ledger, settings, listeners)
@@ -99,7 +99,7 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
 
 
 def _listeners(wanted: Wanted, addresses: Sequence[Address]) -> list[socket.socket]:
-    """New sockets, or those that whoever started us listens on: then nothing is refused while we start again."""
+    """Return new sockets, or those handed down by our parent: with these, nothing is refused during a restart."""
     if wanted.inherited:
         return [socket.socket(fileno=number) for number in wanted.inherited]
     return [listen(one) for one in addresses]
@@ -108,7 +108,7 @@ def _listeners(wanted: Wanted, addresses: Sequence[Address]) -> list[socket.sock
 def _announced(
     folder: Path | None, settings: GatewaySettings, listeners: Sequence[socket.socket], ledger: Ledger
 ) -> AbstractAsyncContextManager[str | None]:
-    """Leave our address where programs of this user look. On a server of its own only an address of this machine is left."""
+    """Announce our address to programs of this user. With a server of its own, only a local address is announced."""
     url = local_url(listeners, only_local=folder is None)
     if url is None:
         return nullcontext()
@@ -116,7 +116,7 @@ def _announced(
 
 
 def _identity(wanted: Wanted) -> tuple[OidcSettings | None, ProxySettings | None]:
-    """Raises InputError, MissingExtraError."""
+    """Return the settings of both ways to sign in. Raises InputError, MissingExtraError."""
     if wanted.no_tokens and (wanted.oidc or wanted.proxy):
         raise InputError("--no-tokens lets everybody in; leave it out, or leave out --oidc and --proxy-sign-in")
     if wanted.oidc is not None:
@@ -149,7 +149,7 @@ def _settings(
 
 
 def check_proxy(text: str) -> None:
-    """Raises InputError for what is neither an address nor a network."""
+    """Raise InputError for a text that is neither an address nor a network."""
     try:
         ip_network(text)
     except ValueError:
@@ -159,7 +159,7 @@ def check_proxy(text: str) -> None:
 
 
 def _reads_kept_ms(wanted: Wanted) -> int:
-    """Raises InputError."""
+    """Return the retention of read records, in ms. Raises InputError."""
     if wanted.reads_kept is None:
         return KEPT_MS
     kept_ms = parse_duration(wanted.reads_kept, "--reads-kept")
@@ -174,7 +174,7 @@ def _default_addresses(folder: Path | None) -> list[Address]:
 
 
 def public_url_of(listeners: Sequence[socket.socket]) -> str:
-    """How a browser on this machine reaches one of these sockets."""
+    """Return the address of one of these sockets for a browser on this machine."""
     urls = [url_of(one) for one in listeners]
     return next((url for url in urls if url.startswith("http")), "http://localhost")
 

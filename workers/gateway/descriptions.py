@@ -1,8 +1,8 @@
-"""Descriptions of requests as they are served, each made once and kept while there is room.
+"""Descriptions of requests as they are served: made once and cached within a size limit.
 
-A description of a long call takes tens of milliseconds, and the same requests are shown again at each look. It depends
-on the request alone. What is kept is found by the request's place in the log and counts only for the very same values in
-memory, or for values with the same digest, made here: no digest and no version that the log claims stands for them.
+A description of a long call takes tens of milliseconds, and the same requests are shown again and again. It depends on
+the request alone. An entry is found by the request's place in the log. It is valid only for the same values in memory,
+or for values with the same digest, computed here: no digest and no version that the log claims replaces them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ledger.session.would_run.describing import describe_request
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
 OF_EACH_BYTES: Final = 1024
-"""What an entry takes beside its text."""
+"""Size of a cache entry besides its text."""
 
 _MOVING: Final = frozenset({"tier", "duration_ms", "deadline_ms", "unattended_ms", "cap_at_ms", "present"})
-"""Fields of a request that change while it waits, and that no description tells."""
+"""Fields of a request that change while it waits, and that no description contains."""
 
 _FIELDS: Final = tuple(name for name in Request.__struct_fields__ if name not in _MOVING)
 
@@ -35,12 +35,12 @@ class _Kept(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        # The request's own values are held too, and are about as long as a third of it.
+        # The request's own values are kept too; they are about a third as long as the text.
         return OF_EACH_BYTES + 2 * len(bytes(self.text))
 
 
 class Descriptions:
-    """The descriptions that were asked for last, as JSON."""
+    """The descriptions that were requested most recently, as JSON."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES) -> None:
         self.size = 0
@@ -55,7 +55,7 @@ class Descriptions:
         if kept is not None and all(map(is_, kept.values, values)):
             self._kept.move_to_end(place)
             return kept.text
-        # Whoever follows the stream for readers of events has folded it once more, into values of its own.
+        # The follower of the event stream folds the same request a second time, into values of its own.
         digest = blake2b(msgspec.msgpack.encode(values)).digest()
         text = kept.text if kept is not None and kept.digest == digest else _encoded(request)
         made = _Kept(values, digest, text)

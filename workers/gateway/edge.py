@@ -1,4 +1,4 @@
-"""Before and after the application: by which name we were called, and headers on every answer, errors included."""
+"""A wrapper around the application: checks the host name, and adds headers to every response, errors included."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
-"""For what is no page: in no cache, in no frame, never guessed to be a script. A page brings its own."""
+"""Headers of responses that are no page: no caching, no framing, no guessing of types. A page sets its own."""
 
 
 def with_edge(app: ASGIApp, names: Names) -> ASGIApp:
-    """The same application, which answers to its own names only, and with these headers where it sets none."""
+    """Return the application restricted to its own host names, with these headers where it sets none."""
 
     async def at_edge(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -44,7 +44,7 @@ def with_edge(app: ASGIApp, names: Names) -> ASGIApp:
 
 
 def completed_headers(headers: Any) -> list[tuple[bytes, bytes]]:
-    """Return the headers of an answer with those of HEADERS that it does not have."""
+    """Return the headers of a response, completed with the missing ones of HEADERS."""
     own = [(bytes(name), bytes(value)) for name, value in headers]
     there = {name.lower() for name, _ in own}
     return own + [one for one in HEADERS if one[0] not in there]

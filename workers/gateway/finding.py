@@ -1,4 +1,4 @@
-"""Past sessions found again: by project, agent, person, outcome and date. From the views, a moment behind the log."""
+"""Search for past sessions by project, agent, person, outcome and date. Reads the views, a moment behind the log."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from workers.gateway.principals import Principal
 from workers.gateway.rows import Row
 
 SCANNED_COUNT: Final = 20_000
-"""Sessions that are looked at for one answer, newest first; `cursor` goes on from there."""
+"""Sessions examined for one answer, newest first; `cursor` continues after them."""
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Times are server ms, of a session's last event (`since_ms`) and of its opening (`until_ms`)."""
+    """Conditions of a search. Times are server ms: `since_ms` of a session's last event, `until_ms` of its opening."""
 
     project: str | None = None
     agent: str | None = None
@@ -33,7 +33,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def find_sessions(
     store: Store, principal: Principal, wanted: SessionFilter, cursor: str | None, limit: int
 ) -> Row:
-    """One page, newest first; `cursor` is where the next one begins, None at the end. Raises InputError."""
+    """Return one page, newest first; its `cursor` is the start of the next page, None at the end. Raises InputError."""
     if wanted.outcome is not None and wanted.outcome not in Outcome.__args__:  # type: ignore[attr-defined]
         raise InputError(f"`{wanted.outcome}` is no outcome; there are {', '.join(Outcome.__args__)}")  # type: ignore[attr-defined]
     begin = _begin(cursor)

@@ -1,7 +1,7 @@
 """The folders in which an agent that brings no rules may work: those of its token, and that of its session.
 
-Rules about files look from the folder of a call. Paths are of the machine where the calls run, which need not be this
-one, so they are compared as text; `.` and `..` are resolved before.
+Rules about files are relative to the folder of a call. Paths belong to the machine where the calls run, which may be
+another machine, so they are compared as text, after `.` and `..` are resolved.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def folder_to_open(principal: Principal, stated: str | None) -> str | None:
 
 
 def require_folder(principal: Principal, state: SessionState, stated: str | None) -> None:
-    """Raise ForbiddenError for the folder of an ask that is outside those of its session and its token."""
+    """Raise ForbiddenError for an ask in a folder outside those of its session and its token."""
     folder = check_folder(stated, "working directory")
     if principal.brings_rules or folder is None or folder == state.cwd:
         return
@@ -53,7 +53,7 @@ def _is_in_any(folder: str, others: Sequence[str]) -> bool:
 
 
 def _normal(path: str) -> str:
-    """An absolute path without `.`, `..` and double slashes; POSIX gives two at the start no meaning that we know."""
+    """Return an absolute path without `.`, `..` and double slashes, also at the start, where POSIX permits two."""
     return posixpath.normpath(f"/{path.lstrip('/')}")
 
 

@@ -1,7 +1,7 @@
-"""Views that are as fresh as the log where no projector keeps them so: what is read here is brought up first.
+"""Views brought up to date before they are read, for ledgers without a projector.
 
-Any number of processes may bring views up, so a gateway does it beside a projector without harm. It is bounded in
-time: with a projector there is nothing left to do, and without one an old ledger must not make a page wait.
+Any number of processes may update views, so a gateway can do it beside a projector. The time is bounded: with a
+projector there is nothing left to do, and without one an old ledger must not delay a page.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from workers.projector.worker import CatchingUp
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS: Final = 1.0
-"""Finding all that is behind looks at every stream."""
+"""Interval between two full updates; finding all lag reads the head of every stream."""
 
 CATCH_UP_SECONDS: Final = 2.0
-"""What takes longer is a projector's work; the answer is then as of what the views have."""
+"""Time limit of an update; after it the answer shows the views as they are."""
 
 
 class FreshViews:
-    """Bring views up before they are read. Raises StoreError."""
+    """Updates views before they are read. Raises StoreError."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._store = ledger.store
@@ -36,13 +36,13 @@ class FreshViews:
         self._looked_at = float("-inf")
 
     async def of_session(self, session: str) -> None:
-        """The views of one session."""
+        """Update the views of one session."""
         key = StreamKey("session", session)
         if await events_behind(self._store, [key]):
             await self._in_time(self._catching_up.catch_up_all([key]))
 
     async def of_everything(self) -> None:
-        """All views, unless somebody here looked a moment ago."""
+        """Update all views, unless this process did so less than `LOOK_EVERY_SECONDS` ago."""
         async with self._looking:
             now = asyncio.get_running_loop().time()
             if now - self._looked_at < LOOK_EVERY_SECONDS:

@@ -1,4 +1,4 @@
-"""What all routes share: the ledger, who may see what, and waiting that ends when the gateway does."""
+"""The state shared by all routes: the ledger, visibility of sessions, and waits that end when the gateway stops."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Gateway:
-    """One gateway process; nothing in it is missed when it is killed."""
+    """One gateway process; all of its state can be rebuilt after a crash."""
 
     def __init__(self, ledger: Ledger, settings: GatewaySettings) -> None:
         self.ledger = ledger
@@ -56,20 +56,20 @@ class Gateway:
         self.events = EventStreams(ledger, self.holdings)
         self.metrics = Metrics(ledger, lambda: self.events.count, self.holdings.refused)
         self.stopping = asyncio.Event()
-        """Set when the gateway is told to end: whoever waits is answered with what is known."""
+        """Set when the gateway is told to stop: waiting requests are answered with their current state."""
 
     async def start(self) -> None:
-        """From the return on, revoked tokens are refused at once. Raises StoreError."""
+        """Start the background work; from the return on, revoked tokens are refused at once. Raises StoreError."""
         await self.tokens.watch()
         self.holdings.begin()
 
     def stop(self) -> None:
-        """Whoever waits is answered with what is known, and readers of events go elsewhere."""
+        """Begin to stop: waiting requests are answered with their current state, and event streams end."""
         self.stopping.set()
         self.events.end_all()
 
     async def close(self) -> None:
-        """End what runs in the background."""
+        """Stop the background work."""
         await self.events.close()
         await self.beside.close()
         await self.holdings.close()
@@ -80,9 +80,9 @@ class Gateway:
         return self.ledger.store.clock.now_ms()
 
     async def session(self, session_id: str, principal: Principal, *, fresh: bool = False) -> Session:
-        """A session that is there and that the caller may see.
+        """Return an existing session that the caller may see.
 
-        Raises UnknownSessionError in either case otherwise: who may not see it does not learn that it is there.
+        Raises UnknownSessionError otherwise, also for a session that the caller may not see, so as not to reveal it.
         """
         session = Session(self.ledger, check_id(session_id, "session id"))
         state = session.stream.state
@@ -94,7 +94,7 @@ class Gateway:
         return session
 
     def require_reach(self, principal: Principal, state: SessionState) -> None:
-        """Raises UnknownSessionError for a session that is not there, or not theirs."""
+        """Raise UnknownSessionError for a session that does not exist or is out of reach."""
         if state.opened_ms is not None and principal.reaches_state(state):
             return
         if principal.bounds.own is None:
@@ -106,7 +106,7 @@ class Gateway:
         )
 
     async def unless_stopping(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What the work gives, or None when the gateway is to end first."""
+        """Return the result of the work, or None when the gateway stops first."""
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self.stopping.wait())
         try:

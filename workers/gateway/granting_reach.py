@@ -1,4 +1,4 @@
-"""The reach of tokens and grants beside that of whoever makes them: nobody makes, sees or ends what is beyond their own."""
+"""The reach of new tokens and grants, bounded by that of their maker: nobody makes, sees or ends any beyond it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def has_within(principal: Principal, token: Token) -> bool:
 
 
 def require_within(principal: Principal, projects: Sequence[str], sessions: Sequence[str]) -> None:
-    """Raise ForbiddenError for a token to be made that would reach beyond the caller."""
+    """Raise ForbiddenError for a new token that would reach beyond the caller."""
     for what, wanted, own in (("projects", projects, principal.projects), ("sessions", sessions, principal.sessions)):
         if not _is_within(wanted, own):
             raise ForbiddenError(
@@ -28,7 +28,7 @@ def require_within(principal: Principal, projects: Sequence[str], sessions: Sequ
 
 
 def require_grantable(principal: Principal, state: SessionState, reply: str) -> None:
-    """Raise ForbiddenError for an `always` that would make a grant of the project where the caller reaches its sessions."""
+    """Raise ForbiddenError for an `always` that would make a project grant when the caller reaches only sessions."""
     dialect = state.policy.dialect if state.policy else ""
     if reply != "always" or state.project is None or ALWAYS_SCOPE.get(dialect, "project") != "project":
         return
@@ -42,7 +42,7 @@ def require_grantable(principal: Principal, state: SessionState, reply: str) -> 
 
 
 def _is_within(wanted: Sequence[str], own: Sequence[str]) -> bool:
-    """Return whether a bound holds another; an empty one is no bound at all."""
+    """Return whether the bound `own` includes the bound `wanted`; an empty one is unbounded."""
     return not own or (bool(wanted) and set(wanted) <= set(own))
 
 

@@ -1,6 +1,6 @@
-"""The same write with the same `Idempotency-Key` has its effect once, whichever gateway it reaches.
+"""Idempotent writes: a repeated `Idempotency-Key` has no second effect, whichever gateway receives it.
 
-Nothing is kept for it: what is made bears an id made of the caller and the key, and the log knows that id.
+Nothing is stored for it: the id of what is made is derived from the caller and the key, and the log finds that id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IdempotencyKey = Annotated[
 
 
 def derived(principal: Principal, key: str | None, what: str) -> str | None:
-    """26 characters that stand for this caller's key, or None without one. Raises InputError."""
+    """Return an id of 26 characters for this caller's key, or None without one. Raises InputError."""
     if key is None:
         return None
     if not 0 < len(key) <= KEY_CHARS_MAX or not key.isprintable():

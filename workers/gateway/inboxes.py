@@ -1,4 +1,4 @@
-"""What is pending, for whoever asks: by session, session tree, project or agent, nearest deadline first."""
+"""Pending requests by session, session tree, project or agent, nearest deadline first."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from workers.gateway.rows import Row, answering_facts
 
 PENDING_COUNT_MAX: Final = 5000
 AT_ONCE_SECONDS: Final = 0.01
-"""Rows are made for so long without a turn for others."""
+"""Time for making rows before other tasks run."""
 
 DEPTH_MAX: Final = 32
-"""How far a sub-agent's lineage is followed upwards."""
+"""Levels of parent sessions that are followed."""
 
 
 class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,11 +35,11 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     agent: str | None = None
     gone: bool = False
-    """Only what nobody waits for any more."""
+    """Select only requests whose asker is gone."""
 
 
 async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
-    """The rows, each with its project and its lineage (the root first), and how many there are in all."""
+    """Return the rows, each with its project and its lineage (the root first), and the total count."""
     waiting = await gateway.ledger.waiting_sessions()
     found: list[_Found] = []
     for state in waiting.rows:
@@ -74,7 +74,7 @@ def _place(found: _Found) -> tuple[str, str]:
 
 
 async def _rows(found: Sequence[_Found], gone: Mapping[tuple[str, str], int]) -> list[Row]:
-    """Only of what is asked for: to describe a long call takes a while, and others have their turn in between."""
+    """Return rows of the selected requests only. Describing a long call is slow, so other tasks run in between."""
     rows: list[Row] = []
     until = time.monotonic() + AT_ONCE_SECONDS
     for one in found:
@@ -89,7 +89,7 @@ async def _rows(found: Sequence[_Found], gone: Mapping[tuple[str, str], int]) ->
 
 
 def problem_rows(principal: Principal, problems: Sequence[StreamProblem]) -> list[Row]:
-    """The streams that cannot be read, as far as they are the caller's to see; whose project it is, nobody can tell."""
+    """Return the streams that cannot be read and that the caller may see; their project is unknown."""
     return [one.as_json() for one in problems if _may_see(principal, one.key)]
 
 
@@ -114,7 +114,7 @@ async def lineage(gateway: Gateway, principal: Principal, state: SessionState) -
         try:
             state = stream.state if stream.folded else await stream.refresh()
         except DamageError:
-            # What is above it is unknown; what waits below it is not to be hidden for that.
+            # The sessions above it are unknown; that is no reason to hide the requests below it.
             if principal.reaches(stream.key.id, None, None):
                 above.append(stream.key.id)
             break

@@ -1,4 +1,4 @@
-"""How much one caller may ask for: a bucket of tokens each, refilled steadily."""
+"""A token-bucket rate limit per caller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from ledger.core.errors import LedgerError
 
 CALLERS_COUNT: Final = 10_000
-"""Callers that are kept apart; the one not heard of for the longest time is forgotten first."""
+"""Callers with a bucket of their own; the least recently seen one is dropped first."""
 
 
 class RateLimitedError(LedgerError):
@@ -29,15 +29,15 @@ class Limiter:
         self._callers: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def check(self, caller: str) -> None:
-        """Count nothing. Raises RateLimitedError where `take` would."""
+        """Raise RateLimitedError where `take` would, without counting."""
         left, _ = self._left(caller)
         if left < 1:
             self._refuse(left)
 
     def take(self, caller: str, count: int = 1) -> None:
-        """Count a request, as so many. Raises RateLimitedError, with the seconds to wait as `retry_after`.
+        """Count a request as `count` requests. Raises RateLimitedError, with the seconds to wait as `retry_after`.
 
-        What counts more than the whole burst takes all of it.
+        A count above the burst takes the whole burst.
         """
         left, now = self._left(caller)
         wanted = min(count, self._burst)

@@ -1,4 +1,4 @@
-"""The process that listens on a TCP port of this machine, as far as Linux tells it to this user."""
+"""The process that listens on a TCP port of this machine, read from Linux's /proc with the rights of this user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Listener(NamedTuple):
 
 
 def listener_on(port: int) -> Listener | None:
-    """The first process found; None where there is none, or where it is another user's."""
+    """Return the first process found; None when there is none, or when it belongs to another user."""
     sockets = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _inodes(_PROC / "net" / table, port)}
     if not sockets:
         return None
@@ -39,7 +39,7 @@ def _files_of(pid: int) -> set[str]:
         for one in (_PROC / str(pid) / "fd").iterdir():
             found.add(str(one.readlink()))
     except OSError:
-        # It has ended meanwhile, or is another user's.
+        # The process has ended meanwhile, or belongs to another user.
         return found
     return found
 

@@ -1,5 +1,6 @@
-"""What Prometheus is told. What happened to requests is counted from the views, so it is the same at every gateway;
-only what a process alone can know (its open event streams, its appends) is that process's own.
+"""Metrics for Prometheus. Counts of requests come from the views, so they are the same at every gateway.
+
+Open event streams and appends are counted per process.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from projections.reading import Histogram
 PREFIX: Final = "permission_ledger"
 
 LAG_EVERY_SECONDS: Final = 10.0
-"""Finding how far the views are behind looks at every stream: not at each scrape of each scraper."""
+"""Interval between two measurements of the views' lag, each of which reads every stream's head; scrapes share it."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything at one moment."""
+    """All measured values of one moment."""
 
     decisions: dict[str, int]
     histograms: dict[str, Histogram]
@@ -43,7 +44,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics:
-    """For one gateway process."""
+    """The metrics of one gateway process."""
 
     def __init__(self, ledger: Ledger, stream_clients: Callable[[], int], refused: Mapping[str, int]) -> None:
         self._ledger = ledger
@@ -53,11 +54,11 @@ class Metrics:
         self._stream_clients = stream_clients
 
     async def look(self) -> None:
-        """See how far the views are behind, before anybody here brings them up."""
+        """Measure the lag of the views, before this process updates them."""
         await self._lag(self._ledger.store)
 
     async def text(self) -> bytes:
-        """The exposition, `text/plain; version=1.0.0`. Raises StoreError."""
+        """Return the exposition, `text/plain; version=1.0.0`. Raises StoreError."""
         return exposition(await self._measure())
 
     async def _measure(self) -> Measured:
@@ -92,7 +93,7 @@ class Metrics:
 
 
 def exposition(measured: Measured) -> bytes:
-    """The text that Prometheus reads. Pure."""
+    """Return the text in Prometheus's format. Pure."""
     registry = CollectorRegistry()
     registry.register(_Collected(_families(measured)))
     return generate_latest(registry)

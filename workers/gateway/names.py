@@ -1,7 +1,7 @@
-"""The names by which a gateway may be called, and the origins that are its own.
+"""The host names that a gateway accepts, and the origins that are its own.
 
-A page that gives its own name our address (DNS rebinding) is to its browser of one origin with us. It calls us by that
-name, in the header `Host`, so a name that is not ours is refused, with a token or without.
+In DNS rebinding a page gives its own name our address, so that the browser treats us as the page's origin. The browser
+then sends that name in the header `Host`. A name that is not ours is refused, with or without a token.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ledger.core.errors import InputError
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 ON_SOCKETS: Final = "gateway"
-"""What our own programs say where a unix socket is the address; no browser reaches one."""
+"""Host name that our own programs send over a unix socket; browsers cannot connect to one."""
 
 HOST: Final = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?P<port>:[0-9]{1,5})?")
-"""`Host` as RFC 9110, 7.2 has it, of names that the DNS can hold."""
+"""A value of `Host` (RFC 9110, 7.2), limited to names that the DNS can hold."""
 
 IS_URL: Final = "://"
 PORT_MAX: Final = 65535
@@ -30,13 +30,13 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class Names(msgspec.Struct, frozen=True):
-    """Our names in lower case. With `any_address` every IP address is one too: none of them can be rebound."""
+    """Our names in lower case. With `any_address` every IP address is accepted: addresses cannot be rebound."""
 
     known: frozenset[str]
     any_address: bool = False
 
     def has(self, host: str, *, on_socket: bool) -> bool:
-        """Return whether this is a value of `Host` for us, with whatever port: a proxy may listen on another one."""
+        """Return whether this value of `Host` is ours. The port is ignored: a proxy may listen on another one."""
         name = host_name(host)
         if name is None:
             return False
@@ -44,7 +44,7 @@ class Names(msgspec.Struct, frozen=True):
 
 
 def names_of(listeners: Iterable[socket.socket], public_url: str, more: Iterable[str]) -> Names:
-    """Return the names of a gateway that listens there: this machine's own, the public one, and those it is told."""
+    """Return the names of a gateway with these sockets: this machine's own, the public one, and the configured ones."""
     hosts = [one.getsockname()[0] for one in listeners if not isinstance(one.getsockname(), str)]
     told = [urlsplit(one).hostname if IS_URL in one else one for one in (public_url, *more)]
     is_open = not all(host in LOOPBACK for host in hosts)
@@ -53,7 +53,7 @@ def names_of(listeners: Iterable[socket.socket], public_url: str, more: Iterable
 
 
 def host_name(host: str) -> str | None:
-    """Return the name or address in a value of `Host`, in lower case; None where it is no such value."""
+    """Return the name or address in a value of `Host`, in lower case; None for any other text."""
     found = HOST.fullmatch(host)
     if found is None or int((found["port"] or ":0")[1:]) > PORT_MAX:
         return None
@@ -61,7 +61,7 @@ def host_name(host: str) -> str | None:
 
 
 def check_host(text: str) -> None:
-    """Raises InputError for what is neither a name nor an address in front of us as people write it."""
+    """Raise InputError for a text that is neither a host name nor an address with its scheme."""
     parts = urlsplit(text)
     is_origin = parts.scheme in DEFAULT_PORTS and parts.path in ("", "/") and not parts.query + parts.fragment
     found = HOST.fullmatch(parts.netloc if is_origin else text)
@@ -80,10 +80,10 @@ def origin_of(url: str) -> str:
 
 
 def own_origins(scope: Any, host: str | None, told: Iterable[str]) -> frozenset[str]:
-    """Return the origins of our pages in the eyes of a browser that sends this request.
+    """Return the origins of our pages as seen by the browser that sends this request.
 
-    Those that we are told, and the address by which we are called. Of a name that we are told with its scheme only that
-    scheme counts: behind TLS a page without it is of another origin.
+    These are the configured origins and the address that the request names. If a name is configured with its scheme,
+    only that scheme counts: behind TLS a page without TLS has another origin.
     """
     own = frozenset(origin_of(one) for one in told if IS_URL in one)
     if host is None or host_name(host) is None:

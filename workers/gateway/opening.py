@@ -1,4 +1,4 @@
-"""A session opened over the gateway: by whose rules it is judged."""
+"""Opening a session over the gateway, and the choice of the rules that judge it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workers.gateway.principals import ForbiddenError, Principal
 
 
 class RulesNotYoursError(ForbiddenError):
-    """An agent that may not bring rules tries to say by which it is judged."""
+    """A choice of rules by an agent that may not bring rules."""
 
     code = "RULES_NOT_YOURS"
 
@@ -28,7 +28,10 @@ class RulesNotYoursError(ForbiddenError):
 async def open_session(
     gateway: Gateway, principal: Principal, session_id: str, body: OpenSession
 ) -> tuple[Session, bool]:
-    """Open or attach; whether it was opened by this. Raises ForbiddenError, InputError, UnknownSessionError."""
+    """Open or attach; return the session, and whether this call opened it.
+
+    Raises ForbiddenError, InputError, UnknownSessionError.
+    """
     check_id(session_id, "session id")
     state = await Session(gateway.ledger, session_id).state()
     is_new = state.opened_ms is None
@@ -63,12 +66,12 @@ async def open_session(
         agent=body.agent,
         parent=body.parent,
         cwd=folder_to_open(principal, body.cwd),
-        # Whoever names the home says what rules about `~` mean.
+        # The caller that names the home decides what rules about `~` mean.
         home=body.home if principal.brings_rules else None,
         token_id=principal.root_id,
         actor=principal.actor,
     )
-    # Another may have opened it since it was looked for.
+    # Another caller may have opened the session since the look-up.
     gateway.require_reach(principal, session.stream.state)
     if body.rules_digest is not None and body.says_rules:
         gateway.brought.note(session.stream.state, body.rules_digest)
@@ -76,7 +79,7 @@ async def open_session(
 
 
 def _require_own_rules(body: OpenSession) -> None:
-    """An agent that could loosen the rules it is judged by would approve itself."""
+    """Raise RulesNotYoursError for rules in the body: an agent that could loosen its own rules would approve itself."""
     if body.says_rules or body.late_denies is not None:
         raise RulesNotYoursError(
             "this token brings no rules: the gateway's own judge (`serve --rules`), "
@@ -85,7 +88,7 @@ def _require_own_rules(body: OpenSession) -> None:
 
 
 def _differs(body: OpenSession, state: SessionState) -> bool:
-    """Return whether settings or a dialect are stated that are not those of the session."""
+    """Return whether the body states settings or a dialect that differ from the session's."""
     dialect = state.policy.dialect if state.policy else None
     stated = {name: getattr(body, name) for name in SETTINGS}
     return body.dialect not in (None, dialect) or any(
@@ -94,7 +97,7 @@ def _differs(body: OpenSession, state: SessionState) -> bool:
 
 
 async def _project(gateway: Gateway, principal: Principal, session_id: str, asked: str | None) -> str | None:
-    """The project to open in. A token that is bound to projects opens nowhere else."""
+    """Return the project to open in. A token that is bound to projects opens nowhere else."""
     if asked is None and len(principal.projects) == 1:
         asked = principal.projects[0]
     where = f"project `{asked}`" if asked else "a project of its own"
@@ -117,7 +120,7 @@ async def _project(gateway: Gateway, principal: Principal, session_id: str, aske
 
 
 async def _rules(gateway: Gateway, principal: Principal, body: OpenSession, *, is_new: bool) -> dict[str, Any]:
-    """The arguments of `Ledger.session` that say how calls are judged."""
+    """Return the arguments of `Ledger.session` that set the rules."""
     if not principal.brings_rules:
         return await _gateways_rules(gateway, body.dialect) if is_new else {}
     if body.policy is not None:
@@ -135,9 +138,10 @@ async def _rules(gateway: Gateway, principal: Principal, body: OpenSession, *, i
 
 
 async def _gateways_rules(gateway: Gateway, stated: str | None) -> dict[str, Any]:
-    """The gateway's own rules of a dialect; a gateway without any asks about everything, as OpenCode's dialect does.
+    """Return the gateway's own rules of a dialect.
 
-    A dialect without a file would be judged by its program's defaults, which may be looser than what the files say.
+    A gateway without any asks about everything, as OpenCode's dialect does. A dialect without a file would be judged by
+    its program's defaults, which may be looser than the files.
     """
     policies = gateway.settings.policies
     usual = DIALECT_DEFAULT if not policies or DIALECT_DEFAULT in policies else next(iter(policies))

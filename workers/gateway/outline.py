@@ -1,6 +1,6 @@
-"""A session drawn small: which requests waited from where to where, and how much happened where.
+"""The outline of a session: the spans in which requests waited, and the density of its events.
 
-Made of the folded state alone, so that a long session is outlined without its log being read.
+It is made of the folded state alone, so that a long session is outlined without reading its log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger.core.times import format_time
 from ledger.session.state import Request, SessionState, Settled
 
 OUTLINES_COUNT: Final = 16
-"""Sessions whose outline is kept; of others the one not asked for longest is forgotten."""
+"""Sessions whose outline is cached; the least recently requested one is dropped."""
 
 BARS_MAX: Final = 600
 LANES_MAX: Final = 16
@@ -31,21 +31,21 @@ KINDS: Final[dict[Outcome, str]] = {
     "expired": "lapsed",
     "cancelled": "lapsed",
 }
-"""What a bar counts an outcome as."""
+"""The category of an outcome in a bar."""
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """A request that waited for a person, in its lane: no two in a lane overlap. `until` None is still waiting."""
+    """A request that waited for a person, in its lane: no two in a lane overlap. `until` None means still pending."""
 
     lane: int
     request: Request
     settled: Settled | None
     until: int | None
-    """The last version that belongs to it: its end, or that of the last request that its answer took along."""
+    """The last version that belongs to it: its end, or the end of the last request that its answer settled too."""
 
 
 class Outline(msgspec.Struct, frozen=True):
-    """All that waited, in order of asking, and where what happened: `(version, kind)`."""
+    """All waits in order of asking, and the events as `(version, kind)`."""
 
     version: int
     waits: list[Wait]
@@ -53,7 +53,7 @@ class Outline(msgspec.Struct, frozen=True):
 
 
 class Outlines:
-    """The outlines of the sessions that were looked at lately, each as of its newest version."""
+    """Cached outlines of recently viewed sessions, each for its newest version."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, Outline] = OrderedDict()
@@ -61,7 +61,7 @@ class Outlines:
     async def of(self, state: SessionState) -> Outline:
         known = self._known.get(state.session_id)
         if known is None or known.version != state.version:
-            # A state never changes, so it can be walked through while others have their turn.
+            # A state is immutable, so a thread can read it while the loop goes on.
             known = await asyncio.to_thread(outline_of, state)
             self._known[state.session_id] = known
         self._known.move_to_end(state.session_id)
@@ -71,7 +71,7 @@ class Outlines:
 
 
 def outline_of(state: SessionState) -> Outline:
-    """A lane is given when a request is asked, so that it never changes as the session goes on."""
+    """Return the outline of a state. A lane is assigned when a request is asked and never changes afterwards."""
     ended = [one for one in state.settled.values() if one.version > one.request.version]
     tails: dict[str, int] = {}
     for one in ended:
@@ -111,7 +111,7 @@ def _marks(state: SessionState) -> Iterator[tuple[int, str]]:
 
 
 def waits_row(outline: Outline, after: int, limit: int, lanes: int) -> list[dict[str, Any]]:
-    """What waited at some time among the `limit` events after a version, of the first lanes."""
+    """Return the waits, in the first lanes, that overlap the `limit` events after a version."""
     last = after + limit
     return [
         _wait_row(one)
@@ -139,7 +139,7 @@ def _wait_row(wait: Wait) -> dict[str, Any]:
 
 
 def bars_row(outline: Outline, count: int) -> list[dict[str, int]]:
-    """The whole session in at most so many bars of equal length: what happened in each, and how often."""
+    """Return the whole session in at most `count` bars of equal length, each with its counts of events by kind."""
     count = max(1, min(count, outline.version))
     bars: list[dict[str, int]] = [{} for _ in range(count)]
     for version, kind in outline.marks:

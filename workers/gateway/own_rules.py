@@ -1,4 +1,4 @@
-"""The rules that a gateway was started with judge the sessions whose agents bring none, as their files are now."""
+"""The gateway's own rule files, which judge sessions without rules of their own, always in their current version."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from workers.gateway.gateway import Gateway
 log = logging.getLogger(__name__)
 
 GATEWAYS_OWN: Final = "gateway"
-"""Where the rules of such a session come from, as its log says it."""
+"""Value in the log for a session that the gateway's own rules judge."""
 
 
 def rule_file(dialect: str, file: Path) -> PolicyFiles:
-    """The rules of one file, read anew when it has changed."""
+    """Return the rules of one file, reloaded when the file has changed."""
     return PolicyFiles(partial(_load, dialect, file))
 
 
@@ -33,10 +33,10 @@ def _load(dialect: str, file: Path) -> PolicySource:
 
 
 def follow_own_rules(gateway: Gateway, session: Session) -> None:
-    """Judge what this handle asks by the gateway's files, if the session is judged by them.
+    """Judge this handle's asks by the gateway's files, if the session is judged by them.
 
-    A change is recorded in the session before anything is judged by it. While a file cannot be read nothing is judged:
-    the ask raises PolicyError, and what is pending waits on.
+    A change is recorded in the session before it is used. While a file cannot be read nothing is judged: the ask raises
+    PolicyError, and pending requests go on waiting.
     """
     state = session.stream.state
     if state.policy is None or state.policy_source != GATEWAYS_OWN:
@@ -47,9 +47,9 @@ def follow_own_rules(gateway: Gateway, session: Session) -> None:
 
 
 async def follow_while_waiting(gateway: Gateway) -> None:
-    """Record a change of the files in the sessions in which a request waits, also while nobody asks; never returns.
+    """Record changes of the files in all sessions with pending requests, also while nobody asks; never returns.
 
-    A reply is judged by the rules that its session names, so a new deny must get there by itself.
+    A reply is judged by the rules that its session names, so a new deny must be recorded there without an ask.
     """
     recorded: dict[str, PolicySource] = {}
     while True:

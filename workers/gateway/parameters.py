@@ -1,4 +1,4 @@
-"""What routes are given, under the names that they use for it."""
+"""The parameters of the routes, as annotated types."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Presence over HTTP: a client says again and again that it is there, and is forgotten when it stops.
+"""Presence over HTTP: a client renews its presence at intervals, and is removed when it stops.
 
-Nothing is kept here: whether a client is known stands in the log and in its lease, so any gateway may hear it next.
+Nothing is kept in memory: the log and a lease hold all of it, so any gateway can take the next renewal.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from workers.gateway.principals import ForbiddenError, Principal
 
 
 class Presences:
-    """Who is there, for the sessions that they may see."""
+    """Presence of clients in the sessions that they may see."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     async def in_session(self, session: Session, principal: Principal, client_id: str) -> list[Pending]:
-        """Connect, or stay connected; what was replayed, when it was the first time. Raises ForbiddenError."""
+        """Connect or stay connected; return the replayed requests at the first call. Raises ForbiddenError."""
         state = await session.state()
         require_own_client(session, principal, check_id(client_id, "client id"))
         if client_id in state.clients:
@@ -30,13 +30,13 @@ class Presences:
         return (await session.connect(client_id, actor=principal.actor, name=principal.name)).replayed
 
     async def leave_session(self, session: Session, principal: Principal, client_id: str) -> None:
-        """Raises ForbiddenError."""
+        """Disconnect from a session. Raises ForbiddenError."""
         await session.state()
         require_own_client(session, principal, check_id(client_id, "client id"))
         await session.disconnect(client_id, actor=principal.actor)
 
     async def in_inbox(self, principal: Principal, client_id: str) -> list[Pending]:
-        """The same for all sessions within the principal's reach, also for those to come. Raises ForbiddenError."""
+        """Connect to all sessions within the principal's reach, future ones included. Raises ForbiddenError."""
         open_ones = await self._own_inboxes(principal, client_id)
         if any(one.reach == principal.reach for one in open_ones):
             await self._ledger.renew_inbox(client_id, actor=principal.name, reach=principal.reach)
@@ -47,7 +47,7 @@ class Presences:
         return await self._ledger.connect_inbox(client_id, actor=principal.actor, reach=principal.reach)
 
     async def leave_inbox(self, principal: Principal, client_id: str) -> None:
-        """Raises ForbiddenError."""
+        """Disconnect from the inbox. Raises ForbiddenError."""
         await self._own_inboxes(principal, client_id)
         await self._ledger.disconnect_inbox(client_id, actor=principal.actor)
 
@@ -60,7 +60,7 @@ class Presences:
 
 
 def require_own_client(session: Session, principal: Principal, client_id: str | None) -> None:
-    """A client is whose it was when it connected: nobody answers, locks or leaves as somebody else's device."""
+    """Raise ForbiddenError for another person's client: nobody answers, locks or leaves as somebody else's device."""
     if client_id is not None:
         _require_own(session.stream.state, principal, client_id)
 

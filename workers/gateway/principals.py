@@ -1,4 +1,4 @@
-"""Who stands behind a request, and how far their word reaches."""
+"""The author of a request, and the sessions and projects within reach."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ledger.log.inboxes import InboxReach
 from ledger.session.state import SessionState
 
 Channel = Literal["gateway", "inbox", "link", "opencode"]
-"""How a request came, in the gateway's own word: by token, by a browser's cookie, by a link, as OpenCode's clients do."""
+"""Channel of a request: a token, a browser's cookie, an answer link, or OpenCode's routes."""
 
 OWN_CHANNELS: Final = frozenset({"gateway", "inbox", "link", "told", "local", "api", "cli"})
-"""Names that no prompt of an agent may have: an answer that is told must not read like one that was seen."""
+"""Channel names that no agent's prompt may have: a reported answer must not look like one given at the gateway."""
 
 
 class ForbiddenError(LedgerError):
-    """Somebody we know asks for what they may not have."""
+    """A known caller without the right to what it asks for."""
 
     code = "FORBIDDEN"
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token reaches. No projects and no sessions named is all of them; where both are named, both bind.
+    """The reach of a token. An empty list of projects or of sessions is unbounded; where both are given, both apply.
 
-    `own` is the token whose sessions alone are reached, besides those that are named; None reaches those of others too.
-    `project` is the one that such a token has claimed; `any_project` lifts that bound.
+    `own` limits the reach to sessions opened with that token, besides those that are named; None has no such limit.
+    `project` is the one that such a token has claimed; `any_project` lifts that limit.
     """
 
     projects: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     any_project: bool = True
 
     def covers(self, session: str, project: str | None, opened_with: str | None) -> bool:
-        """Return whether a session of this project, opened with this token, is reached.
+        """Return whether a session of this project, opened with this token, is within reach.
 
         A session without a project is its own project.
         """
@@ -48,14 +48,14 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
         return self.own is None or session in self.sessions or opened_with == self.own
 
     def covers_project(self, project: str) -> bool:
-        """Return whether what is said of a whole project is reached: a token bound to sessions has no such reach."""
+        """Return whether facts about a whole project are within reach; they never are for a token bound to sessions."""
         if self.sessions:
             return False
         return project in self.projects if self.projects else self.any_project or project == self.project
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """The authenticated author of a request; no field of a request ever says who it is from.
+    """The authenticated author of a request; no field of a request ever names its author.
 
     `root_id` is the token that signed in where `token_id` is a browser's. `owner` is the person for whom it acts.
     """
@@ -77,12 +77,12 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def teller(self) -> Actor:
-        """The actor of an answer that this principal did not give, and only tells of."""
+        """Return the actor of an answer that this principal did not give, but reports."""
         return msgspec.structs.replace(self.actor, via=TOLD)
 
     @property
     def caller(self) -> str:
-        """Whose share of the gateway a request takes."""
+        """Return the key under which quotas and limits count this principal."""
         return self.token_id or self.name
 
     @property
@@ -98,23 +98,23 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return InboxReach(self.projects, self.sessions)
 
     def reaches(self, session: str, project: str | None, opened_with: str | None) -> bool:
-        """Return whether a session of this project, opened with this token, is theirs to see."""
+        """Return whether this principal may see a session of this project, opened with this token."""
         return self.bounds.covers(session, project, opened_with)
 
     def reaches_state(self, state: SessionState) -> bool:
         return self.reaches(state.session_id, state.project, state.token_id)
 
     def reaches_project(self, project: str) -> bool:
-        """Return whether what is said of a whole project is theirs to see."""
+        """Return whether this principal may see facts about a whole project."""
         return self.bounds.covers_project(project)
 
 
 LOCAL: Final = Principal(name="local", role="admin", brings_rules=True)
-"""Whoever reaches a gateway that was started without tokens."""
+"""The caller of a gateway that was started without tokens."""
 
 
 def principal_of(token: Token, via: Channel = "gateway", *, claimed: str | None = None) -> Principal:
-    """Return whoever holds a token; `claimed` is the project that it, or the one that a browser's stands for, is bound to."""
+    """Return the holder of a token; `claimed` is the project to which it, or the token behind a browser's, is bound."""
     bounds = Bounds(
         projects=token.projects,
         sessions=token.sessions,

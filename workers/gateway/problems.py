@@ -1,4 +1,4 @@
-"""Errors as problem details (RFC 9457): one shape for all of them, with the ledger's own code."""
+"""Errors as problem details (RFC 9457): one shape for all, with the ledger's own code."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ STATUS_OF_HTTP: Final[dict[str, int]] = {
     "WRONG_HOST": 421,
     "HEAD_TOO_LARGE": 431,
 }
-"""Of what the framework refuses before a route is reached."""
+"""The code for each status that the framework sets before a route runs."""
 
 _CODES: Final = {status: code for code, status in STATUS_OF_HTTP.items()}
 
@@ -80,7 +80,7 @@ _OF_CODE: Final = {
     "METHOD_NOT_ALLOWED": "this address takes other methods; the header `Allow` names them",
     "TOO_LARGE": f"the body is larger than {BODY_BYTES_MAX} bytes",
 }
-"""Where the framework's own words say no more than the status."""
+"""Sentences for statuses for which the framework has none."""
 
 
 def status_of(error: LedgerError) -> int:
@@ -88,7 +88,7 @@ def status_of(error: LedgerError) -> int:
 
 
 def ledger_problem(_: Request[Any, Any, Any], error: LedgerError) -> Response[dict[str, Any]]:
-    """What the ledger, or the gateway, refuses with."""
+    """Return the response for an error of the ledger or the gateway."""
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("%s: %s", error.code, error.text)
@@ -101,10 +101,10 @@ def ledger_problem(_: Request[Any, Any, Any], error: LedgerError) -> Response[di
 
 
 def http_problem(request: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
-    """What the framework refuses with: no such route, a body that is no JSON or of another shape."""
+    """Return the response for an error of the framework: unknown route, malformed body."""
     if isinstance(error, NotFoundException | MethodNotAllowedException):
         try:
-            # No guard stands before an address that no route has.
+            # An address without a route has no guard.
             request.app.state.gateway.limiter.take(f"{address_of(request)} unknown")
         except RateLimitedError as limited:
             return ledger_problem(request, limited)
@@ -117,23 +117,23 @@ def http_problem(request: Request[Any, Any, Any], error: HTTPException) -> Respo
 
 
 def _what_is_wrong(reasons: list[Any]) -> str:
-    """The framework's findings in a line: which member, and what about it."""
+    """Return the framework's findings on one line: each member and what is wrong with it."""
     found = [one for one in reasons if isinstance(one, dict)]
-    # `data` is the whole body, in the framework's own words.
+    # The framework calls the whole body `data`.
     where = [str(one.get("key", "")).removeprefix("data").removeprefix(".") or "the body" for one in found]
     return "; ".join(f"{place}: {_lower(str(one.get('message', '')))}" for place, one in zip(where, found, strict=True))
 
 
 def unreadable(_: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
-    """A body that the decoder gives up on in ways of its own: no UTF-8, or nesting without end."""
+    """Return the response for a body that the decoder rejects by itself: no UTF-8, or unbounded nesting."""
     why = "nested too deeply" if isinstance(error, RecursionError) else "not valid UTF-8"
     return _problem(400, "MALFORMED", f"the body is {why}", {}, {})
 
 
 def own_fault(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
-    """A fault of ours: told without its insides, which stand in the log.
+    """Return the response for an internal error without details, which are logged.
 
-    The log has the route and never the address itself, in which an answer link or the code of a sign-in may stand.
+    The log has the route, never the address itself: an answer link or a sign-in code may be part of it.
     """
     route = request.scope.get("path_template") or "an unknown route"
     log.error("%s %s failed", request.method, route, exc_info=error)
@@ -148,7 +148,7 @@ def _problem(
 
 
 def problem_body(code: str, detail: str) -> tuple[HTTPStatus, dict[str, Any]]:
-    """Status and body for what is refused before there is a request."""
+    """Return status and body for a refusal before there is a request."""
     status = HTTPStatus(STATUS_OF_HTTP[code])
     return status, _body(status, code, detail)
 

@@ -1,6 +1,6 @@
-"""uvicorn's HTTP, within bounds that it does not set itself: how long a request may take to arrive, and its head be.
+"""uvicorn's HTTP protocol with further limits: the time for a request to arrive, and the size of its head.
 
-Bodies are bounded by the application; here a caller who sends a byte now and then, or headers without end, is sent away.
+The application limits bodies; this class disconnects a caller who sends too slowly, or headers without end.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from workers.gateway.events.readers import TRANSPORT
 from workers.gateway.problems import PROBLEM_JSON, problem_body
 
 ARRIVE_SECONDS: Final = 60.0
-"""A whole request must have come within so long; what waits for an answer may wait on."""
+"""Time limit for a whole request to arrive; waiting for an answer is not limited by it."""
 
 HEAD_BYTES_MAX: Final = 64 * 1024
-"""Of the address and all headers, besides what comes with their first bytes."""
+"""Size limit of the address and all headers, besides what arrives with their first bytes."""
 
 
 LINGER_SECONDS: Final = 2.0
 LINGER_BYTES_MAX: Final = 16 * 1024 * 1024
-"""So long, and so much, a refused caller may go on sending. A connection closed over unread bytes is reset, and a reset
-discards an answer that the caller has not read yet."""
+"""Size limit of what a refused caller may go on sending. Closing a connection over unread bytes resets it, and a reset
+discards a response that the caller has not read yet.
+"""
 
 
 class Protocol(HttpToolsProtocol):
-    """Also lets event streams write to their connections themselves."""
+    """The protocol, which also gives event streams access to their connections."""
 
     _timer: asyncio.TimerHandle | None = None
     _is_arriving = False
@@ -88,7 +89,7 @@ class Protocol(HttpToolsProtocol):
         self._refuse("TIMEOUT", f"no whole request came within {ARRIVE_SECONDS:g} s")
 
     def _refuse(self, code: str, detail: str) -> None:
-        """Say why and hang up, unless an answer is on its way already."""
+        """Send the refusal and close, unless a response was started already."""
         cycle: RequestResponseCycle | None = self.cycle
         answering = cycle is not None and cycle.response_started and not cycle.response_complete
         if answering or self.transport.is_closing():
@@ -98,7 +99,7 @@ class Protocol(HttpToolsProtocol):
         self._hang_up()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP."""
+        """Answer a message that is not HTTP."""
         self._say("MALFORMED", msg.rstrip(".").lower())
         self.transport.close()
 
@@ -112,7 +113,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.write(b"\r\n".join([*lines, b"", content]))
 
     def _hang_up(self) -> None:
-        """End our side, and read on for a moment, so that the caller gets to read the answer."""
+        """Close our side and read on for a moment, so that the caller can read the response."""
         self._is_refused = True
         self._all_there()
         self.transport.write_eof()

@@ -1,7 +1,7 @@
-"""How much of a gateway one token may hold at a time: requests that wait, their bytes, event streams, new sessions.
+"""Quotas per token at one gateway: pending requests, their bytes, event streams, new sessions.
 
-Requests that waited when the gateway started count too. A gateway counts what was asked through itself; of several
-gateways on one ledger each has its own count.
+Requests that were pending when the gateway started count too. A gateway counts what was asked through itself; several
+gateways on one ledger count separately.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from workers.gateway.limiting import Limiter, RateLimitedError
 HOUR_SECONDS: Final = 3600
 RETRY_SECONDS: Final = 5
 LOOK_SECONDS: Final = 1.0
-"""A token at its quota has its requests looked up again at most so often."""
+"""Minimum interval between two look-ups of the pending requests of a token at its quota."""
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):
-    """Per token, at one gateway."""
+    """Limits per token, at one gateway."""
 
     pending: int = 500
     pending_bytes: int = 8 * 1024 * 1024
@@ -47,7 +47,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuotaError(LedgerError):
-    """A token holds as much of the gateway as it may."""
+    """A token at its quota."""
 
     code = "QUOTA"
 
@@ -56,7 +56,7 @@ _Key = tuple[str, str]
 
 
 class Holdings:
-    """What each token holds of one gateway."""
+    """The current holdings of each token at one gateway."""
 
     def __init__(self, ledger: Ledger, quotas: Quotas) -> None:
         self.quotas = quotas
@@ -70,11 +70,11 @@ class Holdings:
         self._opened = Limiter(quotas.sessions_an_hour / HOUR_SECONDS, quotas.sessions_an_hour)
 
     def begin(self) -> None:
-        """Start to count what waits already."""
+        """Start to count what is pending already."""
         self._seeding = asyncio.create_task(self._seed(), name="count what waits")
 
     async def close(self) -> None:
-        """End what runs in the background."""
+        """Stop the background work."""
         if self._seeding is not None:
             self._seeding.cancel()
             await asyncio.gather(self._seeding, return_exceptions=True)
@@ -92,13 +92,13 @@ class Holdings:
     # --- event streams
 
     def require_stream(self, token_id: str | None) -> None:
-        """Raises QuotaError where a token may open no event stream more."""
+        """Raise QuotaError where a token may open no further event stream."""
         if token_id is not None and self._streams[token_id] >= self.quotas.streams:
             text = f"this token has {self.quotas.streams} event streams open, and may have no more"
             raise self._refusal("streams", text)
 
     def open_stream(self, token_id: str | None) -> bool:
-        """Count an event stream; return False where others of the token came first and took the last place."""
+        """Count an event stream; return False when other streams of the token have taken the last place meanwhile."""
         if token_id is None:
             return True
         self._streams[token_id] += 1
@@ -110,11 +110,11 @@ class Holdings:
             if self._streams[token_id] <= 0:
                 del self._streams[token_id]
 
-    # --- requests that wait
+    # --- pending requests
 
     @asynccontextmanager
     async def asking(self, caller: str, session: str, request_id: str, size: int) -> AsyncIterator[set[str]]:
-        """Hold room for a request while it is asked; what the block adds to the set, by id, waits on.
+        """Hold room for a request while it is asked. Ids that the block adds to the set are pending afterwards.
 
         Raises QuotaError where the token has no room.
         """
@@ -138,7 +138,7 @@ class Holdings:
         try:
             yield waiting
         except asyncio.CancelledError:
-            waiting.add(request_id)  # what became of it is looked up when room is short
+            waiting.add(request_id)  # its outcome is looked up when room is short
             raise
         finally:
             self._under_way[caller, key] -= 1
@@ -155,7 +155,7 @@ class Holdings:
         return len(held) >= self.quotas.pending or sum(held.values()) + size > self.quotas.pending_bytes
 
     async def _look_again(self, caller: str) -> None:
-        """Forget what has been settled since."""
+        """Drop the requests that were settled since the last look-up."""
         now = asyncio.get_running_loop().time()
         if now - self._looked.get(caller, -LOOK_SECONDS) < LOOK_SECONDS:
             return
@@ -164,7 +164,7 @@ class Holdings:
         for session in {session for session, _ in held}:
             pending = (await Session(self._ledger, session).state()).pending
             for key in [one for one in held if one[0] == session and one[1] not in pending]:
-                if (caller, key) not in self._under_way:  # what is being asked is not in the log yet
+                if (caller, key) not in self._under_way:  # a request in flight is not in the log yet
                     held.pop(key, None)
 
     async def _seeded(self) -> None:
@@ -186,5 +186,5 @@ class Holdings:
 
 
 def size_of(patterns: Iterable[str], tool_input: Any, metadata: Any) -> int:
-    """Return the bytes that a request takes on its way to a person."""
+    """Return the size of a request as sent to a person, in bytes."""
     return len(msgspec.json.encode((list(patterns), tool_input, metadata)))

@@ -1,8 +1,7 @@
-"""Records who reads what at a gateway, without being in the way of anybody's answer.
+"""Records of reads at a gateway, written without delaying any answer.
 
-Reads are gathered in memory and written every few seconds. The same read again within that time counts up; a person who
-looks at the same session again within ten minutes is one look. What is gathered is bounded for each kind: what does
-not fit is counted, and told by its count.
+Reads are gathered in memory and written every few seconds. The same read within that time increases a count; views of
+one session by one person within ten minutes are one read. Each kind has a limit; reads beyond it are only counted.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ log = logging.getLogger(__name__)
 FLUSH_SECONDS: Final = 2.0
 CLOSE_SECONDS: Final = 3.0
 GATHERED_COUNT_MAX: Final = 256
-"""Different reads of one kind between two writes; there are five kinds."""
+"""Distinct reads of one kind between two writes; there are five kinds."""
 
 LOOK_AGAIN_SECONDS: Final = 600.0
 LOOKS_COUNT_MAX: Final = 10_000
@@ -33,7 +32,7 @@ OTHERS: Final = "others, too many at once to name"
 
 
 class Reads:
-    """For one gateway."""
+    """The records of one gateway."""
 
     def __init__(self, store: Store, kept_ms: int) -> None:
         self._store = store
@@ -45,7 +44,7 @@ class Reads:
         self._closing = asyncio.Event()
 
     def note(self, read: AuditedRead) -> None:
-        """Take a read in; it is written soon."""
+        """Gather a read; it is written soon."""
         gathered = self._gathered[read.kind]
         if read not in gathered and len(gathered) >= GATHERED_COUNT_MAX:
             read = AuditedRead(kind=read.kind, what=OTHERS)
@@ -54,7 +53,7 @@ class Reads:
             self._writing = asyncio.create_task(self._write_soon(), name="record reads")
 
     def look(self, principal: Principal, session: str) -> None:
-        """Take in that a person, or an auditor, looks at a session. What an agent reads is its own."""
+        """Gather a view of a session by a person or an auditor. Reads of an agent are not recorded."""
         if principal.role == "agent":
             return
         key, now = (principal.caller, session), asyncio.get_running_loop().time()
@@ -67,7 +66,7 @@ class Reads:
         self.note(_by(principal, "look", session))
 
     async def flush(self) -> None:
-        """Write what was gathered. A server that does not answer loses it: nobody waits for it."""
+        """Write what was gathered. It is lost if the server does not answer: nobody waits for it."""
         async with self._turn:
             await self._write()
 
@@ -93,7 +92,7 @@ class Reads:
         await self.flush()
 
     async def close(self) -> None:
-        """Write the rest, if that is soon."""
+        """Write the rest, within a short time limit."""
         self._closing.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):

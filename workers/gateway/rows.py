@@ -1,4 +1,4 @@
-"""What the routes answer with: CONTRACT's objects, and what stands around them."""
+"""The rows in responses: CONTRACT's objects, and the fields around them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 def session_row(state: SessionState) -> Row:
-    """A session in a few words."""
+    """Return the summary of a session."""
     return {
         "session": state.session_id,
         "project": state.project,
@@ -38,7 +38,7 @@ def session_row(state: SessionState) -> Row:
 
 
 def answering_facts(state: SessionState) -> Row:
-    """What a person needs beside a pending request, to see what an answer would do."""
+    """Return what a person needs beside a pending request to see the effect of an answer."""
     dialect = state.policy.dialect if state.policy else None
     return {
         "dialect": dialect,
@@ -49,12 +49,12 @@ def answering_facts(state: SessionState) -> Row:
 
 
 def result_row(result: Result, *, is_described: bool = True) -> Row:
-    """Where a request stands: CONTRACT's row of ask and reply, the request itself, and what bridges need beside it.
+    """Return the state of a request: CONTRACT's row of ask and reply, the request, and fields that bridges need.
 
-    `feedback` is a person's own words, without the dialect's around them; `cause` what it followed from, if it did;
-    `cancel_cause` why it was withdrawn; `via` the channel by which it was answered, in the gateway's own word; `told`
-    the prompt at which a person answered, where only the agent's side says so. The description is for people: agents,
-    and readers of what the rules decided, are spared it.
+    `feedback` is a person's own text, without the dialect's frame; `cause` is the event that led to the outcome;
+    `cancel_cause` is the reason of a withdrawal; `via` is the channel of the answer as observed by the gateway; `told`
+    is the agent's prompt where only the agent reports the answer. The description is for people: agents, and readers of
+    the rules' decisions, do not get it.
     """
     request = Pending(session=result.session, request=result.request)
     settled = result.settled

@@ -1,4 +1,4 @@
-"""`--rules [DIALECT=]FILE` of `serve` and `up`: the rules of the gateway itself."""
+"""The option `--rules [DIALECT=]FILE` of `serve` and `up`: the rules of the gateway itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.gateway.own_rules import rule_file
 
 
 async def read_rule_files(texts: Sequence[str]) -> dict[str, PolicyFiles]:
-    """Return the rules by dialect, each file read once. Raises InputError and PolicyError for what cannot be judged by."""
+    """Return the rules by dialect, each file read once. Raises InputError and PolicyError for unusable rules."""
     policies: dict[str, PolicyFiles] = {}
     for text in texts:
         dialect, file = _named(text)

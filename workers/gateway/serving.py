@@ -1,4 +1,4 @@
-"""A gateway as a process: uvicorn on a TCP address, a unix socket or both, until it is told to stop."""
+"""The gateway process: uvicorn on a TCP address, a unix socket or both, until it is told to stop."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from workers.gateway.slashes import with_slashes_in_ids
 
 BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 3
-"""How long open requests may take to end once the gateway is told to."""
+"""Time limit for open requests to end after the gateway was told to stop."""
 
 KEEP_ALIVE_SECONDS: Final = 75
-"""How long a connection may be idle: an agent may well think for a minute between two asks."""
+"""Idle time of a connection before it is closed: an agent may think for a minute between two asks."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where to listen: a host and a port (0: any that is free), or the path of a unix socket."""
+    """An address to listen on: a host and a port (0: any that is free), or the path of a unix socket."""
 
     host: str | None = None
     port: int = 0
@@ -43,12 +43,12 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Return whether only this machine can connect to it."""
         return self.path is not None or self.host in LOOPBACK
 
 
 def parse_address(text: str) -> Address:
-    """`HOST:PORT`, `[::1]:PORT`, `:PORT` or `unix:PATH`. Raises InputError."""
+    """Parse `HOST:PORT`, `[::1]:PORT`, `:PORT` or `unix:PATH`. Raises InputError."""
     if text.startswith("unix:"):
         if not text.removeprefix("unix:"):
             raise InputError(f"`{text}` names no socket; write it like `unix:/run/permission-ledger.sock`")
@@ -62,7 +62,7 @@ def parse_address(text: str) -> Address:
 
 
 def listen(address: Address) -> socket.socket:
-    """A listening socket. Raises SetupError when it cannot be had."""
+    """Return a listening socket. Raises SetupError when it cannot be opened."""
     try:
         return _unix(address.path) if address.path is not None else _tcp(str(address.host), address.port)
     except OSError as error:
@@ -93,7 +93,7 @@ def _tcp(host: str, port: int) -> socket.socket:
 
 
 def _unix(path: Path) -> socket.socket:
-    """Only our own user may connect. A socket that nobody listens on any more is taken over."""
+    """Return a listening unix socket for our own user alone. A socket file without a listener is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_socket() and not _answers(path):
         path.unlink()
@@ -126,7 +126,7 @@ def _told(address: Address) -> str:
 
 
 def url_of(listener: socket.socket) -> str:
-    """How a client reaches it: `http://127.0.0.1:8420`, or `unix:/path`."""
+    """Return the address for clients: `http://127.0.0.1:8420`, or `unix:/path`."""
     name = listener.getsockname()
     if isinstance(name, str):
         return f"unix:{name}"
@@ -141,7 +141,7 @@ async def run(
     stop: asyncio.Event,
     ready: Callable[[Gateway], None] = lambda _: None,
 ) -> None:
-    """Serve until `stop` is set; `ready` is called once requests are taken. Raises StoreError."""
+    """Serve until `stop` is set; `ready` is called once requests are accepted. Raises StoreError."""
     gateway = Gateway(ledger, settings)
     await gateway.start()
     paths = [Path(name) for one in listeners if isinstance(name := one.getsockname(), str)]
@@ -149,7 +149,7 @@ async def run(
         uvicorn.Config(
             with_edge(with_slashes_in_ids(make_app(gateway)), names_of(listeners, settings.public_url, settings.hosts)),
             http=Protocol,
-            # Whoever is not named may write into these headers what they like.
+            # Other senders could write anything into these headers.
             proxy_headers=bool(settings.trusted_proxies),
             forwarded_allow_ips=list(settings.trusted_proxies),
             ws="none",
@@ -185,7 +185,7 @@ async def run(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, which says when it is there and leaves signals to us."""
+    """uvicorn's server, which reports when it is started and leaves signals to us."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -193,7 +193,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ours are set already, and tell us to stop."""
+        """Install no signal handlers: ours are installed already and stop the server."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a gateway is started with."""
+"""The settings of a gateway."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from workers.gateway.quotas import Quotas
 
 PORT_DEFAULT: Final = 8420
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
-"""A request body; what may stand in it is bounded further by the ledger."""
+"""Size limit of a request body; the ledger limits its members further."""
 
 WAIT_SECONDS_MAX: Final = 300.0
-"""How long one request may wait for an answer; whoever wants to wait longer asks again."""
+"""Longest wait of one request; for a longer wait, the caller asks again."""
 
 PAGE_COUNT_MAX: Final = 1000
 """Rows of one answer."""
@@ -36,10 +36,10 @@ LinkAnswers = Literal["once", "session", "always"]
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`policies` are the rules by dialect for sessions whose agent brings none; `public_url` is how people reach us.
+    """`policies` are the rules by dialect for sessions without own rules; `public_url` is the address for people.
 
-    `timeouts` are the deadlines of new sessions that state none. `hosts` are names, or addresses with their scheme, by which we
-    are called besides. `trusted_proxies` are addresses and networks whose `X-Forwarded-For` is believed. `open_to_all` serves
+    `timeouts` are the deadlines of new sessions that state none. `hosts` are further accepted names, or addresses with
+    their scheme. `trusted_proxies` are addresses and networks whose `X-Forwarded-For` is believed. `open_to_all` serves
     without tokens: only ever on this machine's own addresses.
     `link_answers` is the longest-lasting answer that an answer link may give.
     """
@@ -60,5 +60,5 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def secure(self) -> bool:
-        """Whether people come over TLS, so that cookies may be bound to it."""
+        """Return whether people connect over TLS, so that cookies may be bound to it."""
         return self.public_url.startswith("https:")

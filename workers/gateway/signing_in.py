@@ -1,4 +1,4 @@
-"""Browsers sign in with a token or with a one-time link; either way they get a token of their own."""
+"""Sign-in of browsers with a token or a one-time link; either gives the browser a token of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workers.gateway.settings import BROWSER_DAYS, SIGN_IN_LINK_MINUTES
 
 
 async def browser_from_token(gateway: Gateway, token: Token) -> Made:
-    """A browser token that may do what the given one may, and ends with it. Raises UnauthorizedError."""
+    """Return a browser token with the rights of the given token, which ends with it. Raises UnauthorizedError."""
     if token.use != "bearer":
         raise UnauthorizedError("this is not a token to sign in with")
     return await gateway.tokens.create(
@@ -31,10 +31,10 @@ async def browser_from_token(gateway: Gateway, token: Token) -> Made:
 
 
 async def browser_from_link(gateway: Gateway, link: Token) -> Made:
-    """A browser token for whoever comes first with this link. Raises UnauthorizedError, UnknownTokenError."""
+    """Return a browser token for the first user of this link. Raises UnauthorizedError, UnknownTokenError."""
     if link.use != "sign_in":
         raise UnauthorizedError("this is not a sign-in link")
-    # Of somebody for whom a provider vouches, the browser ends with the session that began there.
+    # For a person from a provider, the browser token ends with the session that began there.
     root = link if link.made_from is None else gateway.tokens.held(link.made_from)
     if root is None:
         raise UnauthorizedError("this sign-in is over; begin it again")
@@ -51,7 +51,7 @@ async def browser_from_link(gateway: Gateway, link: Token) -> Made:
 
 
 def _browser_ms(gateway: Gateway, root: Token) -> int:
-    """How long a browser stays signed in: no longer than the token that it stands for. A one-time link stands for none."""
+    """Return the lifetime of a sign-in in ms: at most that of the token behind it. A one-time link has none."""
     most_ms = BROWSER_DAYS * DAY_MS
     if root.use == "sign_in" or root.expires_ms is None:
         return most_ms
@@ -71,11 +71,11 @@ def _reach_of(token: Token) -> dict[str, Any]:
 
 
 async def sign_in_link(tokens: Tokens, public_url: str, name: str, role: Role = "admin") -> str:
-    """A link that signs one browser in, once, within minutes. Raises StoreError."""
+    """Return a link that signs one browser in, once, within minutes. Raises StoreError."""
     made = await tokens.create(name, role, use="sign_in", expires_in_ms=SIGN_IN_LINK_MINUTES * MINUTE_MS)
     return f"{public_url}/sign-in?code={made.text}"
 
 
 async def secret_for(gateway: Gateway, key: str) -> str:
-    """The secret of a token whose creation may be repeated: the same each time, and not to be guessed."""
+    """Return the secret of a token for a repeatable request: the same each time, and not guessable."""
     return hmac.new(await gateway.ledger.store.admin.secret(), f"token\n{key}".encode(), sha256).hexdigest()

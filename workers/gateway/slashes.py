@@ -1,10 +1,10 @@
-"""Ids that hold a slash, in addresses: `%2F` is part of an id, `/` divides the address (RFC 3986, 2.2).
+"""Slashes inside ids in addresses: `%2F` is part of an id, `/` divides the address (RFC 3986, 2.2).
 
-Servers decode an address before it is routed, so that the two cannot be told apart any more. Here an encoded slash goes
-through routing as a character that no id can hold, and is a slash again when it is given to a handler.
+Servers decode an address before it is routed, which makes the two equal. Here an encoded slash passes through routing
+as a character that no id can contain, and becomes a slash again before a handler receives it.
 
-Servers also put a sign of replacement for what is no UTF-8, and so take two different addresses for one. There is nothing
-at such an address.
+Servers also decode invalid UTF-8 to the replacement character, which makes different addresses equal. Such an address
+is not found.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 ENCODED: Final = re.compile(rb"%2[Ff]")
 IN_ID: Final = "\uf02f"
-"""For private use, and so not printable, as all of an id must be."""
+"""A private-use character: not printable, so no id can contain it."""
 
 NOWHERE: Final = "/" + IN_ID
 
 
 def with_slashes_in_ids(app: ASGIApp) -> ASGIApp:
-    """The same application, to which `%2F` is no divider."""
+    """Return the application with `%2F` inside ids supported."""
 
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
         raw = scope.get("raw_path") or b""
@@ -43,10 +43,10 @@ def _routed(raw: bytes) -> str:
 
 
 def restore_slashes(scope: Any) -> None:
-    """After routing: ids as they are."""
+    """Restore the slashes in the ids after routing."""
     if IN_ID in scope["path"]:
         scope["path"] = scope["path"].replace(IN_ID, "/")
-        # A new one: the router keeps its own for the next request to the same address.
+        # A new dict: the router reuses its own for the next request to the same address.
         scope["path_params"] = {
             name: value.replace(IN_ID, "/") if isinstance(value, str) else value
             for name, value in scope["path_params"].items()

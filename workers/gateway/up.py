@@ -1,4 +1,4 @@
-"""The gateway as a part of `up`: where it listens, and how people get in."""
+"""The gateway as a part of `up`: its sockets, and the lines on how to sign in."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from workers.gateway.signing_in import sign_in_link
 
 
 def gateway_sockets(folder: Path | None, wanted: str | None) -> list[socket.socket]:
-    """A TCP address of this machine, and the data folder's socket unless another gateway has it already.
+    """Return a TCP socket of this machine, and the data folder's socket unless another gateway has it already.
 
-    Where nothing is said and the usual port is taken, any free one will do. Raises InputError, SetupError.
+    Without `wanted`, any free port is used when the usual one is taken. Raises InputError, SetupError.
     """
     if wanted is not None:
         return [listen(parse_address(wanted)), *_of_folder(folder)]
@@ -40,7 +40,7 @@ def _of_folder(folder: Path | None) -> list[socket.socket]:
 
 
 async def how_to_get_in(ledger: Ledger, listeners: Sequence[socket.socket]) -> list[str]:
-    """Lines for a person: the addresses, and a link that signs a browser in."""
+    """Return lines for a person: the addresses, and a link that signs a browser in."""
     link = await sign_in_link(ledger.tokens, public_url_of(listeners), default_actor_name())
     return [
         "",

@@ -1,1 +1,1 @@
-"""Visible text and rows for people, made once for page, command line and message."""
+"""Visible text and rows for people: for the page, the command line and messages."""

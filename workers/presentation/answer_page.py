@@ -1,4 +1,4 @@
-"""The page behind an answer link: what would run, whole, and buttons. No script, nothing from elsewhere."""
+"""The page behind an answer link: the whole request, and buttons. No script, no external resources."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ HEADERS: Final = {
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; frame-ancestors 'none'; "
         "base-uri 'none'"
     ),
-    # The address is the right to answer: it stays in no cache, no frame and no other site's log.
+    # The address is the right to answer: keep it out of caches, frames and other sites' logs.
     "Cache-Control": "no-store",
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
@@ -91,11 +91,11 @@ REFUSING: Final = (
     '<textarea id="message" name="message" maxlength="4000"></textarea>'
     '<button class="stop" name="reply" value="reject">Reject</button></form>'
 )
-"""Stands on the page at once, whatever is folded."""
+"""Sections that are never folded."""
 
 
 def question_page(state: SessionState, request: Request, name: str, now_ms: int, replies: Collection[ReplyKind]) -> str:
-    """What waits, what the rules demand of its answer, and how it may be answered here: by these replies."""
+    """Return the page of a pending request, with the rules' demands on its answer, and buttons for these replies."""
     left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
     facts = [("asked by", request.asker.name), ("calls itself", request.agent or state.agent)]
     facts += [
@@ -118,7 +118,7 @@ def question_page(state: SessionState, request: Request, name: str, now_ms: int,
 
 
 def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
-    """How it ended, and that somebody else was first where that is so."""
+    """Return the page of the outcome; if somebody else answered first, with their name."""
     ago = f"{about(max(now_ms - result.at_ms, 0))} ago" if now_ms - result.at_ms >= SECOND_MS else "now"
     shown = what_runs(result.request)
     folded = _folded(shown, "", "") if shown.folded else ""
@@ -126,12 +126,12 @@ def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
 
 
 def problem_page(title: str, why: str) -> str:
-    """Why nothing can be done here, and where to go on."""
+    """Return a page with the reason why no answer is possible here, and a link to continue."""
     return _page(title, f"<p>{text(why[:1].upper() + why[1:])}.</p>", INBOX_LINK)
 
 
 def headline(result: Result, name: str | None) -> str:
-    """In a few words, to the person of this name."""
+    """Return the outcome in a few words, for the person of this name."""
     is_own = result.by.name == name and result.told is None
     match result.outcome:
         case None:
@@ -159,13 +159,13 @@ def _said(result: Result) -> str:
 
 
 def _folded(shown: Shown, allowing: str, then: str) -> str:
-    """What is folded, and in the same fold the buttons that allow: without opening it there are none, script or not."""
+    """Return the folded sections together with the buttons that allow: they cannot be used without opening the fold."""
     count = "1 line" if shown.folded_lines == 1 else f"{shown.folded_lines} lines"
     return f'<details class="fold"><summary>Show the rest: {count}{then}</summary>{shown.folded}{allowing}</details>'
 
 
 def _elsewhere(request: Request, name: str, replies: Collection[ReplyKind]) -> str:
-    """Why an allow or a rejection has no button here, and where it is given."""
+    """Return the reason why an allow or a rejection has no button here, and the place for it."""
     if not any(asks_passkey(request.demands, one) for one in ("once", "reject") if one not in replies):
         return f'<p class="odd">You are {text(name)}: a rule wants the answer of somebody else.</p>'
     which = "Allow it" if "reject" in replies else "Reject it" if "once" in replies else "Answer it"
@@ -187,7 +187,7 @@ def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKi
     if not allowing:
         return ""
     if is_question(request):
-        # An allow without what was chosen would answer nothing.
+        # An allow without a choice would not answer the question.
         return '<p><a href="/">Choose in the inbox</a></p>'
     return f'<form method="post">{allowing}</form>'
 

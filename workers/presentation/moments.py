@@ -1,4 +1,4 @@
-"""A session as of a moment: its state as a JSON object, and which grants were in force then."""
+"""A session as of a moment: its state as a JSON object, and the grants in force then."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ledger.session.state import SessionState
 
 
 async def project_grants(ledger: Ledger, state: SessionState) -> list[StandingGrant]:
-    """Every grant that the session's project ever had, also those that were revoked or ran out."""
+    """Return every grant that the session's project ever had, also revoked and expired ones."""
     if state.project is None:
         return []
     return list((await ledger.streams.project(state.project).refresh()).grants.values())
 
 
 def approved_at(state: SessionState, of_project: Iterable[StandingGrant], at_ms: int) -> list[Approved]:
-    """What was in force in `state` at a time (server ms), in the order in which it was made, the session's own first.
+    """Return the grants in force in `state` at a time (server ms), in order of their making, the session's own first.
 
-    A project's grant that a reply in this state made counts from that reply on, although it reaches the project's
-    stream a moment later.
+    A project grant that a reply in this state made counts from that reply on, although it reaches the project's stream
+    a moment later.
     """
     own = [grant for grant in state.grants.values() if _stood(grant, at_ms)]
     shared = [
@@ -51,7 +51,7 @@ def _in_order(grants: Iterable[StandingGrant]) -> list[StandingGrant]:
 
 
 def moment_json(moment: Moment[SessionState], standing: list[Approved], *, brief: bool = False) -> dict[str, Any]:
-    """CONTRACT's row of `show`, and what else is known of the session; `brief` only counts what was settled."""
+    """Return CONTRACT's row of `show` with further facts; with `brief`, settled requests are only counted."""
     state = moment.state
     settled: Any = Counter(one.outcome for one in state.settled.values()) if brief else settled_rows(state)
     return {
@@ -86,7 +86,7 @@ def settled_ids(state: SessionState) -> list[str]:
 
 
 def session_json(state: SessionState) -> dict[str, Any]:
-    """A session in a few words."""
+    """Return the summary of a session."""
     return {
         "session": state.session_id,
         "project": state.project,

@@ -1,4 +1,4 @@
-"""Text as HTML in which nothing hides: what cannot be seen, or looks like another letter, is marked and named."""
+"""Text as HTML with hidden characters revealed: invisible ones and look-alikes are marked and named."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ledger.session.would_run.model import Description
 from workers.presentation.text import visible
 
 NAMED_COUNT: Final = 4
-"""So many are named in a warning; the others are counted."""
+"""Characters that a warning names; the others are counted."""
 
 
 def text(value: str, marks: Iterable[Mark] | None = None) -> str:
-    """Return a text as HTML, on one line. What is not what it seems stands in `<mark>`."""
+    """Return a text as HTML, on one line, with deceptive characters in `<mark>`."""
     return _written(value, marks, kept="")
 
 
 def lines(value: str, marks: Iterable[Mark] | None = None) -> str:
-    """Return a text as HTML in which lines stay lines, and tabs tabs."""
+    """Return a text as HTML that keeps line breaks and tabs."""
     return _written(value, marks, kept="\n\t")
 
 
 def warning(description: Description) -> str:
-    """Return a paragraph on what is odd in a request, or nothing."""
+    """Return a paragraph on the deceptive characters of a request, or an empty text."""
     if not description.odd:
         return ""
     named = ", ".join(

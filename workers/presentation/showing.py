@@ -1,4 +1,4 @@
-"""The description of a request on a page without scripts: whole, or behind one fold that the allow stands behind too."""
+"""The description of a request on a page without scripts: whole, or with a fold that holds the allow buttons too."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ledger.session.would_run.model import LONG_CHARS, LONG_LINES, Description, 
 from workers.presentation.revealing import lines, text, warning
 
 OPEN_LINES: Final = 60
-"""Lines of a request that stand on the page at once; what is more stands behind the fold."""
+"""Lines of a request before the fold; further lines stand behind it."""
 
 OPEN_CHARS: Final = 6_000
 
 DIFF_LINES_MAX: Final = 2000
-"""A longer text is shown as it was before and as it is to become: comparing takes time."""
+"""Limit of a comparison in lines; longer texts are shown before and after, because comparing takes time."""
 
 BRIEF_CHARS: Final = 60
 
@@ -37,13 +37,13 @@ DANGERS: Final[Mapping[DangerKind, str]] = {
 }
 
 _ELSEWHERE: Final = frozenset({"tool", "permission", "asker", "agent", "folder", "offered"})
-"""The heading, the facts and the buttons have these."""
+"""Sections that are shown in the heading, the facts and the buttons."""
 
 _CHANGES: Final = {"before": "-", "after": "+", "content": "+"}
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What stands on the page at once, and what stands behind its fold; `folded_lines` counts those of the latter."""
+    """The open part and the folded part of a page; `folded_lines` counts the lines of the folded part."""
 
     at_once: str
     folded: str = ""
@@ -51,7 +51,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 def what_runs(request: Request) -> Shown:
-    """Return all of a request as HTML: its dangers, what looks like something else, and every section."""
+    """Return all of a request as HTML: its dangers, its deceptive characters, and every section."""
     description = describe_request(request)
     sections = [one for one in description.sections if not _is_elsewhere(one, request)]
     count = _fitting(sections)
@@ -64,18 +64,18 @@ def what_runs(request: Request) -> Shown:
 
 
 def block(value: str, marks: Iterable[Mark] | None = None) -> str:
-    """Return a text in which lines stay lines."""
+    """Return a text as HTML that keeps line breaks."""
     return f"<pre>{lines(value, marks)}</pre>"
 
 
 def is_question(request: Request) -> bool:
-    """Whether a person is to choose something, and not to let something run."""
+    """Return whether a person is to choose an option, instead of approving a call."""
     asked = request.input.get("questions") if isinstance(request.input, Mapping) else None
     return request.tool_name is not None and isinstance(asked, list) and bool(asked)
 
 
 def is_plan(request: Request) -> bool:
-    """Whether it is a plan to begin with, which nobody approves once and for all."""
+    """Return whether it is a plan to start, which is never approved beyond this once."""
     return isinstance(request.input, Mapping) and isinstance(request.input.get("plan"), str)
 
 
@@ -85,7 +85,7 @@ def _is_elsewhere(section: Section, request: Request) -> bool:
 
 
 def _fitting(sections: list[Section]) -> int:
-    """The count of sections that stand on the page at once; two texts of one change stay together."""
+    """Return the number of sections before the fold; the two texts of one change stay together."""
     line_count = char_count = 0
     for index, one in enumerate(sections):
         line_count += max(one.lines, len(one.rows))
@@ -117,7 +117,7 @@ def _pieces(sections: list[Section]) -> Iterator[str]:
 
 
 def _is_pair(sections: list[Section], index: int) -> bool:
-    """Whether this text goes and the next one comes for it."""
+    """Return whether this text is removed and the next one replaces it."""
     if index < 0 or index + 1 >= len(sections):
         return False
     before, after = sections[index], sections[index + 1]
@@ -147,7 +147,7 @@ def _section(section: Section) -> str:
 
 
 def _rows(section: Section) -> str:
-    """A command, one of its parts a line."""
+    """Return a command as HTML, one of its parts a line."""
     if len(section.rows) < 2:
         return block(section.text, section.marks)
     start, drawn = 0, []
@@ -182,7 +182,7 @@ def _change(before: Section, after: Section) -> str:
     label = f"<p>{_name(before)} → {_name(after)}</p>"
     if len(old) + len(new) > DIFF_LINES_MAX:
         return label + block(before.text, before.marks) + block(after.text, after.marks)
-    # All lines of both stand in it: what stays is as much of the request as what changes.
+    # Include all lines of both texts: unchanged lines are as much a part of the request as changed ones.
     changed = list(unified_diff(old, new, lineterm="", n=len(old) + len(new)))[3:]
     return label + _difference(changed or [f" {line}" for line in old], before, after)
 
@@ -197,7 +197,7 @@ def _difference(changed: list[str], *sections: Section) -> str:
 
 
 def _marks_of(line: str, odd: Mapping[str, Any]) -> list[Mark]:
-    """The marks of a line of a text, by the characters that are marked in the text."""
+    """Return the marks of one line, from those of the whole text."""
     return [Mark(at, at + 1, odd[letter]) for at, letter in enumerate(line) if letter in odd] if odd else []
 
 

@@ -1,7 +1,7 @@
-"""What agents and people wrote, made safe to look at: nothing of it moves the cursor, hides or turns around.
+"""Text of agents and people, made safe to display: it cannot move the cursor, hide, or change direction.
 
-A terminal obeys control characters, and some characters cannot be seen at all or reverse what stands after them; with
-either, an agent could show a person something else than what would run.
+A terminal obeys control characters, and some characters are invisible or reverse the text after them. With either, an
+agent could show a person something else than the call that would run.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any, Final
 _NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 _NOT_ASCII: Final = re.compile(r"[^ -~]")
-# Greedy: a password with an unescaped `@` or `/` in it is blotted out whole.
+# Greedy: a password with an unescaped `@` or `/` in it is masked as a whole.
 _PASSWORD: Final = re.compile(r"(://[^\s/:@]*:)\S*(?=@)|([?&]password=)[^&\s`]*")
 
 
 def visible(text: str) -> str:
-    """The text on one line, each character that cannot be seen written as its escape in Python."""
+    """Return the text on one line, with invisible characters written as Python escapes."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(one if _is_shown(one) else _NAMED.get(one) or _escape(one) for one in text)
 
 
 def revealed(text: str) -> str:
-    """Return the text on one line, each character that is not what it seems written as its escape in Python.
+    """Return the text on one line, with invisible characters and look-alikes written as Python escapes.
 
-    Look-alikes too: `rm \u0430` shows for a Cyrillic letter. For what agents wrote; people may write in any letters.
+    For example, `rm \u0430` shows a Cyrillic letter. For text of agents; people may write in any alphabet.
     """
     if text.isascii():
         return visible(text)
@@ -47,12 +47,12 @@ def _written(character: str) -> str:
 
 
 def json_line(value: Any) -> str:
-    """JSON on one line, escaped where a terminal would obey or hide a character; it reads back as the same value."""
+    """Return JSON on one line, with characters that a terminal obeys or hides escaped; it parses to the same value."""
     return _NOT_ASCII.sub(_json_character, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def without_passwords(text: str) -> str:
-    """The text with every password of a URL in it blotted out."""
+    """Return the text with the passwords of URLs masked."""
     return _PASSWORD.sub(r"\1\2***", text)
 
 

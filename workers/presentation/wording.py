@@ -41,7 +41,7 @@ _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)
 
 
 def about(ms: int) -> str:
-    """A span of time in its largest unit, rounded down: `6d`, `59s`; nothing is less than `0s`."""
+    """Return a duration in its largest unit, rounded down: `6d`, `59s`; at least `0s`."""
     for unit, size in _UNITS:
         if ms >= size:
             return f"{ms // size}{unit}"
@@ -49,12 +49,12 @@ def about(ms: int) -> str:
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Several texts in one cell of a table."""
+    """Return several texts for one cell of a table."""
     return quoted(texts, None)
 
 
 def result_lines(result: Result) -> list[str]:
-    """How a request ended, or that it still waits: who, when and why."""
+    """Return the outcome of a request, or its pending state: who, when and why."""
     lines = [_headline(result), f"  request  {result.request_id} of session {result.session}, version {result.version}"]
     lines.append(f"  what     {revealed(f'{result.request.permission} {would_run(result.request).in_line(None)}')}")
     lines.append(f"  at       {result.at}")
@@ -83,7 +83,7 @@ def _headline(result: Result) -> str:
 
 
 def _decided_by(result: Result) -> str:
-    """Where no person answered: which grants, which decider after the rules, or else the rules."""
+    """Return the decider of an outcome without a person's answer: grants, a decider after the rules, or the rules."""
     if result.outcome == "allowed" and result.request.grants:
         return f"grant {', '.join(result.request.grants)}"
     by_rules = result.evaluation and result.evaluation.verdict == _VERDICTS.get(result.outcome or "")
@@ -113,7 +113,7 @@ def _rule(rule: RuleRef) -> str:
 
 
 def event_words(event: Event | NewerEvent) -> str:
-    """What happened, in a line that names the request, the grant or the client."""
+    """Return an event as one line that names the request, the grant or the client."""
     if isinstance(event, NewerEvent):
         return "an event of a newer version of this software"
     words: Callable[[Any], str] = _WORDS[type(event)]

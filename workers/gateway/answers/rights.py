@@ -1,7 +1,7 @@
-"""The rights behind an answer link: it answers only what its person may answer at this moment, and briefly.
+"""The rights of an answer link: those that its person has at this moment, further limited by the gateway's settings.
 
-A link travels through chats and notification services, so it never outlives the person, and remembers nothing unless
-the gateway's settings say so.
+A link travels through chats and notification services, so it never outlives the person's rights. It makes no grant
+unless the gateway's settings permit it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _REPLIES: Final[dict[str, tuple[ReplyKind, ...]]] = {
 
 
 class LinkEndedError(LedgerError):
-    """The person of a link may not answer any more."""
+    """A link of a person who may not answer any more."""
 
     code = "LINK_ENDED"
 
 
 class LinkReplyError(LedgerError):
-    """An answer that lasts longer than those which links may give."""
+    """An answer that lasts longer than links may give."""
 
     code = "LINK_REPLY"
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """What may be answered by a link, and in whose name."""
+    """The answers that a link may give, and the person who gives them."""
 
     actor: Actor
     replies: tuple[ReplyKind, ...]
 
     def require(self, reply: ReplyKind) -> None:
-        """Raises LinkReplyError."""
+        """Raise LinkReplyError for an answer that lasts too long."""
         if reply not in self.replies:
             allowed = ", ".join(f"`{one}`" for one in self.replies)
             raise LinkReplyError(
@@ -68,7 +68,7 @@ async def _principal(gateway: Gateway, link: AnswerLink, state: SessionState) ->
     if token is not None:
         return principal_of(token, "link")
     if gateway.settings.open_to_all and not person.is_known:
-        # Without tokens nobody has one; who had one that ended is still refused.
+        # Without tokens nobody has one; a person whose token was revoked is still refused.
         return msgspec.structs.replace(LOCAL, via="link")
     raise LinkEndedError(
         f"this link ended with the access of `{link.name}`: no token in force of that name answers in session "

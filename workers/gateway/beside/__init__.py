@@ -1,5 +1,5 @@
-"""Pure work beside the event loop: in processes of our own, each piece with a budget and an end.
+"""Pure work beside the event loop: in processes of our own, each piece with a budget and a time limit.
 
-A thread would not do. Regular expressions and the shell's grammar hold the interpreter until they are done, and nothing
-ends them but the end of their process.
+A thread would not do: regular expressions and the shell's grammar hold the interpreter until they are done, and only
+the end of their process stops them.
 """

@@ -1,7 +1,7 @@
 """A process that does pure work for a gateway: one piece after the other, from stdin to stdout, each with a budget.
 
-A piece that takes more processor time than its budget ends the process: the signal's default action does that in C code
-too. When the gateway is gone, stdin ends, and so does the process.
+A piece that takes more processor time than its budget ends the process: the signal's default action stops C code too.
+When the gateway ends, stdin is closed, and the process ends.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from workers.gateway.beside.framing import HEAD_BYTES, framed, length_of
 from workers.gateway.beside.work import WORK
 
 NICE: Final = 4
-"""Answers to people come first."""
+"""Lower priority than the gateway, which serves people."""
 
 MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class Piece(msgspec.Struct):
-    """`seconds` of processor time may be spent on it."""
+    """A piece of work; `seconds` is its budget of processor time."""
 
     name: str
     argument: Any
@@ -37,9 +37,9 @@ class Piece(msgspec.Struct):
 
 def main() -> None:
     """Work until stdin ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the gateway's terminal is not ours to listen to
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the gateway's terminal signals the gateway alone
     os.nice(NICE)
-    with suppress(ValueError, OSError):  # not every system bounds it
+    with suppress(ValueError, OSError):  # not every system has this limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     while head := sys.stdin.buffer.read(HEAD_BYTES):
         piece = msgspec.json.decode(sys.stdin.buffer.read(length_of(head)), type=Piece)
@@ -64,8 +64,8 @@ def _write(stdout: IO[bytes], answer: bytes) -> None:
     try:
         stdout.write(framed(answer))
         stdout.flush()
-    except BrokenPipeError:  # the gateway ended meanwhile
-        os._exit(0)  # without another attempt to write
+    except BrokenPipeError:  # the gateway has ended
+        os._exit(0)  # skips the flush at exit, which would fail too
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The processes beside a gateway's loop, and how much of them one caller may use."""
+"""The processes beside a gateway's loop, shared fairly by its callers."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from workers.gateway.beside.process import Worker
 
 WORKER_COUNT: Final = 2
 WAITING_COUNT_MAX: Final = 8
-"""Pieces of one caller that wait for their turn; only one of them is worked on at a time."""
+"""Queued pieces of one caller; only one of them runs at a time."""
 
 WALL_SECONDS_MAX: Final = 60.0
-"""A busy machine may take so long over a piece that stays within its budget of processor time."""
+"""Time limit for a piece within its budget of processor time, for a busy machine."""
 
 REST_SHARE: Final = 4.0
-"""Rest after a piece of a caller whose work the loop is about to repeat, in times of what the piece took."""
+"""Pause after a piece whose work the loop repeats, as a multiple of the time that the piece took."""
 
 REST_SECONDS_MAX: Final = 10.0
 
 
 class TooCostlyError(LedgerError):
-    """A piece of work took more processor time, memory or room than it may."""
+    """A piece of work over its limit of processor time, memory or room."""
 
     code = "TOO_COSTLY"
 
 
 class BusyError(LedgerError):
-    """A caller has more work under way than it may have at once."""
+    """A caller with too many pieces of work at once."""
 
     code = "BUSY"
 
@@ -51,7 +51,7 @@ class Beside:
             self._free.put_nowait(worker)
 
     async def run(self, caller: str, name: str, argument: Any, *, seconds: float, rests: bool = False) -> Any:
-        """Return what the work of this name gives. `seconds` are of processor time.
+        """Return the result of the work of this name. `seconds` are of processor time.
 
         With `rests` the caller's next piece waits four times as long as this one took.
         Raises TooCostlyError, BusyError, and PolicyError or InputError of the work itself.
@@ -76,7 +76,7 @@ class Beside:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a process works on something."""
+        """Return whether a process is working."""
         return self._free.qsize() < len(self._workers)
 
     def is_resting(self, caller: str) -> bool:
@@ -124,7 +124,7 @@ class Beside:
             del self._waiting[caller]
 
     async def close(self) -> None:
-        """End the processes, and wait for the pieces that had one."""
+        """End the processes, and wait until their pieces have ended."""
         if self._is_closed:
             return
         self._is_closed = True

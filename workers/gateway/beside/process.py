@@ -1,4 +1,4 @@
-"""One process that does pure work, as the gateway sees it: started when it is needed, killed when it is over budget."""
+"""One process for pure work, seen from the gateway: started when needed, killed when over budget."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from workers.runtime.children import own_environment, own_module
 
 COMMAND: Final = tuple(own_module("workers.gateway.beside.child"))
 _KEPT: Final = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR")
-"""Of the environment; passwords and tokens that stand in the rest are no business of a process that reads rules."""
+"""Environment variables that the process gets; the rest may contain passwords and tokens."""
 
 
 class Worker:
-    """Does one piece at a time."""
+    """Runs one piece at a time."""
 
     def __init__(self) -> None:
         self._process: Process | None = None
         self._is_ended = False
 
     async def do(self, piece: Mapping[str, Any], wall_seconds: float) -> dict[str, Any] | None:
-        """Return the answer; None where the process ended or took too long over it."""
+        """Return the answer; None where the process ended or exceeded the time limit."""
         process = await self._running()
         is_whole = False
         try:
-            # `end` may have come while the process was being started, when there was none to kill yet.
+            # `end` may have been called during the start, when there was no process to kill yet.
             if self._is_ended:
                 return None
             async with asyncio.timeout(wall_seconds):
@@ -44,7 +44,7 @@ class Worker:
         except (TimeoutError, EOFError, ConnectionError):
             return None
         finally:
-            # Also where whoever asked went away: its answer must not be the next one's.
+            # Also when the caller was cancelled: its answer must not become the next caller's.
             if not is_whole:
                 await self.close()
         found: dict[str, Any] = msgspec.json.decode(answer)
@@ -59,7 +59,7 @@ class Worker:
         return self._process
 
     async def end(self) -> None:
-        """Kill the process for good: a piece that is under way ends with None."""
+        """Kill the process for good: a piece in progress ends with None."""
         self._is_ended = True
         await self.close()
 

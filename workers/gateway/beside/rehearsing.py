@@ -1,8 +1,8 @@
-"""Costly asks and rules, worked through once beside the loop before the loop does it.
+"""Costly asks and rules, run once beside the loop before the loop runs them.
 
-What an ask costs grows with the length of the call and the number of rules. A cheap one is judged at once. A costly one
-is rehearsed in a process with a budget: what is over it never reaches the loop, and what is within it is paid for by a
-rest before the same token's next one.
+The cost of an ask grows with the length of the call and the number of rules. A cheap ask is judged at once. A costly
+one is first run in a process with a budget: over the budget it never reaches the loop, and within it the same token's
+next costly ask is delayed.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from workers.gateway.beside.pool import Beside
 from workers.gateway.bodies import DIALECT_DEFAULT, AskBody, OpenSession
 
 LOOP_SECONDS_MAX: Final = 0.25
-"""Processor time of work that the loop is to do itself, while everybody else waits."""
+"""Limit of processor time for work that the loop repeats, because it blocks all other requests."""
 
 CALL_BYTES_CHEAP: Final = 4 * 1024
 CALL_BYTES_LEAST: Final = 512
-"""A shorter call takes as long: each rule has to be looked at."""
+"""Minimum length that is counted: every rule is evaluated for a short call too."""
 
 COST_CHEAP: Final = 256 * 1024
-"""Bytes of a call times rules (at least one): about 20 ms of judging."""
+"""Limit of a cheap ask, in bytes of the call times rules (at least one): about 20 ms of judging."""
 
 RULES_BYTES_CHEAP: Final = 16 * 1024
 KEPT_COUNT: Final = 256
 
 
 class Rehearsals:
-    """Knows which rules are costly; one a gateway."""
+    """The set of costly rules known to one gateway."""
 
     def __init__(self, beside: Beside) -> None:
         self._beside = beside
@@ -49,7 +49,7 @@ class Rehearsals:
             return
         tool = body.tool_name or (body.tool if isinstance(body.tool, str) else None)
         if body.permission is None and tool is None:
-            return  # refused by whoever reads the body
+            return  # refused where the body is read
         asked = {
             "policy": msgspec.to_builtins(source),
             "permission": body.permission,

@@ -1,4 +1,4 @@
-"""The pieces of work that may run beside the loop, by name. Run in the child process; pure but for facts about files."""
+"""The work that may run beside the loop, by name. Runs in the child process; pure but for facts about files."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def explain_line(line: Row) -> Row:
 
 
 def rehearse(asked: Row) -> None:
-    """Do once what an ask makes the gateway do: compile the rules, judge the call by them, describe it for a person.
+    """Do once what an ask makes the gateway do: compile the rules, judge the call, describe it for a person.
 
-    Nothing of the verdict is kept: the ask itself judges by the rules, grants and files of its own moment.
+    The verdict is discarded: the ask itself judges by the rules, grants and files of its own moment.
     Raises PolicyError, InputError.
     """
     policy = _with_disk(placed(_read(asked["policy"]), cwd=asked["cwd"], home=asked["home"]))
@@ -60,7 +60,7 @@ def rehearse(asked: Row) -> None:
 
 
 def _request_of(call: Call, asked: Row) -> Request:
-    """Return the request as far as it is described; who asks makes no difference to the work."""
+    """Return the request with the fields that are described; the asker makes no difference to the work."""
     return Request(
         request_id="per_rehearsed",
         version=1,
@@ -95,7 +95,7 @@ def _read(policy: Any) -> PolicySource:
 
 
 def _with_disk(source: PolicySource) -> Policy:
-    """Compiled; what a question says of files (`fs`) comes before what the disk says."""
+    """Return the compiled rules; facts about files in the question (`fs`) take precedence over the disk."""
     return with_facts(compile_policy(source), machine_facts())
 
 

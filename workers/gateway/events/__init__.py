@@ -1,1 +1,1 @@
-"""Server-sent events: what happens in the ledger, told to whoever may see it, resumable from the log itself."""
+"""Server-sent events: the ledger's events, filtered by the caller's reach, resumable from the log."""

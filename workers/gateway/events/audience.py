@@ -1,4 +1,4 @@
-"""Who sees which events: as far as their token reaches, and of that what they want to see. Pure."""
+"""The filter of events per reader: the reach of the token, and the reader's own selection. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workers.gateway.principals import Bounds, Principal
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """`tree` is a session with all below it; `directory` is where a session's agent works."""
+    """The reader's selection. `tree` is a session with its sub-agents; `directory` is the agent's working folder."""
 
     session: str | None = None
     tree: str | None = None
@@ -21,7 +21,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audience(msgspec.Struct, frozen=True):
-    """Readers with the same reach who want the same. Everything of one session, where `key` names it."""
+    """Readers with the same reach and the same selection. With `key`, everything of that one session."""
 
     bounds: Bounds = Bounds()
     wanted: Wanted = Wanted()
@@ -41,7 +41,7 @@ class Audience(msgspec.Struct, frozen=True):
         return reached and self.wants(frame.session, frame.project, frame.lineage, frame.agents, frame.directory)
 
     def sees_state(self, state: SessionState, request: Request, lineage: tuple[str, ...]) -> bool:
-        """The same of a request that waits in a session."""
+        """Return whether readers see a pending request of a session."""
         if self.key is not None:
             return state.session_id == self.key.id
         agents = (state.agent, request.agent)

@@ -1,10 +1,10 @@
-"""Ids of events: where a reader is, so that any gateway can go on from there. Pure.
+"""Ids of events: positions of a reader, from which any gateway can resume. Pure.
 
 Of a session: `<ms>-<version>`, the entry's own id; `.<part>` follows while more events of the same entry are to come.
 
 Of the whole ledger, which has no order of its own: `<ledger>.<horizon>.<total>` and then `.<stream>-<version>` for some
-streams. Everything up to the horizon (server ms) was told, and of the streams named, what is later, up to that version.
-The total is how many entries that are in all: who goes on from here can tell whether it found every one of the others.
+streams. Everything up to the horizon (server ms) was sent, and for each of these streams also the later entries up to
+that version. The total counts all entries that were sent: on resuming, it shows whether any entry is missing.
 Numbers are hexadecimal.
 """
 
@@ -21,7 +21,7 @@ from ledger.core.errors import InputError
 from ledger.stores.port import Position, StreamKey
 
 ID_CHARS: Final = 32_768
-"""The longest id that is looked at; ours are some dozens of characters."""
+"""Length limit of an id; ours have some dozens of characters."""
 
 _SESSION_ID: Final = re.compile(r"(\d{1,15})-(\d{1,15})(?:\.(\d{1,9}))?", re.ASCII)
 _FEED_ID: Final = re.compile(
@@ -30,7 +30,7 @@ _FEED_ID: Final = re.compile(
 
 
 class SessionCursor(msgspec.Struct, frozen=True):
-    """The last entry that was told, and how many of its events; `parts` None is all of them."""
+    """The last entry that was sent, and the number of its events that were; `parts` None means all."""
 
     at: Position
     parts: int | None = None
@@ -40,14 +40,14 @@ class SessionCursor(msgspec.Struct, frozen=True):
 
 
 class Ahead(msgspec.Struct, frozen=True):
-    """Of one stream: all up to `version` was told, and so many events of the entry after it."""
+    """Position in one stream: everything up to `version` was sent, and `parts` events of the next entry."""
 
     version: int
     parts: int = 0
 
 
 class FeedCursor(msgspec.Struct, frozen=True):
-    """Where a reader of the whole ledger is; `ahead` is by the stream's tag."""
+    """Position of a reader of the whole ledger; `ahead` is by the stream's tag."""
 
     ledger: str
     horizon_ms: int
@@ -62,17 +62,17 @@ class FeedCursor(msgspec.Struct, frozen=True):
 
 
 def tag_of(key: StreamKey) -> str:
-    """A stream's name, short enough for an id."""
+    """Return a stream's name, shortened for an id."""
     return blake2s(key.name.encode(), digest_size=8).hexdigest()
 
 
 def ledger_tag(secret: bytes) -> str:
-    """Tells this ledger's ids from those of another."""
+    """Return a tag that distinguishes the ids of this ledger from those of another."""
     return blake2s(b"event ids", key=secret[:32], digest_size=4).hexdigest()
 
 
 def parse_session_cursor(text: str) -> SessionCursor:
-    """Raises InputError."""
+    """Parse the id of a session's event. Raises InputError."""
     found = _SESSION_ID.fullmatch(text) if len(text) <= ID_CHARS else None
     if found is None:
         raise InputError(f"`{text[:80]}` is no event id of a session; leave `Last-Event-ID` out to begin anew")
@@ -81,7 +81,7 @@ def parse_session_cursor(text: str) -> SessionCursor:
 
 
 def parse_feed_cursor(text: str, ledger: str) -> FeedCursor:
-    """Raises InputError, also for an id of another ledger."""
+    """Parse the id of a ledger's event. Raises InputError, also for an id of another ledger."""
     found = _FEED_ID.fullmatch(text) if len(text) <= ID_CHARS else None
     if found is None:
         raise InputError(f"`{text[:80]}` is no event id of `/v1/events`; leave `Last-Event-ID` out to begin anew")

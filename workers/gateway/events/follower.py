@@ -1,4 +1,4 @@
-"""One stream, folded entry by entry, each told as events."""
+"""One stream, folded entry by entry into frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workers.gateway.events.ring import SESSION_BYTES, Ring
 
 
 class Follower:
-    """Holds a stream's state as of the last entry that was told."""
+    """The state of a stream as of the last entry that was sent."""
 
     def __init__(self, key: StreamKey, fold: Fold[Any]) -> None:
         self.key = key
@@ -26,14 +26,14 @@ class Follower:
         self.watchers = 0
         self.ring: Ring | None = None
         self.replays: dict[tuple[str, str], tuple[object, bytes]] = {}
-        """How pending requests are written for who comes later, by form and request."""
+        """The serialized pending requests for new readers, by form and request."""
 
     @property
     def has_pending(self) -> bool:
         return isinstance(self.state, SessionState) and bool(self.state.pending)
 
     def watch(self) -> Ring:
-        """Keep this stream's own events for its readers."""
+        """Start to keep this stream's own events for its readers."""
         self.watchers += 1
         if self.ring is None:
             self.ring = Ring(SESSION_BYTES)
@@ -45,14 +45,14 @@ class Follower:
             self.ring = None
 
     def pass_over(self, entries: Sequence[Entry]) -> None:
-        """Fold what was told before. Raises DamageError."""
+        """Fold entries that were sent before. Raises DamageError."""
         for entry in entries:
             recorded = read_entry(self.key, entry, self.position, self.payload)
             self.state = self._fold.evolve(self.state, recorded)
             self.position, self.payload = entry.position, entry.payload
 
     def take(self, entry: Entry) -> list[Frame]:
-        """Fold the next entry and tell it. Raises DamageError."""
+        """Fold the next entry and return its frames. Raises DamageError."""
         recorded = read_entry(self.key, entry, self.position, self.payload)
         before = self.state
         self.state = self._fold.evolve(before, recorded)

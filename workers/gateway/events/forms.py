@@ -1,4 +1,4 @@
-"""How events are written: as server-sent events with ids that a reader can resume from. Pure."""
+"""Serialization of events: server-sent events with ids from which a reader can resume. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from workers.gateway.events.frames import replay_row
 from workers.gateway.events.ring import Item
 
 RETRY_MS: Final = 1000
-"""How long a browser waits until it connects again."""
+"""Delay before a browser reconnects."""
 
 
 class Form(Protocol):
-    """What a kind of reader is written; `name` tells the forms apart."""
+    """The serialization for one kind of reader; `name` identifies it."""
 
     @property
     def name(self) -> str: ...
@@ -23,30 +23,30 @@ class Form(Protocol):
     def begin(self) -> bytes: ...
 
     def event(self, item: Item) -> bytes:
-        """An event with the place after it; nothing for what such readers are not told."""
+        """Return an event with the position after it; empty for an event that such readers do not get."""
         ...
 
     def replay(self, state: SessionState, request: Request, lineage: tuple[str, ...]) -> bytes:
-        """A request that was pending before the reader came."""
+        """Return a request that was pending before the reader connected."""
         ...
 
     def snapshot_end(self, place: str, count: int) -> bytes:
-        """That what comes from here on is new."""
+        """Return the event that ends the snapshot."""
         ...
 
     def heartbeat(self, place: str) -> bytes: ...
 
     def resync(self, reason: str) -> bytes:
-        """That a new snapshot follows."""
+        """Return the event that announces a new snapshot."""
         ...
 
     def end(self, name: str, reason: str) -> bytes:
-        """The last event of all."""
+        """Return the last event of the stream."""
         ...
 
 
 class EventForm:
-    """Ours: `id`, `event` and `data`."""
+    """Our own form: `id`, `event` and `data`."""
 
     name = "events"
 
@@ -62,18 +62,18 @@ class EventForm:
         return _named("permission.asked", replay_row(state, request, lineage))
 
     def snapshot_end(self, place: str, count: int) -> bytes:
-        # A reader cut off within the snapshot has no id, and is sent all of it again.
+        # A reader cut off within the snapshot has no id, and gets the whole snapshot again.
         return b"id: %s\n" % place.encode() + _named("snapshot.end", {"pending": count})
 
     def heartbeat(self, place: str) -> bytes:
-        """Also moves the reader's place on, past all that was not for it; without data it makes no event."""
+        """Return an event without data, which browsers ignore; its id moves the reader past filtered events."""
         return b": heartbeat\nid: %s\n\n" % place.encode()
 
     def resync(self, reason: str) -> bytes:
         return _named("resync", {"reason": reason})
 
     def end(self, name: str, reason: str) -> bytes:
-        # An empty id makes a browser forget the one it has, which the log does not know any more.
+        # An empty id makes a browser forget its last one, which the log no longer has.
         return (b"id:\n" if name == "resync" else b"") + _named(name, {"reason": reason})
 
 

@@ -1,4 +1,4 @@
-"""What an entry of the log is told as: one or several events for readers of a stream. Pure."""
+"""The events for readers that an entry of the log results in: one or several. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from workers.gateway.rows import Row, answering_facts, result_row, session_row
 
 State = SessionState | ProjectState
 Told = tuple[str, Row, Request | None]
-"""The event's name, its data, and the request it is about."""
+"""The event's name, its data, and the request it belongs to."""
 
 NAMES: Final = {
     "policy_changed": "session.policy_changed",
@@ -48,11 +48,11 @@ NAMES: Final = {
     "tool_finished": "tool.finished",
     "log_regressed": "session.log_regressed",
 }
-"""Events that are told as they stand in the log, by their type there."""
+"""Events that are sent as they stand in the log, by their type there."""
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """One event for readers. `part` of `parts` says which of its entry's events it is, from 1."""
+    """One event for readers. `part` of `parts` is its number among the events of its entry, from 1."""
 
     key: StreamKey
     at: Position
@@ -73,7 +73,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def frames_of(key: StreamKey, recorded: Recorded, before: State, after: State, lineage: tuple[str, ...]) -> list[Frame]:
-    """At least one; which events there are and what they hold is in `docs/reference/events.md`."""
+    """Return at least one frame; `docs/reference/events.md` lists the events and their members."""
     if isinstance(after, SessionState) and isinstance(before, SessionState):
         told = list(_of_session(key, recorded, before, after))
         session: str | None = key.id
@@ -107,7 +107,7 @@ def frames_of(key: StreamKey, recorded: Recorded, before: State, after: State, l
 
 
 def replay_row(state: SessionState, request: Request, lineage: tuple[str, ...]) -> Row:
-    """A request that was pending before the reader came, as `permission.asked` tells it."""
+    """Return a request that was pending before the reader connected, as `permission.asked` has it."""
     row = described(Pending(session=state.session_id, request=request, is_replay=True))
     return {**row, "project": state.project, "lineage": list(lineage), **answering_facts(state)}
 
@@ -132,7 +132,7 @@ def _asked(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionSt
 
 
 def _outcome_row(result: Result, *, is_described: bool = True) -> Row:
-    """Why stands in it once: every reader is sent every byte of it."""
+    """Return an outcome with its reason in one member only: every reader receives every byte of it."""
     row = result_row(result, is_described=is_described)
     if row["request"].get("evaluation") == row["evaluation"]:
         del row["request"]["evaluation"]
@@ -167,7 +167,7 @@ def _moved(key: StreamKey, recorded: Recorded, before: SessionState, after: Sess
 
 
 def _connected(key: StreamKey, recorded: Recorded, before: SessionState, after: SessionState) -> Iterator[Told]:
-    """Somebody who comes gives what waits its full time again."""
+    """Yield the new deadlines of pending requests too: a client that connects gives them their full time again."""
     yield from _as_logged(key, recorded, before, after)
     for request in in_order(after.pending.values()):
         was = before.pending.get(request.request_id)

@@ -1,8 +1,8 @@
-"""What happens in the ledger, heard once for all readers of this gateway.
+"""The subscription of one gateway to the ledger's events, shared by all its readers.
 
-Wake-ups bring most entries; what they do not bring is read. They may be lost, so the streams' heads are compared with
-what was told whenever a subscription began anew, and now and then. Nothing here is kept anywhere: every place that a
-reader may resume from is found again in the log.
+Wake-ups bring most entries; the others are read. Wake-ups may be lost, so the streams' heads are compared with what was
+published, after every new subscription and at intervals. No state is stored: every position that a reader may resume
+from is found again in the log.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from workers.gateway.events.ring import FEED_BYTES, Item, Ring
 log = logging.getLogger(__name__)
 
 FOLLOWERS_COUNT: Final = 2000
-"""Streams whose state is kept although nothing is pending in them and nobody watches them."""
+"""Idle streams whose state is kept: no pending request, no reader."""
 
 READS_AT_ONCE_COUNT: Final = 16
 HEADS_AT_ONCE_COUNT: Final = 500
 SUBSCRIBED_AT_ONCE_COUNT: Final = 32
 AGAIN_SECONDS: Final = 1.0
 VERIFY_SECONDS: Final = 60.0
-"""How often all heads are compared although nothing seems to be missing."""
+"""Interval between comparisons of all heads when nothing seems to be missing."""
 
 
 class Hub:
-    """Follows streams: those that somebody watches, or from `follow_all` on every one."""
+    """Follows the streams that have readers, or after `follow_all` every stream."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -53,11 +53,11 @@ class Hub:
         self.followers: OrderedDict[StreamKey, Follower] = OrderedDict()
         self.pending: dict[StreamKey, Follower] = {}
         self.heads: OrderedDict[StreamKey, Position] = OrderedDict()
-        """The last entry of each stream that was told; the one told of last comes last."""
+        """The last published entry of each stream, the most recently published one last."""
         self.ring = Ring(FEED_BYTES)
         self._horizon = Horizon("")
         self._wanted: dict[StreamKey, Position] = {}
-        """Streams to be read, at least to there."""
+        """Streams to be read, at least up to that position."""
         self._readers: dict[StreamKey, asyncio.Task[None]] = {}
         self._damaged: dict[StreamKey, DamageError] = {}
         self._reads = asyncio.Semaphore(READS_AT_ONCE_COUNT)
@@ -80,21 +80,21 @@ class Hub:
 
     @property
     def cursor(self) -> str:
-        """Where a reader of everything is who was told all that was told so far."""
+        """Return the position of a reader who has received everything published so far."""
         return str(self._horizon.cursor())
 
     @property
     def total(self) -> int:
-        """How many entries all streams have, as far as they were told."""
+        """Return the number of published entries of all streams."""
         return self._horizon.total
 
     @property
     def ledger_tag(self) -> str:
-        """What the ids of this ledger begin with."""
+        """Return the prefix of this ledger's ids."""
         return self._horizon.ledger
 
     def since(self, ms: int) -> list[tuple[StreamKey, Position]]:
-        """The streams told of after this time. Those told of out of order are found as well, within limits."""
+        """Return the streams with entries published after this time, within limits also those out of order."""
         found: list[tuple[StreamKey, Position]] = []
         for key, head in reversed(self.heads.items()):
             if head.ms <= ms - HOLD_MS_MAX:
@@ -112,7 +112,7 @@ class Hub:
     # --- beginning --------------------------------------------------------------------------------------------------
 
     async def follow(self, key: StreamKey) -> Follower:
-        """A stream's state, kept up from now on as long as somebody watches it. Raises StoreError, DamageError."""
+        """Return a stream's state, kept current as long as it has readers. Raises StoreError, DamageError."""
         self._listen()
         await self.store.subscribe(self.store.partition_of(key))
         while (follower := self.followers.get(key)) is None or key in self._wanted:
@@ -125,7 +125,7 @@ class Hub:
         return follower
 
     async def follow_all(self) -> None:
-        """Return when every stream is followed, and what is pending anywhere is known. Raises StoreError."""
+        """Return when every stream is followed and all pending requests are loaded. Raises StoreError."""
         if self._beginning is None or (self._beginning.done() and not self._following_all):
             self._beginning = asyncio.create_task(self._begin(), name="events begin")
         await asyncio.shield(self._beginning)
@@ -140,7 +140,7 @@ class Hub:
             some = partitions[first : first + SUBSCRIBED_AT_ONCE_COUNT]
             await asyncio.gather(*(self.store.subscribe(one) for one in some))
         now_ms = await self.store.now_ms()
-        # What was there before is not told; what is appended from here on is found by its wake-up, or beside it.
+        # Older entries are not published; entries from here on are found by a wake-up or by a comparison of heads.
         heads = await self._heads()
         heads.update((key, follower.position) for key, follower in self.followers.items())
         self.heads = OrderedDict(sorted(heads.items(), key=lambda one: one[1]))
@@ -198,14 +198,14 @@ class Hub:
             self._again.set()
 
     async def verify(self) -> None:
-        """Return when everything that was appended before this call was told."""
+        """Return when everything that was appended before this call was published."""
         wanted = self._rounds_begun + 1
         self._again.set()
         async with self._rounds:
             await self._rounds.wait_for(lambda: self._rounds_done >= wanted)
 
     async def _compare_again(self) -> None:
-        """Compare all heads, now and then and whenever something may be missing."""
+        """Compare all heads, at intervals and whenever something may be missing."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(VERIFY_SECONDS):
@@ -227,13 +227,13 @@ class Hub:
                 self._rounds.notify_all()
 
     async def _compare(self) -> None:
-        """Read every stream that does not end where it was told to."""
+        """Read every stream whose head is not the last published entry."""
         heads = await self._heads()
         for key, head in heads.items():
             if self.heads.get(key, START) != head:
                 self._want(key, head)
         for key in [key for key in self.heads if key not in heads]:
-            # A stream that began meanwhile is not gone.
+            # A stream that began meanwhile is not missing.
             if (await self.store.admin.heads([key]))[0] == START:
                 self._lost(key, START)
 
@@ -274,12 +274,12 @@ class Hub:
             log.warning("the events of %s wait: %s", key.name, error)
             await asyncio.sleep(AGAIN_SECONDS)
             return
-        # What came meanwhile may tell of more than was read.
+        # A wake-up that arrived meanwhile may be for more entries than were read.
         if self._wanted.get(key) == wanted:
             del self._wanted[key]
 
     async def _fold(self, key: StreamKey) -> Follower:
-        """Fold a stream up to what was told of it."""
+        """Fold a stream up to its last published entry."""
         told = self.heads.get(key, START)
         follower = Follower(key, self.fold_of(key))
         while follower.position < told:
@@ -297,7 +297,7 @@ class Hub:
         return follower
 
     async def _read_tail(self, follower: Follower) -> None:
-        """Read what is new, and with it the last entry known: if that is not there any more, entries were lost."""
+        """Read the new entries and the last known one: if that is missing, entries were lost."""
         while True:
             seen, payload = follower.position, follower.payload
             page = await self.store.read(follower.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
@@ -315,7 +315,7 @@ class Hub:
                 return
 
     async def _pass_over(self, key: StreamKey) -> None:
-        """A damaged stream: nothing of it is told, and nobody waits for it."""
+        """Skip a damaged stream: none of its entries are published, and no reader waits for it."""
         with suppress(StoreError):
             (head,) = await self.store.admin.heads([key])
             self._horizon.told(key, self.heads.get(key, START), head)
@@ -324,7 +324,7 @@ class Hub:
         self.pending.pop(key, None)
 
     def _lost(self, key: StreamKey, now: Position) -> None:
-        """The server has less than was told: readers begin anew."""
+        """Record that the server has fewer entries than were published: readers start again with a snapshot."""
         log.warning("stream %s is not what it was; its readers begin anew", key.name)
         self._horizon.lost(key, self.heads.get(key, START), now)
         self.heads[key] = now
@@ -334,7 +334,7 @@ class Hub:
         if follower is not None and follower.ring is not None:
             self._push(follower.ring, Item(None, ""))
 
-    # --- telling ----------------------------------------------------------------------------------------------------
+    # --- publishing -------------------------------------------------------------------------------------------------
 
     def _absorb(self, follower: Follower, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -362,7 +362,7 @@ class Hub:
         self.on_ring(ring)
 
     def _keep(self, follower: Follower) -> None:
-        """Remember what is pending, and forget the stream that was used the longest ago."""
+        """Keep a stream with pending requests, and drop the least recently used idle stream."""
         if follower.has_pending:
             self.pending[follower.key] = follower
         else:

@@ -1,4 +1,4 @@
-"""The sessions above a session: where a sub-agent belongs."""
+"""The parent sessions of a session, to place sub-agents."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ledger.core.errors import DamageError
 
 KEPT_COUNT: Final = 10_000
 DEPTH_MAX: Final = 32
-"""How far a sub-agent's lineage is followed upwards."""
+"""Levels of parent sessions that are followed."""
 
 
 class Lineages:
-    """A session's parent never changes, so it is looked up once."""
+    """A cache of lineages. A session's parent never changes, so each is looked up once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._parents: OrderedDict[str, str | None] = OrderedDict()
 
     async def above(self, parent: str | None) -> tuple[str, ...]:
-        """This session and those above it, the root first. Raises StoreError."""
+        """Return this session and its parents, the root first. Raises StoreError."""
         found: list[str] = []
         while parent is not None and parent not in found and len(found) < DEPTH_MAX:
             found.append(parent)

@@ -1,4 +1,4 @@
-"""Readers of event streams: each an open response, all served from the same rings."""
+"""Readers of event streams: each is an open response, and all are served from the same rings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 ITEMS_AT_ONCE_COUNT: Final = 512
 STUCK_SECONDS: Final = 30.0
-"""How long one write may wait for a reader that takes nothing."""
+"""Time limit of one write to a reader that does not read."""
 
 HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -25,14 +25,15 @@ HEADERS: Final = [
 ]
 
 TRANSPORT: Final = "permission_ledger.transport"
-"""The extension by which the server hands out a connection (an asyncio transport). Where it does not, all is sent the
-common way."""
+"""ASGI extension with which the server passes the connection (an asyncio transport). Without it, events are sent by the
+common `send`.
+"""
 
 Send = Callable[[Any], Any]
 
 
 class Chunk(NamedTuple):
-    """Bytes for all readers who are at the same place, and where they are after it.
+    """Bytes for all readers at one position, and their position after it.
 
     `framed` is the same as one chunk of a response (RFC 9112, 7.1), made once for all of them.
     """
@@ -41,11 +42,11 @@ class Chunk(NamedTuple):
     framed: bytes
     number: int
     is_anew: bool
-    """Whether they must begin anew there."""
+    """True if the readers start again with a snapshot there."""
 
 
 class Channel:
-    """Readers who are told the same in the same form: what is written for one of them is written for all."""
+    """Readers with the same audience and form: what is serialized for one of them serves all."""
 
     def __init__(self, ring: Ring, audience: Audience, form: Form) -> None:
         self.ring = ring
@@ -56,7 +57,7 @@ class Channel:
         self._chunks_end = -1
 
     def after(self, number: int) -> Chunk | None:
-        """What comes from this number on. None: it is not here any more."""
+        """Return the events from this number on; None when the ring no longer has them."""
         if self._chunks_end != self.ring.end:
             self._chunks.clear()
             self._chunks_end = self.ring.end
@@ -89,10 +90,10 @@ class Channel:
 
 
 class Reader:
-    """One open response (an ASGI application): first `prelude`, then what comes from `number` on.
+    """One open response (an ASGI application): first `prelude`, then the events from `number` on.
 
-    `place` says where such a reader is who was told everything. `anew` gives the prelude of one who must begin again,
-    and where it goes on.
+    `place` returns the position of a reader who has received everything. `anew` returns prelude and number for a reader
+    that starts again.
     """
 
     def __init__(
@@ -139,16 +140,16 @@ class Reader:
                 self._writing.cancel()
 
     def go_on(self) -> None:
-        """Write what there is, unless that is being done."""
+        """Write what is available, unless a write is in progress."""
         if self._send is None or (self._writing is not None and not self._writing.done()):
             return
         if self._transport is None or not self._write_at_once(self._transport):
             self._writing = asyncio.create_task(self._write(self._send), name="reader writes")
 
     def _write_at_once(self, transport: asyncio.Transport) -> bool:
-        """Write to a reader who keeps up, as nearly all do: of a thousand each costs a system call, and no task.
+        """Write to a reader without a backlog, the usual case: each costs a system call and no task.
 
-        False, and nothing done, where there is more to it: a snapshot, an end, a reader who is behind or gone.
+        Return False, without any effect, for a snapshot, an end, or a reader with a backlog or a closed connection.
         """
         if self._prelude is not None or self._last is not None:
             return False
@@ -164,7 +165,7 @@ class Reader:
         return True
 
     def end(self, name: str, reason: str) -> None:
-        """Say why, and close the stream."""
+        """Send the reason, and close the stream."""
         if self._last is None:
             self._last = self.channel.form.end(name, reason)
             self.go_on()
@@ -183,7 +184,7 @@ class Reader:
             log.info("a reader of events takes nothing any more; its stream is closed")
             self._close()
         except LedgerError as error:
-            # The reader comes again, with the id it has.
+            # The reader reconnects with its last id.
             log.warning("an event stream is cut off: %s", error)
             self._close()
         except BaseException:
@@ -198,7 +199,7 @@ class Reader:
             self._over.set_result(None)
 
     async def _next(self) -> bytes | None:
-        """What to write now; None when there is nothing."""
+        """Return the next bytes to write; None when there are none."""
         while self._last is None:
             if self._prelude is not None:
                 chunk = await anext(self._prelude, None)
@@ -219,7 +220,7 @@ class Reader:
         return None
 
     def beat(self) -> None:
-        """Show that the stream is alive, where nothing else did."""
+        """Send a heartbeat where nothing else was sent."""
         if self._prelude is None and self._last is None and self.number == self.channel.ring.end:
             self._prelude = _one(self.channel.form.heartbeat(self._place()))
             self.go_on()

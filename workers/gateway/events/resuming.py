@@ -1,8 +1,8 @@
-"""Going on from an id: what was told since, found in the log by any gateway.
+"""Resuming from an id: the events since then, read from the log by any gateway.
 
-Whoever resumes the whole ledger's events is sent every entry after the horizon that its id does not name, in order of
-time. The id says how many entries there were in all; if those found do not make up the difference (a server's clock was
-set back, a failover lost entries), the reader is not left with a gap: it begins anew.
+A reader that resumes the whole ledger's events receives every entry after the horizon that its id does not name, in
+order of time. The id has the total number of entries. If those found do not make up the difference (a server's clock
+was set back, a failover lost entries), the reader gets no gap: it starts again with a snapshot.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from workers.gateway.events.hub import Hub
 from workers.gateway.events.ring import Item
 
 RESUMED_COUNT_MAX: Final = 50_000
-"""Entries that a reader was away for at most; after more it begins anew with what is pending now."""
+"""Limit of missed entries; a reader that missed more starts again with what is pending now."""
 
 KEPT_COUNT: Final = 20_000
-"""Events that were read again for one reader and are kept for the next: after a restart, all come at once."""
+"""Cached events that were read for one reader: after a restart all readers resume at once."""
 
 CLOCK_MARGIN_MS: Final = 60_000
-"""An id may be of a node whose clock is so far ahead."""
+"""Tolerance for an id from a node whose clock is ahead."""
 
 _LAST_VERSION: Final = 2**53
 
 
 class Missed(NamedTuple):
-    """What a reader is told before it goes on with the ring at `number`; `place` is where it is then."""
+    """Missed events, sent before the reader continues with the ring at `number`; `place` is its position then."""
 
     items: list[Item]
     number: int
@@ -43,7 +43,7 @@ class Missed(NamedTuple):
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """Of one stream: what comes after `told`, up to `head`."""
+    """Part of one stream: the entries after `told`, up to `head`."""
 
     key: StreamKey
     told: Ahead
@@ -51,7 +51,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class Resuming:
-    """Reads again what was told before."""
+    """Reads events again that were published before."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -62,7 +62,7 @@ class Resuming:
     # --- one session ------------------------------------------------------------------------------------------------
 
     async def of_session(self, key: StreamKey, cursor: SessionCursor, head: Position) -> AsyncIterator[Item]:
-        """What came after the cursor, up to the entry `head`. Raises InputError before the first, when it is no such id."""
+        """Yield the events after the cursor, up to the entry `head`. Raises InputError first for an unknown id."""
         before = Position(cursor.at.ms, cursor.at.version - 1)
         found = await self._hub.store.read(key, before, 1) if cursor.at.version > 0 else ()
         if not found or found[0].position != cursor.at:
@@ -96,7 +96,7 @@ class Resuming:
     # --- the whole ledger -------------------------------------------------------------------------------------------
 
     async def of_all(self, cursor: FeedCursor) -> Missed | None:
-        """What was told after the cursor; None when that cannot be told any more. Raises InputError for a future id."""
+        """Return the events after the cursor; None when they are not available. Raises InputError for a future id."""
         if cursor.horizon_ms > self._hub.store.clock.now_ms() + CLOCK_MARGIN_MS:
             raise _of_the_future()
         for is_last in (False, True):
@@ -110,14 +110,14 @@ class Resuming:
                 return Missed(_numbered(cursor, frames), number, place)
             if is_last:
                 break
-            # This gateway may not have heard of everything that another one has told.
+            # Another gateway may have published entries that this one has not received yet.
             await self._hub.verify()
         if cursor.total > total:
             raise _of_the_future()
         return None
 
     async def _parts(self, cursor: FeedCursor) -> list[_Part]:
-        """The streams in which there is more, as of the moment of the call."""
+        """Return the streams with further entries, as of the moment of the call."""
         after = [(key, head, cursor.ahead.get(tag_of(key))) for key, head in self._hub.since(cursor.horizon_ms)]
         known = [_Part(key, told, head) for key, head, told in after if told is not None]
         unknown = [(key, head) for key, head, told in after if told is None]
@@ -133,7 +133,7 @@ class Resuming:
         for part in parts:
             again = await self._again(part.key, part.told.version, part.head.version)
             frames += (one for one in again if one.at.version > part.told.version + 1 or one.part > part.told.parts)
-        # In one stream times never go back, so this keeps the order of each.
+        # Times within one stream never decrease, so this keeps the order of each.
         return sorted(frames, key=lambda frame: (frame.at.ms, frame.key.name, frame.at.version, frame.part))
 
     async def _again(self, key: StreamKey, after: int, upto: int) -> list[Frame]:
@@ -153,13 +153,13 @@ class Resuming:
             self._kept_count -= len(dropped)
 
     def forget(self) -> None:
-        """Keep nothing; those who came together have been served."""
+        """Empty the cache after the readers that reconnected together were served."""
         self._kept.clear()
         self._kept_count = 0
 
 
 def _numbered(cursor: FeedCursor, frames: list[Frame]) -> list[Item]:
-    """Each with the id of a reader who was told up to it."""
+    """Return each frame with the id of a reader who has received everything up to it."""
     ahead, times = dict(cursor.ahead), dict[str, int]()
     horizon_ms, total = cursor.horizon_ms, cursor.total
     items: list[Item] = []

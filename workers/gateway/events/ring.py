@@ -1,4 +1,4 @@
-"""The latest events in memory, shared by all readers: each has only a place in it, so a slow one costs nothing."""
+"""The latest events in memory, shared by all readers: a reader is only a position, so a slow one costs nothing."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Final
 from workers.gateway.events.frames import Frame
 
 FEED_BYTES: Final = 32 * 1024 * 1024
-"""What is kept of the whole ledger's events; who reads so far behind is sent away, and begins again from the log."""
+"""Size of the whole ledger's ring; a reader further behind is disconnected and resumes from the log."""
 
 SESSION_BYTES: Final = 4 * 1024 * 1024
-"""The same of one session's."""
+"""Size of one session's ring."""
 
 OVERHEAD_BYTES: Final = 500
-"""An event in memory besides its data."""
+"""Memory of an event besides its data."""
 
 
 class Item:
-    """An event, the reader's place after it, and how it is written (by form)."""
+    """An event, the reader's position after it, and its serializations by form."""
 
     __slots__ = ("frame", "place", "written")
 
     def __init__(self, frame: Frame | None, place: str) -> None:
         self.frame = frame
-        """None: the log is not what it was any more, whoever reads begins anew."""
+        """None means that the log lost entries: readers start again with a snapshot."""
         self.place = place
         self.written: dict[str, bytes] = {}
 
 
 class Ring:
-    """Events in order, numbered from the first ever told here; the oldest are dropped."""
+    """Events in order, numbered from the first one published by this process; the oldest are dropped."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -41,7 +41,7 @@ class Ring:
 
     @property
     def end(self) -> int:
-        """The number that the next event will bear."""
+        """Return the number of the next event."""
         return self._first + len(self._items)
 
     def push(self, item: Item) -> None:
@@ -58,7 +58,7 @@ class Ring:
         self._first += count
 
     def since(self, number: int, count_max: int) -> list[Item] | None:
-        """The events from this number on; None when they are not all here any more."""
+        """Return the events from this number on; None when some were dropped already."""
         begin = number - self._first
         return None if begin < 0 else self._items[begin : begin + count_max]
 

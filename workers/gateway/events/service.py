@@ -1,4 +1,4 @@
-"""All event streams of this gateway: opened, served together, ended."""
+"""All event streams of this gateway: opening, serving, ending."""
 
 from __future__ import annotations
 
@@ -24,31 +24,32 @@ from workers.gateway.principals import Principal
 from workers.gateway.quotas import Holdings
 
 STREAMS_COUNT_MAX: Final = 5000
-"""Open event streams of one gateway."""
+"""Limit of open event streams at one gateway."""
 
 GATHER_SECONDS: Final = 0.004
-"""Events that come within this time are written together."""
+"""Events that arrive within this time are written together."""
 
 REST_SHARE: Final = 4.0
-"""With many readers: so many times as long as it took to write to them all, nothing is written. Asks and answers come
-first, and what is gathered meanwhile costs each reader one write."""
+"""Pause after a write to many readers, as a multiple of the time that it took. Asks and answers are served first, and
+gathered events cost each reader one write.
+"""
 
 WRITTEN_AT_ONCE_COUNT: Final = 200
-"""After so many readers whatever else came has its turn."""
+"""Readers served before other tasks run."""
 
 REST_SECONDS_MAX: Final = 0.25
 HEARTBEAT_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 1.0
-"""How often tokens and heartbeats are looked at."""
+"""Interval of checks of tokens and heartbeats."""
 
 SNAPSHOT_BYTES: Final = 64 * 1024
-"""A snapshot is written in pieces of about this size."""
+"""Approximate size of one write of a snapshot."""
 
 EVENTS: Final = EventForm()
 
 
 class EventStreams:
-    """What the routes use. Starts with the first stream that is opened."""
+    """The service that the routes use. It starts with the first stream that is opened."""
 
     def __init__(self, ledger: Ledger, holdings: Holdings) -> None:
         self._holdings = holdings
@@ -74,20 +75,20 @@ class EventStreams:
         await self.hub.close()
 
     def end_all(self) -> None:
-        """The gateway ends: readers go elsewhere, with the ids that they have."""
+        """End all streams because the gateway stops: readers reconnect elsewhere with the ids that they have."""
         self._closing = True
         for reader in list(self._readers):
             reader.end("stream.end", "this gateway ends; connect again")
 
     @property
     def count(self) -> int:
-        """How many streams are open."""
+        """Return the number of open streams."""
         return len(self._readers)
 
     # --- opening ----------------------------------------------------------------------------------------------------
 
     async def of_session(self, session: str, principal: Principal, last_id: str | None) -> Reader:
-        """A session's events. Raises InputError for an id that it does not have, StoreError, DamageError."""
+        """Return a reader of a session's events. Raises InputError for an unknown id, StoreError, DamageError."""
         self._make_room(principal)
         cursor = None if last_id is None else parse_session_cursor(last_id)
         key = StreamKey("session", session)
@@ -126,7 +127,7 @@ class EventStreams:
         return reader
 
     async def of_all(self, principal: Principal, wanted: Wanted, last_id: str | None, form: Form = EVENTS) -> Reader:
-        """The events of all sessions and projects that the caller may see and wants. Raises as `of_session`."""
+        """Return a reader of all sessions and projects in reach that match the selection. Raises as `of_session`."""
         self._make_room(principal)
         await self.hub.follow_all()
         audience = Audience.of(principal, wanted)
@@ -151,7 +152,7 @@ class EventStreams:
         )
 
     async def from_now(self, principal: Principal, wanted: Wanted, form: Form) -> Reader:
-        """The same in another form, without a snapshot and without going on."""
+        """Return a reader in another form, without a snapshot and without resuming."""
         return await self.of_all(principal, wanted, None, form)
 
     def _make_room(self, principal: Principal) -> None:
@@ -175,7 +176,10 @@ class EventStreams:
         return _pieces([EVENTS.begin(), *replayed, EVENTS.snapshot_end(str(follower.position), len(replayed))])
 
     def _snapshot(self, audience: Audience, form: Form, resync: str | None = None) -> tuple[AsyncIterator[bytes], int]:
-        """What is pending, nearest deadline first, and where to go on: both as of one moment, for nothing waits here."""
+        """Return the pending requests, nearest deadline first, and the number to continue at.
+
+        Both are of one moment, because nothing is awaited here.
+        """
         waiting: list[tuple[tuple[bool, int, int], Follower, Request]] = []
         for follower in self.hub.pending.values():
             state: SessionState = follower.state
@@ -226,7 +230,7 @@ class EventStreams:
             self._dirty.set()
 
     async def _serve(self) -> None:
-        """Have all readers write what came, and rest in proportion to what that cost."""
+        """Let all readers write what was published, and pause in proportion to the time that took."""
         loop = asyncio.get_running_loop()
         while True:
             await self._dirty.wait()
@@ -272,7 +276,7 @@ def _replay(follower: Follower, request: Request, form: Form) -> bytes:
 
 
 async def _pieces(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in pieces of a fair size."""
+    """Yield the same bytes in pieces of about `SNAPSHOT_BYTES`."""
     held: list[bytes] = []
     size = 0
     for part in parts:

@@ -1,1 +1,1 @@
-"""People who prove who they are elsewhere: at an OpenID Connect provider, or at a proxy in front of the gateway."""
+"""Sign-in of people who are authenticated elsewhere: by an OpenID Connect provider, or a proxy before the gateway."""

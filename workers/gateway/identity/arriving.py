@@ -1,7 +1,7 @@
-"""A person whom somebody else vouches for gets a sign-in code, as from a one-time link.
+"""Sign-in codes, as in one-time links, for people authenticated by a provider or a proxy.
 
-Beside it a token is made whose secret nobody knows: it bears the person's role and ends with the session, and takes the
-browser with it. An administrator sees it in the list of tokens and can revoke it.
+A token whose secret nobody has is made too. It has the person's role and ends with the session; the browser's token
+ends with it. An administrator sees it in the list of tokens and can revoke it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ledger.core.requests import check_name
 from workers.gateway.identity.roles import RoleOfGroup, granted
 
 CODE_MS: Final = 2 * MINUTE_MS
-"""The browser is on its way to the page that uses the code."""
+"""Lifetime of a code: the browser is being redirected to the page that uses it."""
 
 
 async def code_for(

@@ -1,4 +1,4 @@
-"""An OpenID Connect provider: what it says of itself, its keys, and who came back from it."""
+"""An OpenID Connect provider: its metadata, its keys, and the people who signed in there."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from workers.gateway.identity.visits import Visit
 
 ANSWER_SECONDS: Final = 10.0
 FRESH_SECONDS: Final = 3600.0
-"""A key that the provider withdrew is trusted no longer than this."""
+"""Cache time of metadata and keys: a withdrawn key is trusted no longer than this."""
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures by a private key that only the provider has; never `none`, nor a secret that is shared."""
+"""Accepted signatures, by a private key that only the provider has; never `none`, nor a shared secret."""
 
 GROUPS_COUNT_MAX: Final = 1000
 
 
 class ProviderError(LedgerError):
-    """The provider cannot be reached, or does not do what OpenID Connect demands."""
+    """A provider that cannot be reached, or that violates OpenID Connect."""
 
     code = "PROVIDER"
 
 
 class Person(NamedTuple):
-    """Name and groups, as the provider vouches for them."""
+    """A person's name and groups, as attested by the provider."""
 
     name: str
     groups: frozenset[str]
 
 
 class Provider:
-    """One provider as this gateway knows it; asked when it is needed first, and again when that is old."""
+    """One provider, with its metadata and keys cached; they are fetched at first use."""
 
     def __init__(self, settings: OidcSettings, now: Callable[[], float] = time.monotonic) -> None:
         self.settings = settings
@@ -96,7 +96,7 @@ class Provider:
     # --- tokens -------------------------------------------------------------------------------------------------------
 
     async def _claims(self, answer: Mapping[str, Any], nonce: str) -> dict[str, Any]:
-        """The claims of an ID token that is the provider's own, for us, of this visit and of now."""
+        """Return the claims of an ID token after checks of its signature, audience, nonce and time."""
         text = answer.get("id_token")
         if not isinstance(text, str):
             raise ProviderError(
@@ -128,7 +128,7 @@ class Provider:
         try:
             return jwt.decode(text, await self._key_set(FRESH_SECONDS), registry=registry)
         except InvalidKeyIdError:
-            # The provider took a new key since. Only its own answers come here, so nobody makes us ask again and again.
+            # The provider has a new key. Only its own answers get here, so nobody can trigger repeated fetches.
             return jwt.decode(text, await self._key_set(0.0), registry=registry)
 
     def _person(self, claims: Mapping[str, Any]) -> Person:
@@ -143,7 +143,7 @@ class Provider:
         listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
         return Person(named, frozenset(one for one in listed[:GROUPS_COUNT_MAX] if isinstance(one, str)))
 
-    # --- what the provider says -----------------------------------------------------------------------------------------
+    # --- the provider's metadata --------------------------------------------------------------------------------------
 
     async def _known(self) -> Mapping[str, Any]:
         async with self._asking:
@@ -173,7 +173,7 @@ class Provider:
             return self._keys[1]
 
     async def _user_info(self, client: AsyncOAuth2Client, metadata: Mapping[str, Any], subject: str) -> dict[str, Any]:
-        """Claims that the ID token leaves out, of the same person."""
+        """Return the claims of the same person that the ID token lacks."""
         url = metadata.get("userinfo_endpoint")
         if not isinstance(url, str) or not is_safe_url(url):
             return {}

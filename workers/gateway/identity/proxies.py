@@ -1,4 +1,4 @@
-"""People whom a proxy in front of the gateway has authenticated: believed from that proxy alone."""
+"""People authenticated by a proxy in front of the gateway; no other sender is believed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workers.gateway.principals import ForbiddenError
 def person_of_proxy(
     scope: Mapping[str, Any], headers: Mapping[str, list[str]], settings: ProxySettings
 ) -> tuple[str, set[str]]:
-    """Return name and groups as the proxy tells them. Raises ForbiddenError for anybody else, UnauthorizedError."""
+    """Return name and groups from the proxy's headers. Raises ForbiddenError for other senders, UnauthorizedError."""
     if not _comes_from(scope, settings):
         raise ForbiddenError("only the proxy that is named in the gateway's settings may say who somebody is")
     secret = _only(headers, settings.secret_header)
@@ -32,7 +32,7 @@ def person_of_proxy(
 
 
 def _comes_from(scope: Mapping[str, Any], settings: ProxySettings) -> bool:
-    """Return whether the connection itself is the proxy's, whatever headers say of those before it."""
+    """Return whether the connection itself comes from the proxy; headers about earlier hops do not count."""
     peer = scope["extensions"][TRANSPORT].get_extra_info("peername")
     if not peer or isinstance(peer, str):
         return settings.by_socket
@@ -42,6 +42,6 @@ def _comes_from(scope: Mapping[str, Any], settings: ProxySettings) -> bool:
 
 
 def _only(headers: Mapping[str, list[str]], name: str) -> str | None:
-    """The value of a header that came once: of two, one may be the person's own."""
+    """Return the value of a header that occurs once: of two, one may come from the person."""
     values = headers.get(name, [])
     return values[0] if len(values) == 1 else None

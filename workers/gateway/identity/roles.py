@@ -1,4 +1,4 @@
-"""Groups to roles and reach, as an operator's file maps them. Pure."""
+"""Role and reach by group, as mapped in an operator's file. Pure."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class RoleOfGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """The role and reach of a person. No projects is all of them."""
+    """The role and reach of a person. An empty list of projects is unbounded."""
 
     role: PersonRole
     projects: tuple[str, ...]
 
 
 def check_roles(roles: Collection[RoleOfGroup], file: str) -> None:
-    """Raises InputError for a table that names neither projects nor `everywhere`, or both."""
+    """Raise InputError for a table that names neither projects nor `everywhere`, or both."""
     if not roles:
         raise InputError(f"`{file}` maps no group; add a table [[roles]] with `group`, `role` and `projects`")
     for one in roles:
@@ -44,9 +44,9 @@ def check_roles(roles: Collection[RoleOfGroup], file: str) -> None:
 
 
 def granted(roles: Collection[RoleOfGroup], groups: Collection[str], name: str) -> Granted:
-    """Return the role of the first table that fits, with the projects of all that give the same role.
+    """Return the role of the first matching table, with the projects of all tables with that role.
 
-    Raises ForbiddenError for somebody in none of the groups.
+    Raises ForbiddenError for a person in none of the groups.
     """
     fitting = [one for one in roles if one.group in groups]
     if not fitting:

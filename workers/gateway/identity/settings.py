@@ -17,12 +17,12 @@ from workers.transport.small_files import read_small
 
 FILE_BYTES_MAX: Final = 256 * 1024
 SESSION_MS_MAX: Final = 24 * 60 * MINUTE_MS
-"""A longer time would let somebody answer for days after their groups are gone."""
+"""Upper limit of `session_ms`: without it, somebody removed from a group could answer for days."""
 
 SKEW_MS_MAX: Final = 5 * MINUTE_MS
 SECRET_CHARS_MIN: Final = 32
 UNIX: Final = "unix"
-"""In `from`: a proxy that connects to the gateway's unix socket."""
+"""Value of `from` for a proxy that connects to the gateway's unix socket."""
 
 Network = IPv4Network | IPv6Network
 S = TypeVar("S", bound=msgspec.Struct)
@@ -53,7 +53,7 @@ class _ProxyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider and what its people may do. `session_ms` bounds how long a change of groups goes unnoticed."""
+    """A provider and its people's roles. `session_ms` limits how long a change of groups has no effect."""
 
     issuer: str
     client_id: str
@@ -68,7 +68,7 @@ class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A proxy that authenticates people: where it connects from, and the secret that it sends."""
+    """A proxy that authenticates people: the address it connects from, and the secret that it sends."""
 
     networks: tuple[Network, ...]
     by_socket: bool
@@ -82,7 +82,7 @@ class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_oidc(path: Path) -> OidcSettings:
-    """Raises InputError, which names the file and what is wrong in it."""
+    """Read the file of a provider. Raises InputError, which names the file and the mistake."""
     file = _read(path, _OidcFile)
     check_roles(file.roles, str(path))
     if not is_safe_url(file.issuer):
@@ -106,7 +106,7 @@ def read_oidc(path: Path) -> OidcSettings:
 
 
 def read_proxy(path: Path) -> ProxySettings:
-    """Raises InputError, which names the file and what is wrong in it."""
+    """Read the file of a proxy. Raises InputError, which names the file and the mistake."""
     file = _read(path, _ProxyFile)
     check_roles(file.roles, str(path))
     if not file.addresses:
@@ -130,7 +130,7 @@ def read_proxy(path: Path) -> ProxySettings:
 
 
 def is_safe_url(url: str) -> bool:
-    """Return whether what is sent there cannot be read on the way."""
+    """Return whether nobody on the way can read a request to this URL."""
     parts = urlsplit(url)
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and local))
@@ -150,7 +150,7 @@ def _read(path: Path, kind: type[S]) -> S:
 
 
 def _secret(path: Path, name: str) -> str:
-    """The text of a file, which is looked for beside the settings."""
+    """Return the text of a file; its path is relative to the settings file."""
     file = path.parent / name
     try:
         text = read_small(str(file)).decode().strip()

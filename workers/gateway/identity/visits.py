@@ -1,7 +1,8 @@
-"""One visit to the provider: what ties its answer to the browser that went there.
+"""One visit to the provider, which ties the provider's answer to the browser that went there.
 
-The browser keeps a signed random state in a cookie. Nonce and code verifier follow from it by the deployment's secret,
-so they lie nowhere and every gateway knows them. The state is in the address of the provider; the cookie is not.
+The browser keeps a signed random state in a cookie. Nonce and code verifier are derived from it with the deployment's
+secret, so nothing is stored and every gateway can compute them. The provider sees the state; it does not see the
+cookie.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ledger.core.errors import UnauthorizedError
 
 STATE_BYTES: Final = 32
 VISIT_SECONDS: Final = 600
-"""Time for somebody to sign in at the provider."""
+"""Time limit for signing in at the provider."""
 
 COOKIE_CHARS_MAX: Final = 500
 _SALT: Final = "permission-ledger visit to a provider"
@@ -34,7 +35,7 @@ class Visit(msgspec.Struct, frozen=True):
 
 
 class Visits:
-    """Begins visits and finds them again. `secret` is the deployment's."""
+    """Starts visits and finds them again. `secret` is the deployment's."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -46,7 +47,7 @@ class Visits:
         return self._of(state), self._signer.sign(state).decode()
 
     def found(self, cookie: str | None, state: str | None) -> Visit:
-        """Return the visit of a browser that came back. Raises UnauthorizedError where another one began it."""
+        """Return the visit of a returning browser. Raises UnauthorizedError where another browser started it."""
         if cookie is None or state is None or len(cookie) > COOKIE_CHARS_MAX:
             raise UnauthorizedError("this browser did not begin this sign-in; begin it here")
         try:

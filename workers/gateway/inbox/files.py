@@ -1,4 +1,4 @@
-"""The files of the inbox as they are sent: read once, compressed once, known to browsers by what is in them."""
+"""The files of the inbox as they are sent: read once, compressed once, with an `etag` of their content."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MEDIA_TYPES: Final = {
     "svg": "image/svg+xml",
     "webmanifest": "application/manifest+json",
 }
-"""What may be served; a file of another kind keeps the gateway from starting."""
+"""Servable file types; a file of another type prevents the gateway from starting."""
 
 SHELL: Final = "inbox.html"
-"""The one page; which part of it is shown follows from its address."""
+"""The one page; its address selects the part that is shown."""
 
 
 class StaticFile(msgspec.Struct, frozen=True):
-    """`etag` changes with the content, so that a browser asks again and is told that nothing changed."""
+    """A file to serve. `etag` changes with the content, so that a browser can revalidate its copy."""
 
     media_type: str
     content: bytes
@@ -35,7 +35,7 @@ class StaticFile(msgspec.Struct, frozen=True):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """By path below the folder `static`, for example `js/card.js`."""
+    """Return the files by their path below the folder `static`, for example `js/card.js`."""
     return {path: _read(path, file) for path, file in _below(files(__package__) / "static", "")}
 
 

@@ -1,6 +1,6 @@
-"""The page and its files. They hold nothing of any session, so they are served to everybody.
+"""The page and its files. They contain no data of any session, so they are served to everybody.
 
-What they show is asked of `/v1` with the browser's cookie.
+The page requests its data from `/v1` with the browser's cookie.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from litestar.params import FromPath
 from workers.gateway.inbox.files import SHELL, StaticFile, static_files
 
 HEADERS: Final = {
-    # Nothing but our own files runs or is loaded, and no other page may frame this one to steal a click.
+    # Only our own files run or load, and no other page may frame this one for clickjacking.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
         "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-        # Text never becomes markup or code: no script of ours does it, and the browser lets none.
+        # Text never becomes markup or code: our scripts do not do it, and the browser forbids it.
         "require-trusted-types-for 'script'; trusted-types 'none'"
     ),
-    "Cache-Control": "no-cache",  # ask each time whether it changed: a new gateway brings a new page at once
+    "Cache-Control": "no-cache",  # revalidate each time: a new gateway serves a new page at once
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",  # a sign-in code stands in an address
+    "Referrer-Policy": "no-referrer",  # an address may contain a sign-in code
     "Vary": "Accept-Encoding",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -39,13 +39,16 @@ HEADERS: Final = {
     sync_to_thread=False,
 )
 def inbox_page(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """The inbox. A sign-in link leads here too: it is used up by the button only, not by programs that look at links."""
+    """Return the page of the inbox.
+
+    A sign-in link leads here too. Only the button uses it up, not programs that fetch links.
+    """
     return _sent(request, static_files()[SHELL])
 
 
 @get("/inbox/{path:path}", include_in_schema=False, operation_id="inbox_file", sync_to_thread=False)
 def inbox_file(request: Request[Any, Any, Any], path: FromPath[str]) -> Response[bytes]:
-    """A file of the inbox."""
+    """Return a file of the inbox."""
     file = static_files().get(path.lstrip("/"))
     if file is None:
         raise NotFoundException("the inbox has no such file")

@@ -22,7 +22,7 @@ Answer = tuple[int, Any]
 
 
 class RefusedError(Exception):
-    """What OpenCode's server would refuse with."""
+    """An error of OpenCode's own server."""
 
     def __init__(self, status: int, body: Any) -> None:
         super().__init__(status)
@@ -30,7 +30,7 @@ class RefusedError(Exception):
 
 
 def read_body(body: bytes, member: str) -> tuple[str, str | None]:
-    """The answer and the feedback in a body; members that are not known are passed over. Raises RefusedError."""
+    """Return the answer and the feedback in a body; unknown members are ignored. Raises RefusedError."""
     try:
         given = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -62,7 +62,7 @@ async def answer(
     session: str | None,
     directory: str | None,
 ) -> None:
-    """Raises RefusedError, and what `Session.reply` raises beyond that."""
+    """Answer a request. Raises RefusedError, and what `Session.reply` raises beyond that."""
     found = await _sessions_of(gateway, principal, request_id, session, directory)
     if not found and not request_id.startswith(ID_PREFIX):
         expected = f'Expected a string starting with "{ID_PREFIX}", got {_shown(request_id)}\n  at ["requestID"]'
@@ -77,17 +77,17 @@ async def answer(
     except UnknownRequestError:
         raise RefusedError(404, not_found(request_id)) from None
     except (AlreadyAnsweredError, StaleReplyError) as error:
-        # To these clients, what is settled is not there any more; ours adds why.
+        # For these clients a settled request does not exist any more; our error adds the reason.
         raise RefusedError(404, not_found(request_id, f" ({error.text})")) from None
     if result.outcome == "denied":
-        # OpenCode knows no such case; `true` would tell the person that the call runs.
+        # OpenCode has no such case; `true` would mean that the call runs.
         raise RefusedError(409, denied(request_id, result.message or "a rule denies it"))
 
 
 async def _sessions_of(
     gateway: Gateway, principal: Principal, request_id: str, session: str | None, directory: str | None
 ) -> list[Session]:
-    """The sessions in reach that know the request, those where it is pending before all others."""
+    """Return the sessions in reach that have the request; if it is pending in some, only those."""
     if session is not None:
         named = [session]
     else:

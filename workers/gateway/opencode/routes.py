@@ -48,7 +48,7 @@ ERRORS: Final[dict[Any, Any]] = {
 
 @get("/permission", operation_id="opencode_list", include_in_schema=False, exception_handlers=ERRORS)
 async def list_permissions(request: AnyRequest, gateway: TheGateway, principal: ThePrincipal) -> list[dict[str, Any]]:
-    """What is pending, in order of asking."""
+    """Return the pending requests, in order of asking."""
     where = _directory(request)
     rows = [
         (one.request.asked_ms, state.session_id, one.request.version, request_row(state.session_id, one.request))
@@ -93,7 +93,7 @@ async def respond(
     gateway: TheGateway,
     principal: ThePrincipal,
 ) -> bool:
-    """The older way, in a session."""
+    """Answer in a session, by OpenCode's older route."""
     given, _ = read_body(await request.body(), "response")
     where = _directory(request)
     await answer(gateway, _through(principal), request_id, given, None, session=session, directory=where)
@@ -102,19 +102,19 @@ async def respond(
 
 @get("/event", operation_id="opencode_events", include_in_schema=False, exception_handlers=ERRORS)
 async def events(request: AnyRequest, gateway: TheGateway, principal: ThePrincipal) -> ASGIApp:
-    """What is asked and answered, from now on."""
+    """Stream requests and answers, from now on."""
     wanted = Wanted(directory=_directory(request))
     return await gateway.events.from_now(principal, wanted, OF_ONE)
 
 
 @get("/global/event", operation_id="opencode_global_events", include_in_schema=False, exception_handlers=ERRORS)
 async def global_events(gateway: TheGateway, principal: ThePrincipal) -> ASGIApp:
-    """The same of all directories, each event with its own."""
+    """Stream requests and answers of all directories, each event with its own."""
     return await gateway.events.from_now(principal, Wanted(), OF_ALL)
 
 
 def _directory(request: AnyRequest) -> str | None:
-    """OpenCode's clients send it either way; in a header, percent-encoded."""
+    """Return the directory in the request: a parameter, or a percent-encoded header; OpenCode's clients send either."""
     query: str | None = request.query_params.get("directory")
     return query or unquote(request.headers.get("x-opencode-directory", "")) or None
 

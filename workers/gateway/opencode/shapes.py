@@ -21,7 +21,7 @@ _NOT_TO_RUN: Final = ("permission.timeout", "permission.cancelled")
 
 
 def request_row(session: str, request: Request) -> Row:
-    """A `PermissionRequest`; `tool` is left out where there is none."""
+    """Return a `PermissionRequest`; `tool` is omitted where there is none."""
     row: Row = {
         "id": request.request_id,
         "sessionID": session,
@@ -36,23 +36,23 @@ def request_row(session: str, request: Request) -> Row:
 
 
 def _patterns(request: Request) -> list[str]:
-    """What was judged; where that says nothing, what would run, because their clients show the patterns alone."""
+    """Return the judged patterns; if they say nothing, the call's text, because the clients show only patterns."""
     says_nothing = all(one in ("*", request.permission) for one in request.patterns)
     found = would_run(request)
     return [*found.texts, *found.beside] if says_nothing else list(request.patterns)
 
 
 def event_of(frame: Frame) -> Row | None:
-    """What OpenCode's clients are told of it; None for what they do not know."""
+    """Return OpenCode's event for a frame; None for frames without one."""
     if frame.request is None or frame.session is None:
         return None
     if frame.name == "permission.asked":
         return {"id": _event_id(frame), "type": frame.name, "properties": request_row(frame.session, frame.request)}
     if frame.name == "permission.replied":
-        # They know no answer for a session alone; to whoever shows the request, it is the same.
+        # OpenCode's clients have no answer for one session; for whoever shows the request, it is the same.
         reply = frame.reply if frame.reply in REPLIES else "always"
     elif frame.name in _NOT_TO_RUN:
-        # Nobody answered and it will not run: the request is to be taken off the screen.
+        # Nobody answered and the call will not run: the clients should remove the request from the screen.
         reply = "reject"
     else:
         return None
@@ -71,13 +71,13 @@ def not_found(request_id: str, why: str = "") -> Row:
 
 
 def ambiguous(request_id: str, sessions: list[str]) -> Row:
-    """OpenCode has no such case: its ids are unique."""
+    """Return the error for an ambiguous id. OpenCode has no such case: its ids are unique."""
     message = f"Permission request known in several sessions: {request_id}; answer it in one of them"
     return {"_tag": "PermissionAmbiguousError", "requestID": request_id, "message": message, "sessions": sessions}
 
 
 def denied(request_id: str, why: str) -> Row:
-    """OpenCode has no such case: its rules do not change while a request waits."""
+    """Return the error for a denial after the answer. OpenCode has no such case: its rules do not change meanwhile."""
     message = f"Permission request denied by the rules of now: {request_id}: {why}"
     return {"_tag": "PermissionDeniedError", "requestID": request_id, "message": message}
 
@@ -87,12 +87,12 @@ def bad_request(message: str, kind: str = "Payload") -> Row:
 
 
 def failure(code: str, message: str) -> Row:
-    """Any other error."""
+    """Return any other error."""
     return {"name": code, "data": {"message": message}}
 
 
 class OpenCodeForm:
-    """`data:` lines alone; no ids, nothing replayed. `is_global` wraps each event in where it comes from."""
+    """Events as `data:` lines only; no ids, no replay. With `is_global`, each event also names its directory."""
 
     def __init__(self, *, is_global: bool) -> None:
         self._is_global = is_global

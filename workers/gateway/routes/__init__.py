@@ -1,1 +1,1 @@
-"""The routes, one file a resource. Each names its operation, under which `workers.gateway.access` says who may."""
+"""The routes, one file per resource. `workers.gateway.access` has the roles for each route's operation."""

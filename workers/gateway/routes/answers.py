@@ -1,4 +1,4 @@
-"""The page behind an answer link. Looking at it never answers: mail programs and chats fetch links by themselves."""
+"""The page behind an answer link. Reading it never answers: mail programs and chats fetch links by themselves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workers.runtime.answer_links import AnswerLink, AnswerLinks, BadLinkError
 
 
 class Answer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What the page's form sends."""
+    """The form of the page."""
 
     reply: str
     message: str = ""
@@ -37,7 +37,7 @@ AnswerForm = Annotated[Answer, Body(media_type=RequestEncodingType.URL_ENCODED)]
 
 @get("/answer/{link:str}", include_in_schema=False, operation_id="show_answer")
 async def show_answer(link: Id, gateway: TheGateway) -> Response[str]:
-    """What would run, with buttons; or how it ended."""
+    """Return the page of the request with its buttons, or of its outcome."""
     try:
         found = await _read(gateway, link)
         gateway.reads.note(
@@ -52,7 +52,7 @@ async def show_answer(link: Id, gateway: TheGateway) -> Response[str]:
 async def answer_by_link(
     link: Id, data: AnswerForm, request: Request[Any, Any, Any], gateway: TheGateway
 ) -> Response[str]:
-    """Answer as the person whom the link was sent to, for the request as they were shown it and may answer it now."""
+    """Answer in the name of the link's person, for the request as it was shown, within the person's present rights."""
     try:
         require_own_pages(request, gateway)
         found = await _read(gateway, link)

@@ -1,4 +1,4 @@
-"""Requests: asked, waited for, answered, withdrawn; and what really ran."""
+"""Requests: asked, awaited, answered, withdrawn; and the report of the call that ran."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def ask(
     idempotency_key: IdempotencyKey = None,
     wait: Wait = 0,
 ) -> Response[Row]:
-    """Ask. 200 when it is settled, 202 while it waits for a person; the same `request_id` again attaches to it."""
+    """Ask. Return 200 when settled, 202 while a person has to answer; the same `request_id` again attaches to it."""
     found = await gateway.session(session, principal)
     made = derived(principal, idempotency_key, f"ask\n{session}")
     request_id = data.request_id or (f"per_{made}" if made else None)
@@ -51,9 +51,9 @@ async def read_ask(
     request: Request[Any, Any, Any],
     wait: Wait = 0,
 ) -> Response[Row]:
-    """Attach to a request by its id: where it stands, or how it ends within `wait` seconds."""
+    """Attach to a request by its id: return its state, or its outcome within `wait` seconds."""
     found = await gateway.session(session, principal)
-    # Whoever else looks is no asker.
+    # Other roles that look at a request are not its asker.
     attending = Attending(gateway.ledger.store, request.receive) if principal.role == "agent" else None
     return asking.answered(session, await asking.attach(gateway, found, request_id, wait, attending))
 
@@ -67,15 +67,15 @@ async def reply(
     principal: ThePrincipal,
     request: Request[Any, Any, Any],
 ) -> Row:
-    """Answer a request. The same answer again succeeds; another one is told who was first.
+    """Answer a request. The same answer again succeeds; another answer is refused with the name of the first.
 
-    `note` says where the agent will not see the words of the answer.
+    If the agent will not see the message of the answer, `note` says so.
     """
     found = await gateway.session(session, principal, fresh=data.client_id is not None)
     require_own_client(found, principal, data.client_id)
     given, message = parse_answer(data.answer, data.message)
     require_grantable(principal, found.stream.state, given)
-    # Read first: of a settled request the metadata is not kept.
+    # Read this first: the metadata of a settled request is not kept.
     waiting = (await found.state()).pending.get(request_id) if message else None
     result = await found.reply(
         request_id,
@@ -95,10 +95,10 @@ async def reply(
 async def record_answer(
     session: Id, request_id: Id, data: JSONBody[AnsweredBody], gateway: TheGateway, principal: ThePrincipal
 ) -> Row:
-    """Record what a person answered at the agent's own prompt. Only for tokens that may bring rules.
+    """Record a person's answer at the agent's own prompt. Only for tokens that may bring rules.
 
-    Whoever may say by which rules an agent is judged gains nothing by it; any other agent would approve itself. The
-    answer is marked as told, not seen, everywhere, and an `always` is kept for the session only.
+    A token that may choose an agent's rules gains nothing by it; any other agent would approve itself. The answer is
+    marked everywhere as reported, not observed, and an `always` is kept for the session only.
     """
     found = await gateway.session(session, principal)
     if not principal.brings_rules:
@@ -126,7 +126,7 @@ async def cancel_ask(
     principal: ThePrincipal,
     data: JSONBody[CancelBody | None] = None,
 ) -> Row:
-    """Withdraw a request that is pending."""
+    """Withdraw a pending request."""
     found = await gateway.session(session, principal)
     said = data or CancelBody()
     return result_row(await found.cancel(request_id, cause=said.cause, reason=said.reason, actor=principal.actor))
@@ -140,7 +140,7 @@ async def note_tool_finished(
     principal: ThePrincipal,
     idempotency_key: IdempotencyKey = None,
 ) -> None:
-    """Record what really ran, and whether it was what had been asked."""
+    """Record the call that ran, and whether it was the call that had been asked."""
     found = await gateway.session(session, principal)
     await found.note_tool_finished(
         data.request_id,

@@ -30,7 +30,7 @@ STREAM = {
 async def session_events(
     session: Id, gateway: TheGateway, principal: ThePrincipal, header_id: LastEventId = None, query_id: LastId = None
 ) -> ASGIApp:
-    """First what is pending (`is_replay`, then `snapshot.end`), or what came after `Last-Event-ID`; then each event."""
+    """Stream the pending requests (`is_replay`, then `snapshot.end`) or those after `Last-Event-ID`, then new events."""
     await gateway.session(session, principal)
     return await gateway.events.of_session(session, principal, header_id or query_id or None)
 
@@ -46,7 +46,7 @@ async def all_events(
     header_id: LastEventId = None,
     query_id: LastId = None,
 ) -> ASGIApp:
-    """The same of all sessions and projects that the caller may see; `tree` is a session with all below it."""
+    """Stream the same for all sessions and projects in reach; `tree` is a session with its sub-agents."""
     for name, value in (("session id", session), ("session id", tree), ("project id", project)):
         if value is not None:
             check_id(value, name)

@@ -1,4 +1,4 @@
-"""Standing allows: listed, made, ended."""
+"""Grants: listed, made, revoked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workers.gateway.rows import Row
 async def list_grants(
     gateway: TheGateway, principal: ThePrincipal, session: OptionalText = None, project: OptionalText = None
 ) -> Row:
-    """The grants in force in a session (its own and its project's), in a project, or anywhere."""
+    """Return the grants in force in a session (its own and its project's), in a project, or anywhere."""
     if session is not None and project is not None:
         raise InputError("say `session` or `project`, not both")
     if session is not None:
@@ -44,7 +44,7 @@ async def list_grants(
 async def create_grant(
     data: JSONBody[GrantBody], gateway: TheGateway, principal: ThePrincipal, idempotency_key: IdempotencyKey = None
 ) -> Row:
-    """Allow something from now on, without a request. Each of `patterns` is one grant of the answer's `grants`."""
+    """Make grants without a request: one of the answer's `grants` for each of `patterns`."""
     if (data.session is None) == (data.project is None):
         raise InputError("say `session` or `project`, one of them")
     if data.pattern is not None and data.patterns is not None:
@@ -74,7 +74,7 @@ async def create_grant(
 
 @delete("/v1/grants/{grant:str}", operation_id="revoke_grant")
 async def revoke_grant(grant: Id, gateway: TheGateway, principal: ThePrincipal, reason: OptionalText = None) -> None:
-    """End a grant; it allows nothing from the answer on."""
+    """Revoke a grant; after this response it allows nothing."""
     key = await gateway.ledger.stream_of_grant(check_id(grant, "grant id"))
     if key.kind == "project":
         reaches = principal.reaches_project(key.id)
@@ -96,7 +96,7 @@ async def _reaches(gateway: Gateway, principal: Principal, one: Approved) -> boo
         return principal.reaches_project(one.project)
     if one.session is None:
         return False
-    # The survey has just read it.
+    # The survey has just read this stream.
     stream = gateway.ledger.streams.session(one.session)
     state = stream.state if stream.folded else await stream.refresh()
     return principal.reaches_state(state)

@@ -1,4 +1,4 @@
-"""Signing in with a provider or behind a proxy: each ends at the page's own sign-in, with a code that is good once."""
+"""Sign-in with a provider or behind a proxy: both redirect to the page's own sign-in, with a one-time code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workers.gateway.rows import Row
 CALLBACK: Final = "/v1/oidc/callback"
 COOKIE: Final = "permission_ledger_visit"
 HEADERS: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-"""A code stands in the addresses that these answers lead to."""
+"""The responses redirect to addresses that contain a code."""
 
 Browser = Request[Any, Any, Any]
 State = Annotated[
@@ -35,7 +35,7 @@ Error = Annotated[
 
 @get("/v1/sign-in-ways", operation_id="sign_in_ways")
 async def sign_in_ways(gateway: TheGateway) -> Row:
-    """Ways of signing in besides a token: the label of each, None where it is off."""
+    """Return the ways of signing in besides a token: the label of each, None where it is off."""
     settings = gateway.settings
     return {
         "oidc": None if settings.oidc is None else settings.oidc.label,
@@ -45,7 +45,7 @@ async def sign_in_ways(gateway: TheGateway) -> Row:
 
 @get("/v1/oidc/sign-in", operation_id="oidc_sign_in")
 async def oidc_sign_in(request: Browser, gateway: TheGateway) -> Redirect:
-    """Send a browser to the provider, and remember that it was this one."""
+    """Redirect a browser to the provider, and set a cookie to recognize this browser."""
     provider = _provider(gateway)
     gateway.sign_in_limiter.take(f"{address_of(request)} to the provider")
     visit, cookie = (await _visits(gateway)).begin()
@@ -62,7 +62,7 @@ async def oidc_callback(
     iss: OptionalText = None,
     error: Error = None,
 ) -> Redirect:
-    """Take a browser back from the provider: it gets a code for the page, and only if it is the one that went there."""
+    """Take a browser back from the provider: only the browser that went there gets a code for the page."""
     provider = _provider(gateway)
     gateway.sign_in_limiter.take(f"{address_of(request)} from the provider")
     visit = (await _visits(gateway)).found(request.cookies.get(_cookie_name(gateway)), begun)
@@ -76,14 +76,14 @@ async def oidc_callback(
 
 @get("/v1/oidc/sign-out", operation_id="oidc_sign_out")
 async def oidc_sign_out(gateway: TheGateway) -> Redirect:
-    """Send a browser to where the provider ends its own session. It changes nothing here: `POST /v1/sign-out` does."""
+    """Redirect a browser to the provider's own sign-out. It changes nothing here: `POST /v1/sign-out` does."""
     where = await _provider(gateway).where_to_sign_out(f"{gateway.settings.public_url}/sign-in")
     return Redirect(where or "/sign-in", status_code=303, headers=HEADERS)
 
 
 @get("/v1/proxy/sign-in", operation_id="proxy_sign_in")
 async def proxy_sign_in(request: Browser, gateway: TheGateway) -> Redirect:
-    """Sign a browser in as whom the proxy in front says it is."""
+    """Sign a browser in as the person that the proxy names."""
     settings = gateway.settings.proxy
     if settings is None:
         raise NotFoundException("no proxy signs people in here")
@@ -91,7 +91,7 @@ async def proxy_sign_in(request: Browser, gateway: TheGateway) -> Redirect:
     for name, value in request.headers.multi_items():
         headers.setdefault(name.lower(), []).append(value)
     name, groups = person_of_proxy(dict(request.scope), headers, settings)
-    # By person: all of them come from the proxy's address.
+    # Per person: all of these requests come from the proxy's address.
     gateway.sign_in_limiter.take(f"{name} by the proxy")
     return _to_the_page(await code_for(gateway.tokens, name, groups, settings.roles, settings.session_ms))
 
@@ -119,7 +119,7 @@ def _cookie_name(gateway: Gateway) -> str:
 
 
 def _cookie(gateway: Gateway, text: str, max_age: int) -> Cookie:
-    """Sent along when the provider sends the browser back, which is from another site: hence lax."""
+    """Return a cookie that is sent when the provider redirects the browser back from another site: hence lax."""
     return Cookie(
         key=_cookie_name(gateway),
         value=text,

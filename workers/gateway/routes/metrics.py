@@ -1,4 +1,4 @@
-"""What Prometheus scrapes."""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workers.gateway.principals import ForbiddenError
 
 @get("/metrics", media_type=CONTENT_TYPE_LATEST, operation_id="read_metrics")
 async def metrics(gateway: TheGateway, principal: ThePrincipal) -> Response[bytes]:
-    """Metrics of the whole ledger, as Prometheus reads them; an auditor's token will do."""
+    """Return metrics of the whole ledger in Prometheus's format; requires the role auditor or admin."""
     if principal.projects or principal.sessions:
         raise ForbiddenError("metrics tell of all projects; use a token that is not bound to some")
     await gateway.metrics.look()

@@ -1,4 +1,4 @@
-"""Passkeys of the person who is signed in, and challenges for answers that one of them must sign."""
+"""Passkeys of the signed-in person, and challenges for answers that one of them must sign."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AnyRequest = Request[Any, Any, Any]
 
 @get("/v1/passkeys", operation_id="list_passkeys")
 async def list_passkeys(gateway: TheGateway, principal: ThePrincipal, request: AnyRequest) -> Row:
-    """The passkeys of the caller, and the address of this page at which passkeys work (`at`); null where they do."""
+    """Return the caller's passkeys, and the address at which passkeys work (`at`); null where this address works."""
     rows = [passkey_json(one) for one in await gateway.ledger.passkeys.of(principal.name)]
     return {"passkeys": rows, "at": _better_address(request)}
 
@@ -41,7 +41,7 @@ async def list_passkeys(gateway: TheGateway, principal: ThePrincipal, request: A
 async def challenge_passkey(
     data: JSONBody[PasskeyChallengeBody], gateway: TheGateway, principal: ThePrincipal, request: AnyRequest
 ) -> Row:
-    """What a new passkey, and one of the caller's, must sign to register or to remove one."""
+    """Return the challenge for a new passkey, and for an existing one of the caller, to register or to remove one."""
     rp_id, _ = site_of(request, gateway)
     challenge = await gateway.ledger.passkeys.enrolment_challenge(principal.name, data.action, data.credential_id)
     return _challenge_row(challenge, rp_id)
@@ -51,7 +51,7 @@ async def challenge_passkey(
 async def register_passkey(
     data: JSONBody[PasskeyBody], gateway: TheGateway, principal: ThePrincipal, request: AnyRequest
 ) -> Row:
-    """Register a passkey; who has one brings the consent of it."""
+    """Register a passkey; a person who has one consents with it."""
     rp_id, origin = site_of(request, gateway)
     made = await gateway.ledger.passkeys.register(
         principal.name,
@@ -76,7 +76,7 @@ async def remove_passkey(
     principal: ThePrincipal,
     request: AnyRequest,
 ) -> Row:
-    """Remove a passkey of the caller, with the consent of one of theirs."""
+    """Remove a passkey of the caller; consent needs any one of theirs."""
     if passkey not in {one.credential_id for one in await gateway.ledger.passkeys.of(principal.name)}:
         raise UnknownPasskeyError("you have no such passkey", credential_id=passkey)
     consent = signed_at(data.consent, request, gateway)
@@ -92,7 +92,7 @@ async def challenge_answer(
     principal: ThePrincipal,
     request: AnyRequest,
 ) -> Row:
-    """What a passkey of the caller must sign for this answer, good for five minutes and once."""
+    """Return the challenge for this answer, which a passkey of the caller must sign; valid once, for five minutes."""
     found = await gateway.session(session, principal, fresh=True)
     reply, message = parse_answer(data.reply, data.message)
     rp_id, _ = site_of(request, gateway)
@@ -122,7 +122,7 @@ def site_of(request: AnyRequest, gateway: Gateway) -> tuple[str, str]:
 
 
 def signed_at(body: SignedBody | None, request: AnyRequest, gateway: Gateway) -> Signed | None:
-    """Return what a passkey signed on the page that sends this. Raises InputError."""
+    """Return the challenge that a passkey signed on the page that sends this. Raises InputError."""
     if body is None:
         return None
     rp_id, origin = site_of(request, gateway)
@@ -130,7 +130,7 @@ def signed_at(body: SignedBody | None, request: AnyRequest, gateway: Gateway) ->
 
 
 def _better_address(request: AnyRequest) -> str | None:
-    """The same page at `localhost`, where it was opened by this machine's IP address: those have no passkeys."""
+    """Return this page's address at `localhost` if it was opened by an IP address, where passkeys do not work."""
     host = request.headers.get("host", "")
     parts = urlsplit(f"//{host}")
     if parts.hostname not in ("127.0.0.1", "::1"):

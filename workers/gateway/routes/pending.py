@@ -1,4 +1,4 @@
-"""What waits for a person, over all sessions."""
+"""Pending requests of all sessions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ async def list_pending(
     gone: Annotated[bool, QueryParameter(required=False)] = False,
     limit: Annotated[int, QueryParameter(ge=1, le=PENDING_COUNT_MAX, required=False)] = PENDING_COUNT_MAX,
 ) -> Row:
-    """What is pending, nearest deadline first, as the log says it now. `tree` is a session with all below it.
+    """Return pending requests, nearest deadline first, as of the log now. `tree` is a session with its sub-agents.
 
-    `asker_gone_at` is when an asker that waited over HTTP was last there; `gone` is for such requests alone.
+    `asker_gone_at` is the time at which an asker over HTTP was last present; `gone` selects such requests.
     """
     wanted = PendingFilter(session=session, tree=tree, project=project, agent=agent, gone=gone)
     return await find_pending(gateway, principal, wanted, limit)

@@ -1,4 +1,4 @@
-"""Rules asked without a session: what they say of a call, and why."""
+"""Judging a call by given rules without a session, and the explanation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from workers.gateway.rows import Row
 
 LINES_COUNT_MAX: Final = 1000
 WORK_SECONDS_MAX: Final = 2.0
-"""Processor time of one answer, spent beside the loop."""
+"""Limit of processor time for one answer, spent beside the loop."""
 
 
 @post("/v1/policy/check", status_code=200, operation_id="check_policy")
 async def check_policy(
     data: JSONBody[dict[str, Any] | list[dict[str, Any]]], gateway: TheGateway, principal: ThePrincipal
 ) -> Any:
-    """One line of `policy check`, or a list of them; the rules come with the line. Facts about files too (`fs`);
-    without them those of the gateway's machine count.
+    """Answer one line of `policy check`, or a list of them; each line contains its rules. A line may contain facts
+    about files (`fs`); without them, those of the gateway's machine count.
     """
     lines = [data] if isinstance(data, dict) else data
     if len(lines) > LINES_COUNT_MAX:
@@ -32,7 +32,7 @@ async def check_policy(
 
 @post("/v1/policy/explain", status_code=200, operation_id="explain_policy")
 async def explain_policy(data: JSONBody[dict[str, Any]], gateway: TheGateway, principal: ThePrincipal) -> Row:
-    """As `policy explain`: which rules decided, which nearly did, and what would change it."""
+    """Answer as `policy explain`: the rules that decided, those that nearly did, and changes with another verdict."""
     found: Row = await gateway.beside.run(principal.caller, "explain", data, seconds=WORK_SECONDS_MAX)
     return found
 

@@ -1,6 +1,6 @@
-"""People who are there: in a session, or in the inbox; and the input lock.
+"""Presence of people, in a session or in the inbox; and the input lock.
 
-A page says so while it is visible and was used in the last minutes; an open event stream alone says nothing.
+A page renews its presence while it is visible and was used in the last minutes; an open event stream alone does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workers.gateway.rows import Row
 async def connect_client(
     session: Id, client: Id, gateway: TheGateway, presences: ThePresences, principal: ThePrincipal
 ) -> Row:
-    """Be there in a session, or stay there: to be repeated every 10 s. What is pending is replayed at the first."""
+    """Connect to a session or stay connected: repeat it every 10 s. The first call replays pending requests."""
     found = await gateway.session(session, principal)
     replayed = await presences.in_session(found, principal, client)
     return {"lock": found.stream.state.lock, "replayed": [described(one) for one in replayed]}
@@ -31,14 +31,14 @@ async def connect_client(
 async def disconnect_client(
     session: Id, client: Id, gateway: TheGateway, presences: ThePresences, principal: ThePrincipal
 ) -> None:
-    """Leave a session."""
+    """Disconnect from a session."""
     found = await gateway.session(session, principal)
     await presences.leave_session(found, principal, client)
 
 
 @post("/v1/sessions/{session:str}/lock", status_code=200, operation_id="take_lock")
 async def take_lock(session: Id, data: JSONBody[LockBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
-    """Take the input lock, or ask for it: then it passes after 10 s."""
+    """Take the input lock. If another client holds it, request it: it passes after 10 s."""
     found = await gateway.session(session, principal, fresh=True)
     require_own_client(found, principal, data.client_id)
     held = await found.take_lock(data.client_id, actor=principal.actor)
@@ -56,14 +56,14 @@ async def pass_lock(session: Id, data: JSONBody[PassLockBody], gateway: TheGatew
 
 @put("/v1/clients/{client:str}", operation_id="open_inbox")
 async def open_inbox(client: Id, presences: ThePresences, principal: ThePrincipal) -> Row:
-    """Have the inbox open, or still have it open: present for every session; to be repeated every 10 s."""
+    """Connect to the inbox or stay connected, present in every session: repeat it every 10 s."""
     replayed = await presences.in_inbox(principal, client)
     return {"replayed": [described(one) for one in replayed]}
 
 
 @delete("/v1/clients/{client:str}", operation_id="leave_inbox")
 async def leave_inbox(client: Id, presences: ThePresences, principal: ThePrincipal) -> None:
-    """Leave the inbox."""
+    """Disconnect from the inbox."""
     await presences.leave_inbox(principal, client)
 
 

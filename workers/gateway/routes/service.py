@@ -1,4 +1,4 @@
-"""The service itself: is it up, can it reach the ledger, what does it offer."""
+"""The service itself: health, readiness, version."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from workers.gateway.rows import Row
 
 @get("/healthz", operation_id="health")
 async def health() -> Row:
-    """This process runs."""
+    """Return whether this process runs."""
     return {"ok": True}
 
 
 @get("/readyz", operation_id="readiness")
 async def readiness(gateway: TheGateway) -> Row:
-    """This process reaches the ledger's server; 503 when it does not."""
+    """Return whether this process reaches the ledger's server; 503 when it does not."""
     await gateway.ledger.store.now_ms()
     return {"ok": True}
 

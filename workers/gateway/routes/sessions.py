@@ -1,4 +1,4 @@
-"""Sessions: opened, looked at, looked back at, closed."""
+"""Sessions: open, read, read the past, close."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VERSION_DIGITS_MAX = 18
 async def open_session(
     session: Id, gateway: TheGateway, principal: ThePrincipal, data: JSONBody[OpenSession | None] = None
 ) -> Response[Row]:
-    """Open a session, or attach to it. 201 when it was opened by this request."""
+    """Open a session, or attach to it. Returns 201 when this request opened it."""
     opened, is_new = await open_by_rules(gateway, principal, session, data or OpenSession())
     return Response(session_row(opened.stream.state), status_code=201 if is_new else 200)
 
@@ -49,7 +49,7 @@ async def list_sessions(
     cursor: OptionalText = None,
     limit: Limit = 100,
 ) -> Row:
-    """Sessions, the one with the newest event first; of the views, so a moment behind the log."""
+    """Return sessions, the one with the newest event first; from the views, a moment behind the log."""
     wanted = SessionFilter(
         project=project,
         agent=agent,
@@ -65,7 +65,7 @@ async def list_sessions(
 
 @get("/v1/sessions/{session:str}", operation_id="read_session")
 async def read_session(session: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
-    """A session as it stands now."""
+    """Return the current state of a session in brief."""
     found = await gateway.session(session, principal, fresh=True)
     return session_row(found.stream.state)
 
@@ -74,7 +74,7 @@ async def read_session(session: Id, gateway: TheGateway, principal: ThePrincipal
 async def close_session(
     session: Id, gateway: TheGateway, principal: ThePrincipal, data: JSONBody[ReasonBody | None] = None
 ) -> Row:
-    """Close a session: what is pending is cancelled, nothing more is asked."""
+    """Close a session: its pending requests are cancelled, and new ones are refused."""
     found = await gateway.session(session, principal)
     await found.close(reason=None if data is None else data.reason, actor=principal.actor)
     return session_row(found.stream.state)
@@ -88,8 +88,8 @@ async def read_state(
     at: OptionalText = None,
     brief: Annotated[bool, QueryParameter(required=False, description="Only count what was settled")] = False,
 ) -> Row:
-    """What was pending, approved, connected and settled: now, as of a version, or at an RFC 3339 time
-    (a date is the end of that day in UTC).
+    """Return pending requests, grants in force, clients and settled requests: now, as of a version, or at an RFC 3339
+    time (a date is the end of that day in UTC).
     """
     await gateway.session(session, principal)
     version, time_ms = _moment(at)
@@ -103,7 +103,7 @@ async def read_state(
 async def read_timeline(
     session: Id, gateway: TheGateway, principal: ThePrincipal, after: After = 0, limit: Limit = PAGE_COUNT_MAX
 ) -> Row:
-    """The session's events as sentences, from the views; `version` is what they are as of."""
+    """Return the session's events as sentences, from the views; `version` is the version of the views."""
     await gateway.session(session, principal)
     await gateway.views.of_session(session)
     found = await reading.timeline(gateway.ledger.store, session, after, limit)
@@ -116,7 +116,7 @@ async def read_timeline(
 async def read_log(
     session: Id, gateway: TheGateway, principal: ThePrincipal, after: After = 0, limit: Limit = 100
 ) -> Row:
-    """The session's events as they stand in the log."""
+    """Return the session's events as they stand in the log."""
     found = await gateway.session(session, principal, fresh=True)
     rows = [event.as_json() for event in await gateway.history_cache.page(StreamKey("session", session), after, limit)]
     last = rows[-1]["version"] if rows else after
@@ -133,8 +133,8 @@ async def read_outline(
     lanes: Annotated[int, QueryParameter(ge=0, le=LANES_MAX, required=False, description="How many may overlap")] = 8,
     bars: Annotated[int, QueryParameter(ge=0, le=BARS_MAX, required=False, description="How many bars")] = 0,
 ) -> Row:
-    """What waited among these events, from its question to its end, each in a lane of its own; and the whole session
-    in `bars` of equal length, each with how many requests were asked, allowed, refused or lapsed in it.
+    """Return the requests that waited among these events, from asking to end, each in a lane; and the whole session in
+    `bars` of equal length, each with its counts of requests that were asked, allowed, refused or expired.
     """
     found = await gateway.session(session, principal, fresh=True)
     outline = await gateway.outlines.of(found.stream.state)
@@ -148,7 +148,7 @@ async def read_outline(
 
 @get("/v1/sessions/{session:str}/verify", operation_id="verify_session")
 async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
-    """Whether an event of the session was changed, lost, put in or moved."""
+    """Check whether any event of the session was changed, lost, inserted or moved."""
     try:
         await gateway.session(session, principal)
         checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
@@ -164,7 +164,7 @@ async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincip
 
 
 async def _check_damaged(gateway: Gateway, principal: Principal, session: str) -> Checked:
-    """What cannot be folded can still be checked; whose it is stands in its first entry."""
+    """Check a stream that cannot be folded; its first entry has its project."""
     checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
     if not checked.is_there or not principal.reaches(session, checked.project, None):
         raise UnknownSessionError(f"there is no session `{session}`", session=session)
@@ -172,7 +172,7 @@ async def _check_damaged(gateway: Gateway, principal: Principal, session: str) -
 
 
 def _moment(at: str | None) -> tuple[int | None, int | None]:
-    """A version or a time; neither is now."""
+    """Return a version or a time; both None is now."""
     if at is None or not at.isdecimal():
         return None, None if at is None else parse_moment(at)
     if len(at) > VERSION_DIGITS_MAX:

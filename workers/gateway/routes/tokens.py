@@ -1,4 +1,4 @@
-"""Tokens, and people signing in with them."""
+"""Tokens, and sign-in of people with them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DAY_SECONDS = 86_400
 
 @get("/v1/tokens", operation_id="list_tokens")
 async def list_tokens(gateway: TheGateway, principal: ThePrincipal) -> Row:
-    """The tokens within the caller's own reach, without their secrets."""
+    """Return the tokens within the caller's own reach, without their secrets."""
     found = [one for one in await gateway.tokens.all() if has_within(principal, one)]
     return {"tokens": [token_json(one, gateway.now_ms) for one in found]}
 
@@ -46,7 +46,7 @@ async def list_tokens(gateway: TheGateway, principal: ThePrincipal) -> Row:
 async def create_token(
     data: JSONBody[TokenBody], gateway: TheGateway, principal: ThePrincipal, idempotency_key: IdempotencyKey = None
 ) -> Row:
-    """Make a token within the caller's own reach. Its text is in this answer and nowhere else."""
+    """Make a token within the caller's own reach. Only this response contains its text."""
     require_within(principal, data.projects, data.sessions)
     key = derived(principal, idempotency_key, "token")
     made = await gateway.tokens.create(
@@ -69,7 +69,7 @@ async def create_token(
 
 @delete("/v1/tokens/{token:str}", operation_id="revoke_token")
 async def revoke_token(token: Id, gateway: TheGateway, principal: ThePrincipal, reason: OptionalText = None) -> None:
-    """End a token within reach and the browsers that signed in with it, everywhere at once."""
+    """Revoke a token within reach and the browsers signed in with it, everywhere at once."""
     known = next((one for one in await gateway.tokens.all() if one.token_id == token), None)
     if known is not None and not has_within(principal, known):
         raise UnknownTokenError(f"there is no token `{token}`", token_id=token)
@@ -78,7 +78,7 @@ async def revoke_token(token: Id, gateway: TheGateway, principal: ThePrincipal, 
 
 @get("/v1/me", operation_id="read_me")
 async def read_me(principal: ThePrincipal) -> Row:
-    """Who this is, and how far their word reaches."""
+    """Return the caller's name, role and reach."""
     return {
         "name": principal.name,
         "role": principal.role,
@@ -94,10 +94,11 @@ async def read_me(principal: ThePrincipal) -> Row:
 
 @post("/v1/sign-in", status_code=200, operation_id="sign_in")
 async def sign_in(data: JSONBody[SignInBody], request: Request[Any, Any, Any], gateway: TheGateway) -> Response[Row]:
-    """Sign a browser in with a token or a one-time code: it gets a cookie of its own, which ends with the token.
+    """Sign a browser in with a token or a one-time code. Its cookie ends with the token.
 
-    The cookie counts only with `proof`, which stands in this answer and nowhere else: the page keeps it in the storage
-    of its origin and sends it with every call as the header `Permission-Ledger-Proof`. A code is used up here and never by looking at its link: mail and chat programs look at links in advance.
+    The cookie counts only together with `proof`, which only this response contains: the page keeps it in the storage of
+    its origin and sends it with every call as the header `Permission-Ledger-Proof`. Only this route uses a code up, not
+    fetching its link: mail and chat programs fetch links in advance.
     """
     require_same_origin(request, gateway)
     made = await _browser_token(request, gateway, data)
@@ -108,14 +109,14 @@ async def sign_in(data: JSONBody[SignInBody], request: Request[Any, Any, Any], g
         )
     )
     row = {"name": made.token.name, "role": made.token.role, "proof": made.proof}
-    # The origin was found to be ours. Over TLS the cookie is kept to it; on this machine there may be none.
+    # The origin was found to be ours. Over TLS the cookie is kept to it; on this machine there may be no TLS.
     is_secure = request.headers.get("origin", gateway.settings.public_url).startswith("https:")
     return Response(row, cookies=[_cookie(made.text, is_secure=is_secure)])
 
 
 @post("/v1/sign-out", status_code=204, operation_id="sign_out")
 async def sign_out(request: Request[Any, Any, Any], gateway: TheGateway) -> Response[None]:
-    """End this browser's token and its cookie. Without the proof of the sign-in the cookie alone is taken back."""
+    """End this browser's token and its cookie. Without the proof of the sign-in, only the cookie is removed."""
     require_same_origin(request, gateway)
     if cookie_of(request) is not None:
         with suppress(UnauthorizedError):
@@ -130,13 +131,13 @@ async def _browser_token(request: Request[Any, Any, Any], gateway: Gateway, data
     if len(given) != 1:
         raise InputError("say `token` or `code`, one of them")
     token = await find_token(request, gateway, given[0].strip())
-    # Each makes a token of its own: whoever has one may not fill the log with them, and keeps nobody else from signing in.
+    # Each sign-in makes a token: a limit keeps its owner from filling the log, and affects nobody else's sign-in.
     gateway.sign_in_limiter.take(token.token_id)
     return await (browser_from_link if data.token is None else browser_from_token)(gateway, token)
 
 
 def _cookie(text: str, *, is_secure: bool, max_age: int = BROWSER_DAYS * DAY_SECONDS) -> Cookie:
-    """Only for us, never for scripts, never sent from another site's page."""
+    """Return a cookie for this host only, never for scripts, never sent from another site's page."""
     return Cookie(
         key=SECURE_COOKIE if is_secure else COOKIE,
         value=text,
