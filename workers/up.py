@@ -15,7 +15,7 @@ import msgspec
 from ledger import InputError, Ledger, Timeouts
 from ledger.core.extras import install_line, is_installed, require_extra
 from workers.runtime.children import Kept, own_command, own_environment
-from workers.runtime.place import Place
+from workers.runtime.place import LedgerPlace
 from workers.runtime.serving import stopping_on_signals
 
 WORKERS: Final = ("expiry", "projector")
@@ -25,7 +25,7 @@ NOTIFIER: Final = "notifier"
 Say = Callable[[str], None]
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of `up`. `notify` is the configuration of a notifier; rules and deadlines are the gateway's."""
 
     listen: str | None = None
@@ -43,7 +43,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return Timeouts().stated({"attended": self.attended, "unattended": self.unattended}, "--{}")
 
 
-async def up(place: Place, say: Say, wanted: Wanted) -> None:
+async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
     """Run server, workers and gateway until SIGTERM or Ctrl-C, and a notifier where one is configured.
 
     Raises StoreError, SetupError or InputError when that cannot be.
@@ -67,7 +67,7 @@ async def up(place: Place, say: Say, wanted: Wanted) -> None:
     say("permission-ledger is down")
 
 
-async def _check(wanted: Wanted, serves: bool) -> None:
+async def _check(wanted: UpOptions, serves: bool) -> None:
     """Refuse now what a worker would refuse each time that it is started again. Raises InputError."""
     if wanted.notify is not None:
         from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
@@ -95,7 +95,7 @@ def _serves(listen: str | None) -> bool:
     return False
 
 
-def _listeners(place: Place, listen: str | None, serves: bool) -> list[socket.socket]:
+def _listeners(place: LedgerPlace, listen: str | None, serves: bool) -> list[socket.socket]:
     """The listening sockets of the gateway; none when it is not started.
 
     We listen ourselves and hand the sockets down, so that nobody is refused while a gateway is started again.
@@ -109,12 +109,12 @@ def _listeners(place: Place, listen: str | None, serves: bool) -> list[socket.so
 
 async def _keep_running(
     ledger: Ledger,
-    place: Place,
+    place: LedgerPlace,
     listeners: Sequence[socket.socket],
     say: Say,
     stop: asyncio.Event,
     *,
-    wanted: Wanted,
+    wanted: UpOptions,
 ) -> None:
     names = [*WORKERS, *([GATEWAY] if listeners else []), *([NOTIFIER] if wanted.notify else [])]
     running: dict[str, int] = {}
@@ -152,7 +152,7 @@ async def _keep_running(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _words(name: str, wanted: Wanted, sockets: Sequence[int]) -> list[str]:
+def _words(name: str, wanted: UpOptions, sockets: Sequence[int]) -> list[str]:
     """The command line of a worker, or of the gateway on the sockets that it inherits."""
     if name == NOTIFIER:
         return ["worker", name, "--config", str(wanted.notify)]

@@ -15,7 +15,7 @@ from tests.agents.anthropic_model import DONE, Model, Turn, bash, use
 from tests.agents.claude_client import BRIDGE, Client, Room
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
-from workers.transport.errors import RefusedError
+from workers.transport.errors import GatewayRefusalError
 
 pytestmark = [pytest.mark.agents("claude", older="claude-older"), pytest.mark.timeout(180)]
 
@@ -249,7 +249,7 @@ async def test_of_two_people_who_answer_at_once_one_is_told_who_was_first(
         return_exceptions=True,
     )
     client.result()
-    [lost] = [one for one in found if isinstance(one, RefusedError)]
+    [lost] = [one for one in found if isinstance(one, GatewayRefusalError)]
     [won] = [one for one in found if isinstance(one, dict)]
     assert lost.code == "ALREADY_ANSWERED"
     assert proof.exists() is (won["outcome"] == "allowed")

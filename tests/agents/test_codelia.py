@@ -14,7 +14,7 @@ from tests.agents.openai_model import Model, Turn, use
 from tests.agents.rpc_client import Home, RpcClient, bridge
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
-from workers.transport.errors import RefusedError
+from workers.transport.errors import GatewayRefusalError
 
 pytestmark = [pytest.mark.agents("codelia"), pytest.mark.timeout(180)]
 
@@ -190,7 +190,7 @@ async def test_of_two_people_who_answer_at_once_one_is_told_who_was_first(
         return_exceptions=True,
     )
     tui.status()
-    [lost] = [one for one in found if isinstance(one, RefusedError)]
+    [lost] = [one for one in found if isinstance(one, GatewayRefusalError)]
     [won] = [one for one in found if isinstance(one, dict)]
     assert (lost.code, tui.has("proof")) == ("ALREADY_ANSWERED", won["outcome"] == "allowed")
     for person in (ann, bob):

@@ -17,7 +17,7 @@ from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.acp_talk import chosen
-from workers.transport.errors import RefusedError
+from workers.transport.errors import GatewayRefusalError
 
 pytestmark = [pytest.mark.agents("gemini"), pytest.mark.timeout(180)]
 
@@ -152,7 +152,7 @@ async def test_of_two_people_who_answer_at_once_one_is_told_who_was_first(
         return_exceptions=True,
     )
     editor.stop_reason()
-    [lost] = [one for one in found if isinstance(one, RefusedError)]
+    [lost] = [one for one in found if isinstance(one, GatewayRefusalError)]
     [won] = [one for one in found if isinstance(one, dict)]
     assert lost.code == "ALREADY_ANSWERED"
     assert (editor.home.work / "proof").exists() is (won["outcome"] == "allowed")

@@ -16,7 +16,7 @@ from ledger.session.would_run.describing import describe_request
 from ledger.session.would_run.model import Description, Section
 from ledger.testing import TestClock
 from workers.cli.log import event_line
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.pending import COLUMNS, pending_cells
 from workers.cli.show import print_moment
 
@@ -222,7 +222,7 @@ async def test_a_command_for_which_there_is_no_room_is_bound_by_its_digest(ledge
 
 async def _shown_by_show(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> list[str]:
     moment = await ledger.state_at("ses_1", None)
-    print_moment(Output(), moment, [], 0)
+    print_moment(CommandOutput(), moment, [], 0)
     return capsys.readouterr().out.splitlines()
 
 

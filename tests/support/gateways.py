@@ -19,9 +19,9 @@ from ledger import Ledger
 from tests.support.processes import ROOT, environment_without_settings, free_port
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
-from workers.transport.errors import RefusedError
+from workers.transport.errors import GatewayRefusalError
 from workers.transport.gateway_client import GatewayClient
-from workers.transport.place import Place, find_place, parse_place
+from workers.transport.place import ServerAddress, find_place, parse_place
 
 Row = dict[str, Any]
 
@@ -104,7 +104,7 @@ class RunningGateway:
             self.kill9()
         shutil.rmtree(self.home, ignore_errors=True)
 
-    def agent_place(self) -> Place:
+    def agent_place(self) -> ServerAddress:
         return find_place({"PERMISSION_LEDGER_HOME": str(self.home)})
 
     def token(self, name: str = "ann") -> str:
@@ -161,7 +161,7 @@ class Person:
         """Return the ended request; None while it is pending, or when it is unknown."""
         try:
             row = await self._client.read(session, request_id)
-        except RefusedError:
+        except GatewayRefusalError:
             return None
         return row if row["outcome"] is not None else None
 

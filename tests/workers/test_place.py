@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.runtime.place import Place, command_name
+from workers.runtime.place import LedgerPlace, command_name
 
 
 def made(folder: Path) -> Path:
@@ -31,7 +31,7 @@ def test_a_command_that_the_shell_finds_is_told_by_its_name(tmp_path: Path, monk
     monkeypatch.setattr("sys.argv", [str(program), "up"])
     assert command_name() == "permission-ledger"
     home = tmp_path / "data"
-    assert Place(None, home).command() == f"PERMISSION_LEDGER_HOME={home} permission-ledger"
+    assert LedgerPlace(None, home).command() == f"PERMISSION_LEDGER_HOME={home} permission-ledger"
 
 
 def test_started_in_another_way_it_is_told_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ _SHELL_WORDS: Final = 3
 _WILDCARDS: Final = ("*", "?")
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """A file that is written or deleted, and where it is moved to."""
 
     path: str
@@ -37,7 +37,7 @@ def exactly(text: str) -> tuple[str, ...]:
     return () if not text or any(one in text for one in _WILDCARDS) else (text,)
 
 
-def edit_of(changes: Sequence[Change]) -> tuple[str, dict[str, Any]] | None:
+def edit_of(changes: Sequence[FileChange]) -> tuple[str, dict[str, Any]] | None:
     """The tool and the input that stand for these changes; None where a path cannot be written down."""
     paths = [path for change in changes for path in change if path is not None]
     if not paths or any(path != path.strip() or not path.isprintable() for path in paths):

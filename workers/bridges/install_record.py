@@ -17,7 +17,7 @@ FOLDER: Final = "installed"
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-class Record(NamedTuple):
+class InstallRecord(NamedTuple):
     """`created`: there was no file. `edits` in the text that they made, of which `digest` is the SHA-256."""
 
     created: bool
@@ -25,7 +25,7 @@ class Record(NamedTuple):
     edits: tuple[Edit, ...]
 
     @classmethod
-    def of(cls, after: str, edits: tuple[Edit, ...], *, created: bool) -> Record:
+    def of(cls, after: str, edits: tuple[Edit, ...], *, created: bool) -> InstallRecord:
         """The record of edits, whose places are those in the text before."""
         moved, grown = [], 0
         for edit in sorted(edits):
@@ -50,17 +50,17 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def load(path: Path) -> Record | None:
+def load(path: Path) -> InstallRecord | None:
     """The record of a file; None where there is none that can be read."""
     try:
         kept: dict[str, Any] = json.loads(read_small(str(_file(path)), RECORD_BYTES_MAX))
         edits = tuple(Edit(int(at), str(removed), str(inserted)) for at, removed, inserted in kept["edits"])
-        return Record(kept["created"] is True, str(kept["digest"]), edits)
+        return InstallRecord(kept["created"] is True, str(kept["digest"]), edits)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def save(path: Path, record: Record) -> None:
+def save(path: Path, record: InstallRecord) -> None:
     """Raises BridgeError."""
     file = _file(path)
     said = {"path": str(path.resolve()), "created": record.created, "digest": record.digest, "edits": record.edits}

@@ -14,20 +14,20 @@ from ledger.policy.json_edit import comments_in
 from ledger.policy.jsonc import JsonSyntaxError
 from workers.bridges import hook_text, install_record
 from workers.bridges.hook_entries import Entries, Settings, events_of_ours, with_entries, without_entries
-from workers.bridges.install_record import Record
+from workers.bridges.install_record import InstallRecord
 from workers.transport.errors import BridgeError
 from workers.transport.small_files import read_small
 
 SETTINGS_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-class Change(NamedTuple):
+class SettingsChange(NamedTuple):
     """A file's text, and the text that it is to have; None is no file. `record` is what undoing it will need."""
 
     path: Path
     before: str | None
     after: str | None
-    record: Record | None = None
+    record: InstallRecord | None = None
 
     @property
     def is_needed(self) -> bool:
@@ -39,7 +39,7 @@ class Change(NamedTuple):
         return "\n".join(difflib.unified_diff(before, after, name, name, lineterm=""))
 
 
-def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool = False) -> Change:
+def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool = False) -> SettingsChange:
     """The change that installs these hooks in the place of older ones of ours, or takes all out (`entries` None).
 
     `comments`: the agent takes comments in its settings. Nothing is written. Raises BridgeError for a file that cannot
@@ -49,17 +49,17 @@ def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool =
     settings = _settings(path, before, comments=comments)
     wanted = without_entries(settings, agent) if entries is None else with_entries(settings, agent, entries)
     if wanted == settings:
-        return Change(path, before, before, install_record.load(path))
+        return SettingsChange(path, before, before, install_record.load(path))
     record = install_record.load(path) if events_of_ours(settings, agent) else None
     created = before is None or (record is not None and record.created)
     bare = "" if before is None else _without_ours(before, agent, record)
     if entries is None:
-        return Change(path, before, None if created and hook_text.is_blank(bare) else bare)
+        return SettingsChange(path, before, None if created and hook_text.is_blank(bare) else bare)
     after, edits = hook_text.installed(bare, agent, entries)
-    return Change(path, before, after, Record.of(after, edits, created=created))
+    return SettingsChange(path, before, after, InstallRecord.of(after, edits, created=created))
 
 
-def apply(change: Change) -> None:
+def apply(change: SettingsChange) -> None:
     """Write beside, then put in place: whoever reads meanwhile finds the old file or the new one. Raises BridgeError."""
     if read_text(change.path) != change.before:
         raise BridgeError(f"`{change.path}` was changed by somebody else meanwhile; try again")
@@ -124,7 +124,7 @@ def write_text(path: Path, text: str | None) -> None:
         raise BridgeError(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}") from error
 
 
-def _without_ours(text: str, agent: str, record: Record | None) -> str:
+def _without_ours(text: str, agent: str, record: InstallRecord | None) -> str:
     """As it was before, where the record tells and nothing else of ours is there; else the hooks alone are taken out."""
     bare = hook_text.removed(text, agent)
     undone = None if record is None else record.undone(text)

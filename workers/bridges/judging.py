@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
 from workers.bridges.askers import Asker, call_digest, waiting_for
-from workers.bridges.options import Options, opening
+from workers.bridges.options import BridgeOptions, opening
 from workers.bridges.rule_files import FollowedRules
-from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import WAIT_SECONDS, GatewayClient, Row
 
 WITHDRAWING_SECONDS: Final = 3.0
@@ -40,7 +40,7 @@ class ToolCall(NamedTuple):
     said: dict[str, Any] | None = None
 
 
-class Verdict(NamedTuple):
+class CallVerdict(NamedTuple):
     """`behaviour` agent: nobody could be asked, and the agent's own prompt is to be. `row` is the gateway's."""
 
     behaviour: Literal["allow", "deny", "agent"]
@@ -59,7 +59,7 @@ class Verdict(NamedTuple):
         return self.row is not None and self.row.get("agent") == "stop"
 
 
-class Judge:
+class GatewayJudge:
     """The requests of one session. Its methods raise nothing of the gateway's: what fails is a deny, or the agent's.
 
     `parent` is of a sub-agent's session: the session of the agent that started it.
@@ -68,12 +68,12 @@ class Judge:
     def __init__(
         self,
         client: GatewayClient,
-        options: Options,
+        options: BridgeOptions,
         session: str,
         *,
         agent: str,
         cwd: str | None = None,
-        parent: Judge | None = None,
+        parent: GatewayJudge | None = None,
     ) -> None:
         self.client = client
         self.session = session
@@ -90,7 +90,7 @@ class Judge:
         self._in_flight: dict[str, asyncio.Event] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> Verdict:
+    async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> CallVerdict:
         """Ask and wait. `pending` is called when it waits for a person. Cancelled, the request stays pending."""
         self._in_flight[call.request_id] = asyncio.Event()
         try:
@@ -100,7 +100,7 @@ class Judge:
         except UnreachableError as error:
             return self._unanswered(call, error)
         except BridgeError as error:
-            return Verdict("deny", f"the permission ledger refuses: {error.text}", call.request_id)
+            return CallVerdict("deny", f"the permission ledger refuses: {error.text}", call.request_id)
         finally:
             self._in_flight.pop(call.request_id).set()
             self._asked_as.pop(call.request_id, None)
@@ -110,7 +110,7 @@ class Judge:
                 asker.leave()
         return verdict_of(call, row)
 
-    async def judge_or_withdraw(self, call: ToolCall) -> Verdict:
+    async def judge_or_withdraw(self, call: ToolCall) -> CallVerdict:
         """As `judge`. Cancelled, the request is withdrawn: nobody wants the answer any more."""
         judging = asyncio.ensure_future(self.judge(call))
         try:
@@ -123,7 +123,7 @@ class Judge:
             await asyncio.shield(leaving)
             raise
 
-    async def _leave(self, call: ToolCall, judging: asyncio.Future[Verdict]) -> None:
+    async def _leave(self, call: ToolCall, judging: asyncio.Future[CallVerdict]) -> None:
         await self.withdraw(call.request_id, "asker_gave_up")
         judging.cancel()
         await asyncio.wait([judging])
@@ -167,7 +167,7 @@ class Judge:
             self._done(request_id)
 
     async def record(self, request_id: str, reply: str, prompt: str) -> Row:
-        """Say what a person answered at the agent's own prompt. Raises RefusedError, UnreachableError."""
+        """Say what a person answered at the agent's own prompt. Raises GatewayRefusalError, UnreachableError."""
         asked = self._asked_as.get(request_id, request_id)
         row = await self.client.record(self.session, asked, reply, prompt)
         self._done(request_id)
@@ -221,7 +221,7 @@ class Judge:
         body = ask_body(call)
         try:
             return await self.client.ask(self.session, body, seen=seen)
-        except RefusedError as error:
+        except GatewayRefusalError as error:
             if error.code != "UNKNOWN_SESSION":
                 raise
             # The ledger behind the gateway is another one by now.
@@ -253,15 +253,15 @@ class Judge:
     async def _standing(self, request_id: str, wait: float = 0) -> Row | None:
         try:
             return await self.client.read(self.session, request_id, wait=wait)
-        except RefusedError as error:
+        except GatewayRefusalError as error:
             if error.status == 404:
                 return None
             raise
 
-    def _unanswered(self, call: ToolCall, error: UnreachableError) -> Verdict:
+    def _unanswered(self, call: ToolCall, error: UnreachableError) -> CallVerdict:
         if self._options.on_unreachable == "agent":
-            return Verdict("agent", error.text, call.request_id)
-        return Verdict("deny", f"denied, because nobody could be asked: {error.text}", call.request_id)
+            return CallVerdict("agent", error.text, call.request_id)
+        return CallVerdict("deny", f"denied, because nobody could be asked: {error.text}", call.request_id)
 
 
 def ask_body(call: ToolCall) -> dict[str, Any]:
@@ -282,9 +282,9 @@ def ask_body(call: ToolCall) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None} | (call.said or {})
 
 
-def verdict_of(call: ToolCall, row: Row) -> Verdict:
+def verdict_of(call: ToolCall, row: Row) -> CallVerdict:
     """What a settled request means for the call. Nothing but the outcome `allowed` allows."""
     if row["outcome"] == "allowed":
-        return Verdict("allow", row.get("message") or "", row["request_id"], row, row.get("updated_input"))
+        return CallVerdict("allow", row.get("message") or "", row["request_id"], row, row.get("updated_input"))
     message = row.get("message") or f"the request was {row['outcome']}"
-    return Verdict("deny", message, row["request_id"], row)
+    return CallVerdict("deny", message, row["request_id"], row)

@@ -34,7 +34,7 @@ _DEMANDS: Final = "demands"
 """The member that holds conditions on answers, in a file of any dialect."""
 
 
-class Options(NamedTuple):
+class BridgeOptions(NamedTuple):
     """`session` None: the client's own id. `rules` None: the gateway's rules judge.
 
     `profile` None: `hardened`. `attended` and `unattended` are durations (`60s`, `7d`, `none`). None: those of the gateway.
@@ -57,7 +57,7 @@ class Options(NamedTuple):
         return {name: text for name, text in stated.items() if text is not None}
 
 
-def opening(options: Options, *, agent: str, cwd: str | None) -> dict[str, Any]:
+def opening(options: BridgeOptions, *, agent: str, cwd: str | None) -> dict[str, Any]:
     """The body that opens the session. The project is the working directory unless named. Raises BridgeError."""
     body: dict[str, Any] = {"dialect": options.dialect, "agent": agent, "project": options.project or project_of(cwd)}
     body |= {name: value for name, value in (("cwd", cwd), ("home", home_of_agent())) if value is not None}
@@ -76,7 +76,7 @@ def given_rules(path: str, dialect: str, profile: str | None) -> dict[str, Any]:
     return body if profile is None else {**body, "options": {"profile": profile}}
 
 
-def check_rules(options: Options) -> None:
+def check_rules(options: BridgeOptions) -> None:
     """Raise BridgeError for rules that cannot be read: at the start, and not at the first call."""
     if options.rules is not None:
         read_rules(options.rules, options.dialect)

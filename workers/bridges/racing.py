@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import Final
 
 from workers.bridges.carrying import Carrier
-from workers.bridges.judging import Cause, Judge, Verdict, verdict_of
+from workers.bridges.judging import CallVerdict, Cause, GatewayJudge, verdict_of
 from workers.bridges.messages import Message, parse
-from workers.bridges.options import Options
-from workers.bridges.rpc import Ending, HostAnswer, Question, Wire, key_of
+from workers.bridges.options import BridgeOptions
+from workers.bridges.rpc import EndedQuestions, HostAnswer, RpcQuestion, Wire, key_of
 from workers.bridges.stdio import tell
-from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row
 
 _SHOWN_CHARS_MAX: Final = 120
@@ -27,7 +27,7 @@ _LATE: Final = ("ALREADY_ANSWERED", "PERMISSION_STALE")
 class _Asked:
     """A question on its way."""
 
-    def __init__(self, question: Question, line: bytes) -> None:
+    def __init__(self, question: RpcQuestion, line: bytes) -> None:
         self.question = question
         self.line = line
         self.shown = False
@@ -38,11 +38,11 @@ class _Asked:
 class RacingBridge:
     """One agent process, from its start to its end."""
 
-    def __init__(self, client: GatewayClient, options: Options, wire: Wire) -> None:
+    def __init__(self, client: GatewayClient, options: BridgeOptions, wire: Wire) -> None:
         self._client = client
         self._options = options
         self._wire = wire
-        self._judges: dict[str, Judge] = {}
+        self._judges: dict[str, GatewayJudge] = {}
         self._asked: dict[str, _Asked] = {}
         """Questions without an answer. Whoever takes one out of here gives the agent its answer, the only one."""
         self._ours: set[str] = set()
@@ -112,7 +112,7 @@ class RacingBridge:
 
     # --- on the loop --------------------------------------------------------------------------------------------------
 
-    def _begin(self, question: Question, line: bytes) -> None:
+    def _begin(self, question: RpcQuestion, line: bytes) -> None:
         before = self._asked.get(question.key)
         if before is not None:
             # Two questions under one id: an answer to either would be taken for both.
@@ -130,11 +130,11 @@ class RacingBridge:
         if asked is not None and asked.shown and not asked.from_host.done():
             asked.from_host.set_result((message, line))
 
-    def _ended(self, ending: Ending | None) -> None:
+    def _ended(self, ending: EndedQuestions | None) -> None:
         if ending is not None:
             self._carrier.on_loop(self._end_questions, ending)
 
-    def _end_questions(self, ending: Ending) -> None:
+    def _end_questions(self, ending: EndedQuestions) -> None:
         for asked in list(self._asked.values()):
             question = asked.question
             if ending.key == question.key or (ending.session is not None and ending.session == question.session):
@@ -161,16 +161,16 @@ class RacingBridge:
         del self._asked[asked.question.key]
         return True
 
-    def _judge(self, question: Question) -> Judge:
+    def _judge(self, question: RpcQuestion) -> GatewayJudge:
         if self._options.session:
             return self._judge_of(self._options.session, (), question.cwd)
         return self._judge_of(question.session, question.lineage, question.cwd)
 
-    def _judge_of(self, session: str, lineage: tuple[str, ...], cwd: str | None) -> Judge:
+    def _judge_of(self, session: str, lineage: tuple[str, ...], cwd: str | None) -> GatewayJudge:
         judge = self._judges.get(session)
         if judge is None:
             parent = self._judge_of(lineage[0], lineage[1:], cwd) if lineage else None
-            judge = Judge(self._client, self._options, session, agent=self._wire.agent, cwd=cwd, parent=parent)
+            judge = GatewayJudge(self._client, self._options, session, agent=self._wire.agent, cwd=cwd, parent=parent)
             self._judges[session] = judge
         return judge
 
@@ -186,14 +186,14 @@ class RacingBridge:
         try:
             answer = await self._race(asked, judge, judging)
         except Exception as error:  # noqa: BLE001 - whatever fails must not leave the agent waiting, or allowed
-            failed = Verdict("deny", f"denied, because the bridge failed: {error}", question.call.request_id)
+            failed = CallVerdict("deny", f"denied, because the bridge failed: {error}", question.call.request_id)
             answer = self._wire.answer(question, failed)
         finally:
             judging.cancel()
         if self._take(asked):
             await self._to_agent(answer)
 
-    async def _race(self, asked: _Asked, judge: Judge, judging: asyncio.Future[Verdict]) -> bytes:
+    async def _race(self, asked: _Asked, judge: GatewayJudge, judging: asyncio.Future[CallVerdict]) -> bytes:
         while True:
             await asyncio.wait((judging, asked.from_host), return_when=asyncio.FIRST_COMPLETED)
             if asked.from_host.done():
@@ -211,7 +211,7 @@ class RacingBridge:
             asked.shown = True
             self._carrier.start(self._tell_host(asked.line))
 
-    def _by_ledger(self, asked: _Asked, verdict: Verdict) -> bytes:
+    def _by_ledger(self, asked: _Asked, verdict: CallVerdict) -> bytes:
         question = asked.question
         over = self._wire.withdrawal(question) if asked.shown and self._is_open(asked) else None
         if over is not None:
@@ -229,7 +229,7 @@ class RacingBridge:
         found = self._wire.answer_of(asked.question, message, line)
         return self._wire.cancelled(asked.question) if found is None else found.line
 
-    async def _by_host(self, asked: _Asked, judge: Judge, judging: asyncio.Future[Verdict]) -> bytes | None:
+    async def _by_host(self, asked: _Asked, judge: GatewayJudge, judging: asyncio.Future[CallVerdict]) -> bytes | None:
         """The host's answer counts once the ledger has it; where somebody else was first, theirs does.
 
         None where it does not count, and the ledger is waited for.
@@ -247,16 +247,16 @@ class RacingBridge:
             return found.line
         try:
             return await self._recorded(asked, judge, judging, found)
-        except RefusedError as error:
+        except GatewayRefusalError as error:
             return await self._unrecorded(asked, judge, found, error)
         except UnreachableError as error:
             if self._options.on_unreachable != "agent":
                 text = f"denied, because the answer could not be recorded: {error.text}"
-                return self._wire.answer(question, Verdict("deny", text, request_id))
+                return self._wire.answer(question, CallVerdict("deny", text, request_id))
         return found.line
 
     async def _recorded(
-        self, asked: _Asked, judge: Judge, judging: asyncio.Future[Verdict], found: HostAnswer
+        self, asked: _Asked, judge: GatewayJudge, judging: asyncio.Future[CallVerdict], found: HostAnswer
     ) -> bytes:
         """What the agent gets once the ledger has the answer to all that it asks about this call."""
         question = asked.question
@@ -264,7 +264,7 @@ class RacingBridge:
         while True:
             try:
                 recorded = await judge.record(call.request_id, found.reply, found.prompt or self._wire.host)
-            except RefusedError as error:
+            except GatewayRefusalError as error:
                 if error.code not in _LATE:
                     raise
                 row = await judge.rest_of(call)
@@ -284,7 +284,9 @@ class RacingBridge:
                 passes = verdict.behaviour == "allow" and found.reply != "reject"
                 return found.line if passes else self._wire.answer(question, verdict)
 
-    async def _unrecorded(self, asked: _Asked, judge: Judge, found: HostAnswer, error: BridgeError) -> bytes | None:
+    async def _unrecorded(
+        self, asked: _Asked, judge: GatewayJudge, found: HostAnswer, error: BridgeError
+    ) -> bytes | None:
         question = asked.question
         request_id = question.call.request_id
         if found.reply == "reject":
@@ -305,7 +307,7 @@ class RacingBridge:
                 await self._carrier.tell_host(line)
 
 
-def _marked(question: Question) -> Question:
+def _marked(question: RpcQuestion) -> RpcQuestion:
     """Neither protocol has a place for words: whoever answers is told that the agent will not see theirs."""
     metadata = {**(question.call.metadata or {}), "hears_no_words": True}
     return question._replace(call=question.call._replace(metadata=metadata))

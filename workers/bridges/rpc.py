@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, NamedTuple, Protocol
 
-from workers.bridges.judging import ToolCall, Verdict
+from workers.bridges.judging import CallVerdict, ToolCall
 from workers.bridges.messages import Message
 
 HostReply = Literal["once", "session", "always", "reject", "cancelled"]
 
 
-class Question(NamedTuple):
+class RpcQuestion(NamedTuple):
     """A permission request of the agent. `key` is its JSON-RPC id as text; ids count from 0, and may be strings.
 
     `lineage` is of a sub-agent's session: its parent, the parent's parent, and so on, as far as the agent said.
@@ -26,7 +26,7 @@ class Question(NamedTuple):
     lineage: tuple[str, ...] = ()
 
 
-class Ending(NamedTuple):
+class EndedQuestions(NamedTuple):
     """Questions that nobody needs an answer to: of one session, or the one of `key`."""
 
     session: str | None = None
@@ -51,7 +51,7 @@ class Wire(Protocol):
     host: str
     """Where its own prompt is, in a word."""
 
-    def question_of(self, message: Message) -> Question | str | None:
+    def question_of(self, message: Message) -> RpcQuestion | str | None:
         """The permission that is asked for, what is wrong with it, or None for any other message."""
         ...
 
@@ -59,23 +59,23 @@ class Wire(Protocol):
         """The answer to a request that cannot be read."""
         ...
 
-    def answer(self, question: Question, verdict: Verdict) -> bytes:
+    def answer(self, question: RpcQuestion, verdict: CallVerdict) -> bytes:
         """What the agent gets for a verdict. Nothing but a plain allow allows."""
         ...
 
-    def cancelled(self, question: Question) -> bytes: ...
+    def cancelled(self, question: RpcQuestion) -> bytes: ...
 
-    def answer_of(self, question: Question, message: Message, line: bytes) -> HostAnswer | None:
+    def answer_of(self, question: RpcQuestion, message: Message, line: bytes) -> HostAnswer | None:
         """What the host has answered; None is that nobody there could be asked, or that it cannot be read."""
         ...
 
-    def withdrawal(self, question: Question) -> bytes | None:
+    def withdrawal(self, question: RpcQuestion) -> bytes | None:
         """What tells the host that its prompt is over."""
         ...
 
-    def heard_from_agent(self, message: Message) -> Ending | None: ...
+    def heard_from_agent(self, message: Message) -> EndedQuestions | None: ...
 
-    def heard_from_host(self, message: Message) -> Ending | None: ...
+    def heard_from_host(self, message: Message) -> EndedQuestions | None: ...
 
 
 def key_of(rpc_id: Any) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from workers.bridges.options import Options, check_rules
+from workers.bridges.options import BridgeOptions, check_rules
 from workers.bridges.stdio import tell
 from workers.transport.errors import UnreachableError
 from workers.transport.gateway_client import GatewayClient
 
 
-def run_bridge(options: Options, run: Callable[[GatewayClient], Awaitable[int]]) -> int:
+def run_bridge(options: BridgeOptions, run: Callable[[GatewayClient], Awaitable[int]]) -> int:
     """Run a bridge to its end; its exit code. Raises BridgeError for rules that cannot be read."""
     check_rules(options)
 
@@ -23,7 +23,7 @@ def run_bridge(options: Options, run: Callable[[GatewayClient], Awaitable[int]])
     return asyncio.run(bridged())
 
 
-def announce_alone(options: Options) -> None:
+def announce_alone(options: BridgeOptions) -> None:
     """The same line, before another program takes this one's place. Raises BridgeError as `run_bridge`."""
     check_rules(options)
 
@@ -34,7 +34,7 @@ def announce_alone(options: Options) -> None:
     asyncio.run(announced())
 
 
-async def announce(client: GatewayClient, options: Options) -> None:
+async def announce(client: GatewayClient, options: BridgeOptions) -> None:
     """Tell whether the gateway and the ledger behind it are there, and by which rules is judged."""
     rules = "the gateway's own" if options.rules is None else f"`{options.rules}`, found"
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.cli.lazy import LazyGroup, Listed
+from workers.cli.lazy import LazyGroup, ListedCommand
 
 ASKING = "Ask and answer"
 LOOKING = "Look back"
@@ -12,36 +12,40 @@ RUNNING = "Run"
 AGENTS = "Agents"
 
 COMMANDS = {
-    "ask": Listed("workers.cli.ask:ask", "Ask whether a tool call may run, and wait for the answer.", ASKING),
-    "reply": Listed("workers.cli.reply:reply", "Answer a request: once, session, always or reject.", ASKING),
-    "pending": Listed("workers.cli.pending:pending", "List what waits for a person.", ASKING),
-    "cancel": Listed("workers.cli.closing:cancel", "Withdraw a request that is pending.", ASKING),
-    "close": Listed("workers.cli.closing:close", "Close a session; what is pending in it is cancelled.", ASKING),
-    "approved": Listed("workers.cli.grants:approved", "List the grants in force.", ASKING),
-    "grant": Listed("workers.cli.grants:grant", "Allow something from now on, without a request.", ASKING),
-    "revoke": Listed("workers.cli.grants:revoke", "End a grant.", ASKING),
-    "sessions": Listed("workers.cli.sessions:sessions", "List the sessions.", LOOKING),
-    "show": Listed("workers.cli.show:show", "Show a session as it is, or as it was.", LOOKING),
-    "log": Listed("workers.cli.log:log", "Print a session's events, and those to come.", LOOKING),
-    "replay": Listed("workers.cli.replay:replay", "Play a session's past, with the state beside it.", LOOKING),
-    "access": Listed("workers.cli.access:access", "Who signed in, and who looked at what.", LOOKING),
-    "export": Listed("workers.cli.transfer:export", "Write sessions to a file that verifies by itself.", CHECKING),
-    "import": Listed("workers.cli.transfer:import_", "Read exported sessions into this ledger.", CHECKING),
-    "verify": Listed("workers.cli.verify:verify", "Check that no event was changed, lost or put in.", CHECKING),
-    "rebuild": Listed("workers.cli.rebuild:rebuild", "Build all views anew from the streams.", CHECKING),
-    "streams": Listed("workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING),
-    "doctor": Listed("workers.cli.doctor:doctor", "Check the server, and say what would lose data.", CHECKING),
-    "policy": Listed("workers.cli.policy:policy", "What rules say, why, and what is wrong with them.", RULES),
-    "bridge": Listed("workers.cli.bridge:bridge", "Put the ledger between a real agent and its user.", AGENTS),
-    "hook": Listed("workers.cli.hook:hook", "What an agent calls before a tool runs.", AGENTS),
-    "inbox": Listed("workers.cli.inbox:inbox", "Print a link that signs a browser in to the inbox.", RUNNING),
-    "serve": Listed("workers.cli.serve:serve", "Serve the ledger over HTTP: inbox and API.", RUNNING),
-    "server-user": Listed("workers.cli.server_user:server_user", "Make the ledger's user on a server.", RUNNING),
-    "token": Listed("workers.cli.tokens:token", "Who may use the gateway: create, list, revoke.", RUNNING),
-    "passkey": Listed("workers.cli.passkeys:passkey", "Passkeys that sign answers: list, remove.", RUNNING),
-    "demo": Listed("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
-    "up": Listed("workers.cli.run:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
-    "worker": Listed("workers.cli.run:worker", "Run one worker: expiry, projector or notifier.", RUNNING),
+    "ask": ListedCommand("workers.cli.ask:ask", "Ask whether a tool call may run, and wait for the answer.", ASKING),
+    "reply": ListedCommand("workers.cli.reply:reply", "Answer a request: once, session, always or reject.", ASKING),
+    "pending": ListedCommand("workers.cli.pending:pending", "List what waits for a person.", ASKING),
+    "cancel": ListedCommand("workers.cli.closing:cancel", "Withdraw a request that is pending.", ASKING),
+    "close": ListedCommand("workers.cli.closing:close", "Close a session; what is pending in it is cancelled.", ASKING),
+    "approved": ListedCommand("workers.cli.grants:approved", "List the grants in force.", ASKING),
+    "grant": ListedCommand("workers.cli.grants:grant", "Allow something from now on, without a request.", ASKING),
+    "revoke": ListedCommand("workers.cli.grants:revoke", "End a grant.", ASKING),
+    "sessions": ListedCommand("workers.cli.sessions:sessions", "List the sessions.", LOOKING),
+    "show": ListedCommand("workers.cli.show:show", "Show a session as it is, or as it was.", LOOKING),
+    "log": ListedCommand("workers.cli.log:log", "Print a session's events, and those to come.", LOOKING),
+    "replay": ListedCommand("workers.cli.replay:replay", "Play a session's past, with the state beside it.", LOOKING),
+    "access": ListedCommand("workers.cli.access:access", "Who signed in, and who looked at what.", LOOKING),
+    "export": ListedCommand(
+        "workers.cli.transfer:export", "Write sessions to a file that verifies by itself.", CHECKING
+    ),
+    "import": ListedCommand("workers.cli.transfer:import_", "Read exported sessions into this ledger.", CHECKING),
+    "verify": ListedCommand("workers.cli.verify:verify", "Check that no event was changed, lost or put in.", CHECKING),
+    "rebuild": ListedCommand("workers.cli.rebuild:rebuild", "Build all views anew from the streams.", CHECKING),
+    "streams": ListedCommand(
+        "workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING
+    ),
+    "doctor": ListedCommand("workers.cli.doctor:doctor", "Check the server, and say what would lose data.", CHECKING),
+    "policy": ListedCommand("workers.cli.policy:policy", "What rules say, why, and what is wrong with them.", RULES),
+    "bridge": ListedCommand("workers.cli.bridge:bridge", "Put the ledger between a real agent and its user.", AGENTS),
+    "hook": ListedCommand("workers.cli.hook:hook", "What an agent calls before a tool runs.", AGENTS),
+    "inbox": ListedCommand("workers.cli.inbox:inbox", "Print a link that signs a browser in to the inbox.", RUNNING),
+    "serve": ListedCommand("workers.cli.serve:serve", "Serve the ledger over HTTP: inbox and API.", RUNNING),
+    "server-user": ListedCommand("workers.cli.server_user:server_user", "Make the ledger's user on a server.", RUNNING),
+    "token": ListedCommand("workers.cli.tokens:token", "Who may use the gateway: create, list, revoke.", RUNNING),
+    "passkey": ListedCommand("workers.cli.passkeys:passkey", "Passkeys that sign answers: list, remove.", RUNNING),
+    "demo": ListedCommand("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
+    "up": ListedCommand("workers.cli.run:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
+    "worker": ListedCommand("workers.cli.run:worker", "Run one worker: expiry, projector or notifier.", RUNNING),
 }
 
 EPILOG = (

@@ -10,7 +10,7 @@ from ledger import Ledger
 from ledger.core.times import format_time, parse_time
 from ledger.log.reads import KINDS, RecordedRead, recorded
 from workers.cli.base import command, with_ledger
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 
 COLUMNS: Final = ("at", "kind", "who", "via", "session", "what", "from", "times")
 COUNT_DEFAULT: Final = 200
@@ -34,7 +34,7 @@ COUNT_MAX: Final = 10_000
 @with_ledger
 async def access(
     ledger: Ledger,
-    output: Output,
+    output: CommandOutput,
     *,
     kinds: Any,
     who: str | None,

@@ -26,11 +26,11 @@ from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.deadlines import with_deadlines
 from workers.cli.exits import OF_OUTCOME
 from workers.cli.inputs import json_object, seconds
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.presentation.wording import result_lines
 
 
-class Asking(NamedTuple):
+class AskInput(NamedTuple):
     """The request as it was typed."""
 
     session: str
@@ -48,7 +48,7 @@ class Asking(NamedTuple):
         return str(Path(self.cwd or ".").absolute())
 
 
-class Opening(NamedTuple):
+class OpeningInput(NamedTuple):
     """What is said of the session, as it was typed."""
 
     project: str | None
@@ -59,7 +59,7 @@ class Opening(NamedTuple):
     agent: str | None
 
 
-T = TypeVar("T", Asking, Opening)
+T = TypeVar("T", AskInput, OpeningInput)
 
 
 class _Waiting(NamedTuple):
@@ -76,16 +76,16 @@ class _Waiting(NamedTuple):
 def _check(*, no_wait: bool, timeout: str | None, **typed: Any) -> None:
     """Read all that can be read without a ledger."""
     _Waiting.read(no_wait, timeout)
-    _question(_picked(Asking, typed))
+    _question(_picked(AskInput, typed))
     Timeouts().stated({name: typed[name] for name in ("attended", "unattended")}, "--{}")
-    _policy(_picked(Opening, typed))
+    _policy(_picked(OpeningInput, typed))
 
 
 def _picked(kind: type[T], typed: dict[str, Any]) -> T:
     return kind(**{name: typed[name] for name in kind._fields})
 
 
-def _question(asking: Asking) -> dict[str, Any]:
+def _question(asking: AskInput) -> dict[str, Any]:
     """The arguments of `Session.submit`. Raises UsageError where nothing would be judged."""
     tool_input = json_object(asking.tool_input, "--input")
     if asking.tool is None and tool_input is not None:
@@ -139,7 +139,7 @@ def _question(asking: Asking) -> dict[str, Any]:
 @checked(_check)
 @with_ledger
 async def ask(
-    ledger: Ledger, output: Output, *, request_id: str | None, no_wait: bool, timeout: str | None, **typed: Any
+    ledger: Ledger, output: CommandOutput, *, request_id: str | None, no_wait: bool, timeout: str | None, **typed: Any
 ) -> int:
     """Ask whether a tool call may run, and wait for the answer.
 
@@ -147,7 +147,7 @@ async def ask(
     answer: 0 allowed, 3 denied, 4 rejected, 5 expired, 6 cancelled, 7 still pending, 8 in doubt. Ctrl-C leaves the
     request pending.
     """
-    asking, opening = _picked(Asking, typed), _picked(Opening, typed)
+    asking, opening = _picked(AskInput, typed), _picked(OpeningInput, typed)
     question = _question(asking)
     waiting = _Waiting.read(no_wait, timeout)
     session = await _open(ledger, asking.session, opening)
@@ -167,7 +167,7 @@ async def ask(
 
 
 def _submitting(
-    session: Session, asking: Asking, question: dict[str, Any], request_id: str
+    session: Session, asking: AskInput, question: dict[str, Any], request_id: str
 ) -> Callable[[], Awaitable[Result]]:
     """Asking, or going on with it: a tool alone is asked as its dialect does, what must be allowed first included."""
     if asking.permission is not None or asking.tool is None:
@@ -182,7 +182,7 @@ def _submitting(
     )
 
 
-async def _open(ledger: Ledger, session_id: str, opening: Opening) -> Session:
+async def _open(ledger: Ledger, session_id: str, opening: OpeningInput) -> Session:
     state = await ledger.streams.session(check_id(session_id, "session id")).refresh()
     policy = _policy(opening)
     spoken = state.policy.dialect if state.policy else None
@@ -202,20 +202,20 @@ async def _open(ledger: Ledger, session_id: str, opening: Opening) -> Session:
     )
 
 
-def _watching(ledger: Ledger, session: Session, opening: Opening) -> AbstractAsyncContextManager[object]:
+def _watching(ledger: Ledger, session: Session, opening: OpeningInput) -> AbstractAsyncContextManager[object]:
     """Follow the file of --rules while the answer is waited for: what is asked then is judged by it as it is then."""
     if opening.rules is None:
         return nullcontext()
     return watch_policy(ledger, session, lambda: _read(opening), policy_source=opening.rules)
 
 
-def _read(opening: Opening) -> PolicySource:
+def _read(opening: OpeningInput) -> PolicySource:
     source = _policy(opening)
     assert source is not None, "only where there is a file"
     return source
 
 
-def _policy(opening: Opening) -> PolicySource | None:
+def _policy(opening: OpeningInput) -> PolicySource | None:
     if opening.rules is None:
         return None
     dialect = opening.dialect or "opencode"
@@ -224,7 +224,7 @@ def _policy(opening: Opening) -> PolicySource | None:
     return placed(source, cwd=str(Path.cwd()), home=own_home())
 
 
-def _timeouts(state: SessionState, opening: Opening) -> Timeouts | None:
+def _timeouts(state: SessionState, opening: OpeningInput) -> Timeouts | None:
     """What was typed over what the session has; None when nothing was."""
     if opening.attended is None and opening.unattended is None:
         return None
@@ -233,7 +233,7 @@ def _timeouts(state: SessionState, opening: Opening) -> Timeouts | None:
 
 
 async def _wait(
-    session: Session, asked: Result, asking: Asking, timeout: float | None, request_id: str, *, quiet: bool
+    session: Session, asked: Result, asking: AskInput, timeout: float | None, request_id: str, *, quiet: bool
 ) -> Result:
     if not quiet:
         talk(f"waiting for an answer to {asked.request_id}, e.g. `permission-ledger reply {asked.request_id} once`")
@@ -247,7 +247,7 @@ async def _wait(
     return result
 
 
-def _again(asking: Asking, request_id: str) -> str:
+def _again(asking: AskInput, request_id: str) -> str:
     """The command that attaches to a request: the same content, and its id."""
     words = ["permission-ledger", "ask", asking.session, f"--id={request_id}", f"--cwd={asking.folder}"]
     options = {"metadata": asking.metadata, "tool": asking.tool, "input": asking.tool_input, "agent": asking.agent}
@@ -258,7 +258,7 @@ def _again(asking: Asking, request_id: str) -> str:
     return shlex.join(words)
 
 
-def _print(output: Output, result: Result) -> None:
+def _print(output: CommandOutput, result: Result) -> None:
     if output.as_json:
         output.row(result.as_json())
         return

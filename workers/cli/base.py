@@ -18,7 +18,7 @@ from ledger.core.requests import check_name
 from workers.cli.documented import DocumentedCommand
 from workers.cli.exits import Exit
 from workers.cli.failures import tell
-from workers.cli.output import Output, talk, talk_json
+from workers.cli.output import CommandOutput, talk, talk_json
 from workers.runtime.logs import CONNECTION
 
 LOCAL = "local"
@@ -88,7 +88,7 @@ def with_ledger(function: Callable[..., Awaitable[int | None]]) -> Run:
     def run(*, url: str | None, as_json: bool = False, **options: Any) -> int | None:
         async def with_open_ledger() -> int | None:
             async with Ledger.connect(url) as ledger:
-                return await function(ledger, Output(as_json=as_json), **options)
+                return await function(ledger, CommandOutput(as_json=as_json), **options)
 
         return run_async(with_open_ledger, as_json=as_json)
 

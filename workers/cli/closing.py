@@ -7,7 +7,7 @@ import click
 from ledger import Ledger
 from ledger.core.times import format_time
 from workers.cli.base import command, local_actor, with_ledger
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.presentation.wording import result_lines
 
 
@@ -16,7 +16,9 @@ from workers.presentation.wording import result_lines
 @click.option("--session", metavar="SESSION", help="The request's session, should several know its id.")
 @click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
 @with_ledger
-async def cancel(ledger: Ledger, output: Output, *, request: str, session: str | None, reason: str | None) -> None:
+async def cancel(
+    ledger: Ledger, output: CommandOutput, *, request: str, session: str | None, reason: str | None
+) -> None:
     """Withdraw a request that is pending: nobody needs to answer it any more.
 
     Exit code 10 when it has ended otherwise; cancelling it again succeeds and changes nothing.
@@ -33,7 +35,7 @@ async def cancel(ledger: Ledger, output: Output, *, request: str, session: str |
 @click.argument("session")
 @click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
 @with_ledger
-async def close(ledger: Ledger, output: Output, *, session: str, reason: str | None) -> None:
+async def close(ledger: Ledger, output: CommandOutput, *, session: str, reason: str | None) -> None:
     """Close a session: what is pending in it is cancelled, and nothing more is asked in it.
 
     Closing it again succeeds and changes nothing.

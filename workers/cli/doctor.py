@@ -15,9 +15,9 @@ from ledger.core.errors import SetupError
 from ledger.stores.strangers import open_doors
 from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.runtime.disk import DiskSpace, is_on_this_machine, space_of
-from workers.upkeep.health import SAMPLE_COUNT, Finding, check_deployment, check_server_facts, check_tokens
+from workers.upkeep.health import SAMPLE_COUNT, HealthFinding, check_deployment, check_server_facts, check_tokens
 
 COLUMNS = ("check", "ok", "what was found", "what to do")
 
@@ -39,13 +39,13 @@ def doctor(*, url: str | None, as_json: bool, deep: bool) -> int | None:
             findings = await _examine(url, deep=deep)
         except SetupError as error:
             hint = error.data.get("hint") or "change the server's settings, or use another"
-            findings = [Finding("server", False, error.text, hint)]
-        return _tell(Output(as_json=as_json), findings)
+            findings = [HealthFinding("server", False, error.text, hint)]
+        return _tell(CommandOutput(as_json=as_json), findings)
 
     return run_async(examined)
 
 
-async def _examine(url: str | None, *, deep: bool) -> list[Finding]:
+async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
     async with Ledger.connect(url) as ledger:
         before_ms = time.time_ns() // MS_PER_NS
         server_ms = await ledger.store.now_ms()
@@ -73,7 +73,7 @@ def _space(servers: Sequence[Mapping[str, str]]) -> DiskSpace | None:
     return min(found, key=lambda space: space.free_bytes, default=None)
 
 
-def _tell(output: Output, findings: list[Finding]) -> int:
+def _tell(output: CommandOutput, findings: list[HealthFinding]) -> int:
     if output.as_json:
         output.rows(finding.as_json() for finding in findings)
     else:

@@ -11,7 +11,7 @@ from ledger.core.durations import parse_duration
 from ledger.core.times import format_time
 from ledger.log.surveys import Survey
 from workers.cli.base import Run, checked, command, local_actor, with_ledger
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
 
 COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "from request")
@@ -44,7 +44,7 @@ def check_at_most_one(*, session: str | None, project: str | None, **_others: ob
 @where
 @checked(check_at_most_one)
 @with_ledger
-async def approved(ledger: Ledger, output: Output, *, session: str | None, project: str | None) -> int:
+async def approved(ledger: Ledger, output: CommandOutput, *, session: str | None, project: str | None) -> int:
     """List the grants in force in a session (its project's too), in a project, or everywhere.
 
     Streams that are damaged are named on stderr (exit code 11), beside the grants of all others.
@@ -97,7 +97,7 @@ def approved_cells(one: Approved) -> tuple[str | None, ...]:
 @with_ledger
 async def grant(
     ledger: Ledger,
-    output: Output,
+    output: CommandOutput,
     *,
     permission: str,
     patterns: Sequence[str],
@@ -138,7 +138,7 @@ def _sentence(made: Approved) -> str:
 @click.argument("grant")
 @click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
 @with_ledger
-async def revoke(ledger: Ledger, output: Output, *, grant: str, reason: str | None) -> None:
+async def revoke(ledger: Ledger, output: CommandOutput, *, grant: str, reason: str | None) -> None:
     """End a grant, wherever it stands: every ask that starts afterwards is judged without it."""
     key = await ledger.revoke(grant, reason=reason, actor=local_actor())
     if output.as_json:

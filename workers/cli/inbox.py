@@ -14,7 +14,7 @@ from ledger.client.tokens import ROLES
 from ledger.core.errors import InputError
 from ledger.stores.opening import default_home
 from workers.cli.base import command, with_ledger
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 
 _WEB: Final = ("http://", "https://")
 
@@ -36,7 +36,7 @@ _WEB: Final = ("http://", "https://")
 )
 @with_ledger
 async def inbox(
-    ledger: Ledger, output: Output, *, opens: bool, role: Any, name: str | None, gateway: str | None
+    ledger: Ledger, output: CommandOutput, *, opens: bool, role: Any, name: str | None, gateway: str | None
 ) -> None:
     """Print a link that signs one browser in to the inbox, once, within 15 minutes."""
     from workers.gateway.signing_in import sign_in_link  # noqa: PLC0415 - an extra

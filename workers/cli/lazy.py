@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 
-class Listed(NamedTuple):
+class ListedCommand(NamedTuple):
     """A command that is not imported yet: `module:attribute`, its line in the list, and the list it stands in."""
 
     target: str
@@ -22,7 +22,7 @@ class Listed(NamedTuple):
 class LazyGroup(click.Group):
     """`commands` of click stays empty; the table is what is listed."""
 
-    def __init__(self, table: Mapping[str, Listed], **settings: Any) -> None:
+    def __init__(self, table: Mapping[str, ListedCommand], **settings: Any) -> None:
         super().__init__(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, **settings)
         self.table = table
         self.params.append(

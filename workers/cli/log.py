@@ -8,7 +8,7 @@ from ledger import Ledger
 from ledger.core.times import format_time
 from ledger.log.history import LoggedEvent
 from workers.cli.base import command, with_ledger
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.presentation.wording import event_words
 
 
@@ -17,7 +17,7 @@ from workers.presentation.wording import event_words
 @click.option("--follow", is_flag=True, help="Go on with each event as it comes, until Ctrl-C.")
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="VERSION", help="Begin after this version.")
 @with_ledger
-async def log(ledger: Ledger, output: Output, *, session: str, follow: bool, after: int) -> None:
+async def log(ledger: Ledger, output: CommandOutput, *, session: str, follow: bool, after: int) -> None:
     """Print a session's events in order: version, time, type, actor and what it was.
 
     To go on after an interruption, give the last version that you have seen as --after.

@@ -15,7 +15,7 @@ from workers.presentation.text import json_line, visible, without_passwords
 _GAP: Final = "  "
 
 
-class Output:
+class CommandOutput:
     """What a command prints. Every text that is handed in is made visible, so that none reaches the terminal raw."""
 
     def __init__(self, *, as_json: bool = False) -> None:

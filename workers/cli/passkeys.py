@@ -9,7 +9,7 @@ import click
 from ledger import Ledger
 from ledger.access.passkeys.rows import passkey_json
 from workers.cli.base import command, local_actor, with_ledger
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 
 COLUMNS = ("passkey", "person", "name", "site", "registered", "consented by another", "last used", "state")
 
@@ -25,7 +25,7 @@ def passkey() -> None:
 )
 @click.option("--all", "everything", is_flag=True, help="Also those that were removed.")
 @with_ledger
-async def list_(ledger: Ledger, output: Output, *, everything: bool) -> None:
+async def list_(ledger: Ledger, output: CommandOutput, *, everything: bool) -> None:
     """List the passkeys, oldest first. Kept elsewhere, the list is what `verify --passkeys` trusts."""
     rows = [passkey_json(one) for one in await ledger.passkeys.all() if everything or one.removed_ms is None]
     if output.as_json:
@@ -42,7 +42,7 @@ async def list_(ledger: Ledger, output: Output, *, everything: bool) -> None:
 @click.option("--as", "name_of_actor", metavar="NAME", help="Who removes it (default: user@host).")
 @with_ledger
 async def remove(
-    ledger: Ledger, output: Output, *, credential_id: str, reason: str | None, name_of_actor: str | None
+    ledger: Ledger, output: CommandOutput, *, credential_id: str, reason: str | None, name_of_actor: str | None
 ) -> None:
     """Remove a passkey by its id, without the consent of its person: for one that was lost."""
     gone = await ledger.passkeys.remove(

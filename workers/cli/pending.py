@@ -13,7 +13,7 @@ from ledger.log.surveys import Survey
 from ledger.session.state import Request
 from workers.cli.base import command, with_ledger
 from workers.cli.describing import danger_kinds, what_would_run, who_asks
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
 from workers.presentation.text import revealed
 from workers.presentation.wording import about, listed
@@ -27,7 +27,7 @@ COLUMNS = (
 @command(examples=("permission-ledger pending", "permission-ledger pending --session ses_1 --json"))
 @click.option("--session", metavar="SESSION", help="Only what waits in this session.")
 @with_ledger
-async def pending(ledger: Ledger, output: Output, *, session: str | None) -> int:
+async def pending(ledger: Ledger, output: CommandOutput, *, session: str | None) -> int:
     """List what waits for a person, nearest deadline first.
 
     What would run is told whole, up to 2000 characters; `show` has all of it, and --json the `description` of the

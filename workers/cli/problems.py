@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ledger.log.surveys import StreamProblem
 from workers.cli.exits import Exit
-from workers.cli.output import Output, talk, talk_json
+from workers.cli.output import CommandOutput, talk, talk_json
 
 
-def tell_problems(output: Output, problems: Sequence[StreamProblem]) -> Exit:
+def tell_problems(output: CommandOutput, problems: Sequence[StreamProblem]) -> Exit:
     """Name each on stderr; the exit code of the command."""
     for one in problems:
         if output.as_json:

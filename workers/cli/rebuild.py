@@ -15,7 +15,7 @@ from projections.engine import CaughtUp, Engine, project_anew
 from projections.lag import events_behind
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
 from workers.projector.repairs import Repairs
 
@@ -31,7 +31,7 @@ COLUMNS = ("view", "key", "same", "live", "rebuilt")
 @click.option("--verify", "only_verify", is_flag=True, help="Change nothing: compare the views with the streams.")
 @click.option("--all", "show_all", is_flag=True, help="With --verify: print what is the same, too.")
 @with_ledger
-async def rebuild(ledger: Ledger, output: Output, *, only_verify: bool, show_all: bool) -> int:
+async def rebuild(ledger: Ledger, output: CommandOutput, *, only_verify: bool, show_all: bool) -> int:
     """Build all views anew from the streams, which alone are the truth.
 
     With --verify nothing is changed: every field of every view is compared with what the streams make of it, and
@@ -52,7 +52,7 @@ async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
     return streams
 
 
-async def _rebuild(ledger: Ledger, output: Output, streams: dict[int, list[StreamKey]]) -> int:
+async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]]) -> int:
     engine = Engine(ledger.store, before_step=Repairs(ledger))
     viewed = {partition async for partition, _ in ledger.store.views.names()}
     count, events = sum(map(len, streams.values())), 0
@@ -75,7 +75,9 @@ async def _rebuild(ledger: Ledger, output: Output, streams: dict[int, list[Strea
     return Exit.FINDINGS if problems else Exit.DONE
 
 
-async def _compare(ledger: Ledger, output: Output, streams: dict[int, list[StreamKey]], *, show_all: bool) -> int:
+async def _compare(
+    ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], *, show_all: bool
+) -> int:
     names: dict[int, list[str]] = defaultdict(list)
     async for partition, name in ledger.store.views.names():
         names[partition].append(name)
@@ -101,7 +103,7 @@ async def _compare(ledger: Ledger, output: Output, streams: dict[int, list[Strea
     return Exit.FINDINGS if differing else Exit.DONE
 
 
-def _show(output: Output, one: Compared, shown: list[Compared]) -> None:
+def _show(output: CommandOutput, one: Compared, shown: list[Compared]) -> None:
     """A program gets each row at once; a person's table needs all of them."""
     if output.as_json:
         output.row(one.as_json())

@@ -17,7 +17,7 @@ from ledger.session.state import SessionState, in_order
 from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.log import event_line
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.problems import tell_problems
 from workers.presentation.moments import approved_at, project_grants
 
@@ -46,7 +46,9 @@ SESSIONS_MAX: Final = 1000
     help="X times as fast as it was; 0 does not pause.",
 )
 @with_ledger
-async def replay(ledger: Ledger, output: Output, *, sessions: Sequence[str], every_session: bool, speed: float) -> int:
+async def replay(
+    ledger: Ledger, output: CommandOutput, *, sessions: Sequence[str], every_session: bool, speed: float
+) -> int:
     """Play the past of one session or of several as it happened, with the session's state beside each event.
 
     The events of several sessions come in the order of the server's time. Pauses are those of the record, but none is

@@ -15,7 +15,7 @@ from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.exits import Exit, worst
 from workers.cli.failures import tell
 from workers.cli.inputs import json_object
-from workers.cli.output import Output, talk, talk_json
+from workers.cli.output import CommandOutput, talk, talk_json
 from workers.presentation.wording import result_lines
 
 _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})
@@ -60,7 +60,7 @@ def _check(*, words: Sequence[str], message: str | None, digest: str | None, nam
 @with_ledger
 async def reply(
     ledger: Ledger,
-    output: Output,
+    output: CommandOutput,
     *,
     words: Sequence[str],
     session: str | None,
@@ -91,7 +91,9 @@ async def reply(
     return worst(codes)
 
 
-async def _answered(ledger: Ledger, output: Output, request: str, answer: _Answer, requests: Sequence[str]) -> Exit:
+async def _answered(
+    ledger: Ledger, output: CommandOutput, request: str, answer: _Answer, requests: Sequence[str]
+) -> Exit:
     """Answer one of the requests and print its result. Raises what `Session.reply` raises."""
     found = await ledger.session_of(request, answer.session)
     state = await found.state()
@@ -129,7 +131,7 @@ def _followed_from(stands: Result, requests: Sequence[str]) -> bool:
     return cause is not None and cause.request_id in requests
 
 
-def _print(output: Output, result: Result) -> None:
+def _print(output: CommandOutput, result: Result) -> None:
     if output.as_json:
         output.row(result.as_json())
     else:

@@ -12,7 +12,7 @@ from ledger import Ledger
 from workers.cli.base import command, run_async
 from workers.cli.deadlines import with_deadlines
 from workers.cli.logging_options import Logs, log_options, run_logged
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.runtime.serving import Work, serve
 
 
@@ -139,12 +139,14 @@ def up(*, url: str | None, home: Path | None, **said: Any) -> int | None:
     The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
     Rules and deadlines are the gateway's, for sessions that state none.
     """
-    from workers.runtime.place import Place  # noqa: PLC0415 - only this command needs it
-    from workers.up import Wanted  # noqa: PLC0415
+    from workers.runtime.place import LedgerPlace  # noqa: PLC0415 - only this command needs it
+    from workers.up import UpOptions  # noqa: PLC0415
     from workers.up import up as run_up  # noqa: PLC0415
 
-    place, wanted = Place(url, home), Wanted(**said)
-    return run_logged("up", lambda: run_up(place, Output().line, wanted), Logs(wanted.log_level, wanted.log_format))
+    place, wanted = LedgerPlace(url, home), UpOptions(**said)
+    return run_logged(
+        "up", lambda: run_up(place, CommandOutput().line, wanted), Logs(wanted.log_level, wanted.log_format)
+    )
 
 
 @command(

@@ -12,7 +12,7 @@ from ledger import Timeouts
 from workers.cli.base import command
 from workers.cli.deadlines import with_deadlines
 from workers.cli.logging_options import Logs, log_options, run_logged
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.run import rules_option
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
@@ -123,7 +123,7 @@ def serve(
         parent=with_parent,
         inherited=tuple(inherit),
     )
-    output = Output()
+    output = CommandOutput()
     return run_logged(
         "gateway",
         lambda: serve_until_stopped(wanted, output.line),

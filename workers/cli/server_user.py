@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workers.cli.base import LedgerCommand, json_option
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 
 EXAMPLE = "permission-ledger server-user --server redis://redis:6379/0 --url-file secret/url --acl-file acl/users.acl"
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -27,7 +27,7 @@ def server_user(*, server: str, url_file: Path, acl_file: Path, as_json: bool) -
 
     write_server_user(server, url_file, acl_file)
     if as_json:
-        Output(as_json=True).row({"url_file": str(url_file), "acl_file": str(acl_file)})
+        CommandOutput(as_json=True).row({"url_file": str(url_file), "acl_file": str(acl_file)})
     talk(f"{url_file}: the ledger's URL; {acl_file}: its user on the server")
 
 

@@ -9,7 +9,7 @@ from ledger.log.surveys import survey
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
 from workers.presentation.moments import session_json
 
@@ -20,7 +20,7 @@ COLUMNS = ("session", "project", "agent", "opened", "last event", "events", "pen
 @click.option("--project", metavar="PROJECT", help="Only the sessions of this project.")
 @click.option("--open", "only_open", is_flag=True, help="Only those that are not closed.")
 @with_ledger
-async def sessions(ledger: Ledger, output: Output, *, project: str | None, only_open: bool) -> int:
+async def sessions(ledger: Ledger, output: CommandOutput, *, project: str | None, only_open: bool) -> int:
     """List the sessions, the one with the newest event first.
 
     Sessions that are damaged are named on stderr (exit code 11), beside all others.

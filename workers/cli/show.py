@@ -16,7 +16,7 @@ from workers.cli import grants, pending
 from workers.cli.base import command, with_ledger
 from workers.cli.describing import description_lines, what_would_run
 from workers.cli.inputs import version_or_time
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.presentation.moments import approved_at, moment_json, project_grants, settled_ids
 
 
@@ -34,7 +34,7 @@ from workers.presentation.moments import approved_at, moment_json, project_grant
     help="As of this version, or after the last event at or before a time (RFC 3339; a date is the end of that day, UTC).",
 )
 @with_ledger
-async def show(ledger: Ledger, output: Output, *, session: str, at: str | None) -> None:
+async def show(ledger: Ledger, output: CommandOutput, *, session: str, at: str | None) -> None:
     """Show what is pending, approved, connected and settled in a session: now, or as it was.
 
     Below the table of what is pending each request stands whole: its dangers, every member of its input, every pattern,
@@ -56,7 +56,7 @@ async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None
     return moment.ms if isinstance(version_or_time(at), int) else parse_moment(at)
 
 
-def print_moment(output: Output, moment: Moment[SessionState], standing: list[Approved], as_of_ms: int) -> None:
+def print_moment(output: CommandOutput, moment: Moment[SessionState], standing: list[Approved], as_of_ms: int) -> None:
     """Print the state for a person; each request that waits stands whole below the table."""
     state = moment.state
     output.line(f"session {state.session_id}, version {moment.version}, {format_time(moment.ms)}")
@@ -92,7 +92,7 @@ def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
     return (request_id, request.permission, asked, request.cwd, result.outcome, result.reply, by, result.at)
 
 
-def _section(output: Output, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+def _section(output: CommandOutput, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
     output.line()
     output.line(f"{title}: {len(rows) or 'none'}")
     if rows:

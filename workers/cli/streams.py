@@ -16,7 +16,7 @@ from ledger.stores.admin import PartitionFacts
 from ledger.stores.port import StreamInfo, StreamKey
 from projections.lag import checkpoints
 from workers.cli.base import command, with_ledger
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
 
@@ -43,7 +43,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
 )
 @click.option("--each", is_flag=True, help="A line for each stream instead of each partition.")
 @with_ledger
-async def streams(ledger: Ledger, output: Output, *, each: bool) -> int:
+async def streams(ledger: Ledger, output: CommandOutput, *, each: bool) -> int:
     """Show what lies in each partition: streams, feed, due index, consumer groups with lag and PEL.
 
     Lag is what no consumer of a group was given yet; PEL is what one was given and has not acknowledged; behind are

@@ -11,7 +11,7 @@ from ledger import Ledger
 from ledger.client.tokens import ROLES, token_json
 from ledger.core.durations import parse_duration
 from workers.cli.base import command, local_actor, with_ledger
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 
 COLUMNS = ("token", "name", "role", "projects", "sessions", "made", "expires", "state")
 
@@ -49,7 +49,7 @@ def token() -> None:
 @with_ledger
 async def create(
     ledger: Ledger,
-    output: Output,
+    output: CommandOutput,
     *,
     name: str,
     role: Any,
@@ -93,7 +93,7 @@ async def create(
 @command("list", examples=("permission-ledger token list", "permission-ledger token list --all --json"))
 @click.option("--all", "everything", is_flag=True, help="Also those that have ended, and browsers' own.")
 @with_ledger
-async def list_(ledger: Ledger, output: Output, *, everything: bool) -> None:
+async def list_(ledger: Ledger, output: CommandOutput, *, everything: bool) -> None:
     """List the tokens in force, oldest first."""
     now_ms = ledger.store.clock.now_ms()
     rows = [token_json(one, now_ms) for one in await ledger.tokens.all()]
@@ -118,7 +118,7 @@ async def list_(ledger: Ledger, output: Output, *, everything: bool) -> None:
 @click.option("--as", "name_of_actor", metavar="NAME", help="Who revokes it (default: user@host).")
 @with_ledger
 async def revoke(
-    ledger: Ledger, output: Output, *, token_id: str, reason: str | None, name_of_actor: str | None
+    ledger: Ledger, output: CommandOutput, *, token_id: str, reason: str | None, name_of_actor: str | None
 ) -> None:
     """End a token by its id (`tok_…`), and the browsers that signed in with it."""
     ended = await ledger.tokens.revoke(token_id, reason=reason, actor=local_actor(name_of_actor))
@@ -138,7 +138,7 @@ async def revoke(
 @click.option("--reason", metavar="TEXT", help="Why; it is kept with the event.")
 @click.option("--as", "name_of_actor", metavar="NAME", help="Who ends them (default: user@host).")
 @with_ledger
-async def rotate_links(ledger: Ledger, output: Output, *, reason: str | None, name_of_actor: str | None) -> None:
+async def rotate_links(ledger: Ledger, output: CommandOutput, *, reason: str | None, name_of_actor: str | None) -> None:
     """End all answer links that are out: a new key signs them, at every gateway and notifier at once."""
     await ledger.tokens.rotate_links(reason=reason, actor=local_actor(name_of_actor))
     if output.as_json:

@@ -24,7 +24,7 @@ from ledger.log.verify import head_of
 from ledger.stores.port import StreamKey
 from workers.cli import grants
 from workers.cli.base import command, local_actor, with_ledger
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
 from workers.presentation.text import json_line
@@ -60,7 +60,7 @@ COLUMNS = ("stream", "entries", "added", "head")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Instead of stdout.")
 @with_ledger
 async def export(
-    ledger: Ledger, output: Output, *, sessions: Sequence[str], all_streams: bool, out: Path | None
+    ledger: Ledger, output: CommandOutput, *, sessions: Sequence[str], all_streams: bool, out: Path | None
 ) -> int:
     """Write sessions, with the grants of their projects, as JSON lines; each entry stands there byte for byte.
 
@@ -115,7 +115,7 @@ async def _named(ledger: Ledger, sessions: Sequence[str]) -> list[StreamKey]:
 
 
 @contextmanager
-def _written(out: Path | None, output: Output) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _written(out: Path | None, output: CommandOutput) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Where lines go; a file appears under its name only when it is complete."""
     if out is None:
         yield output.row
@@ -145,7 +145,7 @@ def _write_line(file: IO[bytes], line: dict[str, Any]) -> None:
     "--dry-run", is_flag=True, help="Write nothing: print what would be new, and the grants it brings in force."
 )
 @with_ledger
-async def import_(ledger: Ledger, output: Output, *, file: str, with_grants: bool, dry_run: bool) -> None:
+async def import_(ledger: Ledger, output: CommandOutput, *, file: str, with_grants: bool, dry_run: bool) -> None:
     """Read what `export` wrote (`-` is stdin) into this ledger, ids, times and chain as they were.
 
     The whole file is checked before the first write, and every stream after it. A stream that is there already is
@@ -179,7 +179,7 @@ async def _arrival(ledger: Ledger, exported: Exported) -> Arrival:
 
 async def _write(
     ledger: Ledger,
-    output: Output,
+    output: CommandOutput,
     streams: Iterable[Exported],
     in_force: Counter[StreamKey],
     advance: Callable[[int], object],
@@ -215,7 +215,7 @@ def _by_stream(arrivals: Sequence[Arrival], found: Sequence[Approved]) -> Counte
     return counts
 
 
-def _tell_arrivals(output: Output, arrivals: Sequence[Arrival], found: Sequence[Approved]) -> None:
+def _tell_arrivals(output: CommandOutput, arrivals: Sequence[Arrival], found: Sequence[Approved]) -> None:
     if output.as_json:
         output.rows({"stream": one.key.name, "entries": one.entries, "added": one.added} for one in arrivals)
         output.rows({"in_force": one.as_json()} for one in found)

@@ -18,7 +18,7 @@ from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.heads import read_heads, write_heads
 from workers.cli.kept_passkeys import read_passkeys
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
 from workers.upkeep.checking import Checked, check_stream, read_anchors
 
@@ -67,7 +67,7 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
 @with_ledger
 async def verify(
     ledger: Ledger,
-    output: Output,
+    output: CommandOutput,
     *,
     sessions: Sequence[str],
     all_streams: bool,
@@ -112,7 +112,7 @@ def _heads(checked: Sequence[Checked], known: dict[StreamKey, Head]) -> list[tup
 
 async def _check(
     ledger: Ledger,
-    output: Output,
+    output: CommandOutput,
     keys: Sequence[StreamKey],
     known: dict[StreamKey, Head],
     anchors: Anchors,
@@ -152,7 +152,7 @@ def _json(one: Checked) -> dict[str, Any]:
     }
 
 
-def _tell(output: Output, checked: Sequence[Checked]) -> int:
+def _tell(output: CommandOutput, checked: Sequence[Checked]) -> int:
     if checked and not output.as_json:
         output.table(COLUMNS, [row for one in checked for row in _rows(one)])
     bad = [one for one in checked if not one.ok]

@@ -11,7 +11,7 @@ import sys
 from ledger import Ledger, RefusalError, Session, Timeouts
 from ledger.core.events import ClientConnected, ClientDisconnected
 from ledger.core.requests import make_question
-from workers.demo.recording import Call, RecordedAsk, Recording, recording
+from workers.demo.recording import RecordedAsk, RecordedCall, Recording, recording
 from workers.demo.script import AGENT, NOBODY_THERE_SECONDS, THINKING_SECONDS
 
 
@@ -49,7 +49,7 @@ async def _until(session: Session, happened: type[ClientConnected | ClientDiscon
             return
 
 
-async def _take_turn(session: Session, turn: tuple[Call, ...]) -> bool:
+async def _take_turn(session: Session, turn: tuple[RecordedCall, ...]) -> bool:
     """Make the calls of a turn side by side; whether the agent goes on."""
     await asyncio.sleep(THINKING_SECONDS)
     async with asyncio.TaskGroup() as group:
@@ -57,7 +57,7 @@ async def _take_turn(session: Session, turn: tuple[Call, ...]) -> bool:
     return all(call.result() for call in calls)
 
 
-async def _call(session: Session, call: Call) -> bool:
+async def _call(session: Session, call: RecordedCall) -> bool:
     for ask in call.asks:
         try:
             await _ask(session, ask)

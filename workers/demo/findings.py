@@ -9,7 +9,7 @@ from ledger.core.times import format_time
 from ledger.session import SessionState
 from ledger.session.state import Settled
 from ledger.session.texts import answerer
-from workers.demo.script import ENDINGS, Ending
+from workers.demo.script import ENDINGS, ExpectedOutcome
 from workers.demo.story import call_of, short_name
 
 COLUMNS: Final = ("versions", "call", "outcome", "decided by", "asked", "after")
@@ -80,9 +80,9 @@ def not_as_told(state: SessionState) -> list[str]:
     return [*different, *unexpected, *waiting, *still_open]
 
 
-def _ending(settled: Settled) -> Ending:
-    return Ending(settled.outcome, settled.reply, settled.cause.kind if settled.cause else None)
+def _ending(settled: Settled) -> ExpectedOutcome:
+    return ExpectedOutcome(settled.outcome, settled.reply, settled.cause.kind if settled.cause else None)
 
 
-def _say(ending: Ending | None) -> str:
+def _say(ending: ExpectedOutcome | None) -> str:
     return " ".join(filter(None, ending)) if ending else "not asked"

@@ -45,7 +45,7 @@ class Header(msgspec.Struct, frozen=True):
     rules: list[dict[str, str]]
 
 
-class Call(msgspec.Struct, frozen=True):
+class RecordedCall(msgspec.Struct, frozen=True):
     """A tool call: its asks, of which each needs the one before it allowed, and how it ended."""
 
     asks: tuple[RecordedAsk, ...]
@@ -56,7 +56,7 @@ class Recording(msgspec.Struct, frozen=True):
     """`turns` are the model's: the calls of one do not wait for one another."""
 
     header: Header
-    turns: tuple[tuple[Call, ...], ...]
+    turns: tuple[tuple[RecordedCall, ...], ...]
 
 
 @cache
@@ -69,8 +69,8 @@ def recording() -> Recording:
     return Recording(msgspec.json.decode(head, type=Header), tuple(_calls(turn, ends) for turn in turns))
 
 
-def _calls(turn: list[RecordedAsk], ends: dict[str, RecordedEnd]) -> tuple[Call, ...]:
+def _calls(turn: list[RecordedAsk], ends: dict[str, RecordedEnd]) -> tuple[RecordedCall, ...]:
     by_call: dict[str, list[RecordedAsk]] = {}
     for ask in turn:
         by_call.setdefault(ask.tool.call_id, []).append(ask)
-    return tuple(Call(tuple(asks), ends[call_id]) for call_id, asks in by_call.items())
+    return tuple(RecordedCall(tuple(asks), ends[call_id]) for call_id, asks in by_call.items())

@@ -30,7 +30,7 @@ COLOURS: Final = {
 }
 
 
-class Line(NamedTuple):
+class ScreenLine(NamedTuple):
     """One line of the story: when (ms from the beginning), who, what, about which call, what that call is now, why."""
 
     ms: int
@@ -70,7 +70,7 @@ class Screen:
         grid.add_row(Text(f"  {name}", "dim"), Text(visible(value)))
         self._print(grid)
 
-    def story(self, line: Line) -> None:
+    def story(self, line: ScreenLine) -> None:
         when = Text(f"{line.ms / 1000:6.2f}s", "dim")
         who = Text(visible(line.who), "bold")
         state = Text(line.state, COLOURS.get(line.state, ""))

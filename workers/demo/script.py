@@ -21,7 +21,7 @@ NOBODY_THERE_SECONDS: Final = 2
 """How long a request waits when nobody is there; 7 days outside the demo."""
 
 
-class Answer(NamedTuple):
+class ScriptedReply(NamedTuple):
     """What the person replies to whatever looks like this: a permission and a shell-style pattern."""
 
     permission: str
@@ -32,16 +32,16 @@ class Answer(NamedTuple):
 
 
 ANSWERS: Final = (
-    Answer("bash", "git log *", "always"),
-    Answer("webfetch", "*", "reject", "Stay offline: docs/rounding.md says how this shop rounds."),
-    Answer("bash", "python -m pytest*", "session"),
-    Answer("bash", "git commit *", "once", then_leaves=True),
-    Answer("*", "*", "once"),
+    ScriptedReply("bash", "git log *", "always"),
+    ScriptedReply("webfetch", "*", "reject", "Stay offline: docs/rounding.md says how this shop rounds."),
+    ScriptedReply("bash", "python -m pytest*", "session"),
+    ScriptedReply("bash", "git commit *", "once", then_leaves=True),
+    ScriptedReply("*", "*", "once"),
 )
 """The first that fits counts."""
 
 
-def answer_to(permission: str, patterns: tuple[str, ...]) -> Answer:
+def answer_to(permission: str, patterns: tuple[str, ...]) -> ScriptedReply:
     return next(
         answer
         for answer in ANSWERS
@@ -49,7 +49,7 @@ def answer_to(permission: str, patterns: tuple[str, ...]) -> Answer:
     )
 
 
-class Ending(NamedTuple):
+class ExpectedOutcome(NamedTuple):
     """How a request must have ended: outcome, the reply, and what it followed from."""
 
     outcome: str
@@ -57,23 +57,23 @@ class Ending(NamedTuple):
     cause: str | None = None
 
 
-BY_RULE: Final = Ending("allowed")
+BY_RULE: Final = ExpectedOutcome("allowed")
 
 ENDINGS: Final = {
     "call_glob": BY_RULE,
     "call_read_basket": BY_RULE,
     "call_grep": BY_RULE,
-    "call_status": Ending("allowed", "once"),
-    "call_log": Ending("allowed", "always"),
-    "call_log_patch": Ending("allowed", "always", "cascade"),
-    "call_webfetch": Ending("corrected", "reject"),
+    "call_status": ExpectedOutcome("allowed", "once"),
+    "call_log": ExpectedOutcome("allowed", "always"),
+    "call_log_patch": ExpectedOutcome("allowed", "always", "cascade"),
+    "call_webfetch": ExpectedOutcome("corrected", "reject"),
     "call_read_rounding": BY_RULE,
-    "call_test_before": Ending("allowed", "session"),
-    "call_edit": Ending("allowed", "once"),
+    "call_test_before": ExpectedOutcome("allowed", "session"),
+    "call_edit": ExpectedOutcome("allowed", "once"),
     "call_test_after": BY_RULE,
-    "call_clean": Ending("allowed", "once"),
-    "call_commit": Ending("allowed", "once"),
-    "call_push": Ending("denied"),
-    "call_note": Ending("expired"),
+    "call_clean": ExpectedOutcome("allowed", "once"),
+    "call_commit": ExpectedOutcome("allowed", "once"),
+    "call_push": ExpectedOutcome("denied"),
+    "call_note": ExpectedOutcome("expired"),
 }
 """By request. `call_note_2` is never asked: it would have followed an allowed `call_note`."""

@@ -16,7 +16,7 @@ from workers.demo.recording import recording
 from workers.demo.screen import Screen
 from workers.demo.script import NOBODY_THERE_SECONDS, PERSON
 from workers.demo.story import Story
-from workers.runtime.place import Place, command_name
+from workers.runtime.place import LedgerPlace, command_name
 
 STORY_SECONDS: Final = 60.0
 """After so long something hangs; on a quiet machine the story takes six seconds."""
@@ -40,7 +40,7 @@ async def show(url: str | None, keep: Path | None) -> None:
         logs = Path(temporary) / "logs"
         logs.mkdir()
         stays = url is not None or keep is not None
-        place = Place(url, keep if stays else Path(temporary) / "data", home_option="--keep")
+        place = LedgerPlace(url, keep if stays else Path(temporary) / "data", home_option="--keep")
         screen = Screen()
         async with Ledger.connect(place.url) as ledger, Cast(place.url, logs) as cast:
             session_id, project = await _names(ledger)
@@ -63,7 +63,7 @@ def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
 
 
-async def _begin(screen: Screen, cast: Cast, place: Place, names: tuple[str, str]) -> None:
+async def _begin(screen: Screen, cast: Cast, place: LedgerPlace, names: tuple[str, str]) -> None:
     header = recording().header
     await cast.worker("expiry")
     await cast.worker("projector")
@@ -145,7 +145,7 @@ async def _until_projected(ledger: Ledger, *keys: StreamKey) -> None:
         raise DemoError(f"the projector did not catch up in {CAUGHT_UP_SECONDS:g} s") from None
 
 
-def _show_next(screen: Screen, place: Place | None, session_id: str) -> None:
+def _show_next(screen: Screen, place: LedgerPlace | None, session_id: str) -> None:
     screen.title("Next")
     name = command_name()
     if place is None:

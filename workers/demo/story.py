@@ -21,7 +21,7 @@ from ledger.log.history import LoggedEvent
 from ledger.session import SessionState, evolve
 from ledger.session.state import Request
 from ledger.session.would_run import quoted, would_run
-from workers.demo.screen import Line
+from workers.demo.screen import ScreenLine
 
 
 class Story:
@@ -32,7 +32,7 @@ class Story:
         self.events = 0
         self._began_ms: int | None = None
 
-    def tell(self, logged: LoggedEvent) -> Line | None:
+    def tell(self, logged: LoggedEvent) -> ScreenLine | None:
         """The event as a line; None where it is of no interest to a newcomer."""
         before = self.state
         recorded = Recorded(logged.event, logged.actor, logged.ms, logged.version, logged.event_id)
@@ -43,7 +43,7 @@ class Story:
         words: Callable[[Recorded, SessionState, SessionState], tuple[str, ...]] | None = _WORDS.get(type(logged.event))
         if words is None:
             return None
-        return Line(logged.ms - self._began_ms, *words(recorded, before, self.state))
+        return ScreenLine(logged.ms - self._began_ms, *words(recorded, before, self.state))
 
 
 def short_name(permission: str) -> str:

@@ -31,7 +31,7 @@ from workers.gateway.rule_options import read_rule_files
 from workers.gateway.serving import Address, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
-from workers.runtime.place import Place
+from workers.runtime.place import LedgerPlace
 from workers.runtime.serving import serve
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
     """Run a gateway until the process is told to stop. Raises InputError, SetupError, StoreError."""
-    folder = Place(wanted.url, None).folder
+    folder = LedgerPlace(wanted.url, None).folder
     addresses = [parse_address(one) for one in wanted.addresses] or _default_addresses(folder)
     if wanted.no_tokens and not all(one.is_local for one in addresses):
         raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")

@@ -10,7 +10,7 @@ from typing import Any
 
 from apprise import Apprise, NotifyFormat
 
-from workers.notifier.rendering import Message, rendered, titled
+from workers.notifier.rendering import OutgoingMessage, rendered, titled
 from workers.notifier.settings import Service
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ def keep_addresses_out_of_the_log() -> None:
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
 
 
-async def deliver(service: Service, message: Message, seconds: float) -> bool:
+async def deliver(service: Service, message: OutgoingMessage, seconds: float) -> bool:
     """Whether the service took the message in time."""
     done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     # A thread that nobody waits for when we end: a service that never answers must not keep a worker from stopping.
@@ -34,7 +34,7 @@ async def deliver(service: Service, message: Message, seconds: float) -> bool:
         return False
 
 
-def _deliver(service: Service, message: Message, done: asyncio.Future[bool]) -> None:
+def _deliver(service: Service, message: OutgoingMessage, done: asyncio.Future[bool]) -> None:
     taken = False
     try:
         taken = _notify(service, message)
@@ -45,7 +45,7 @@ def _deliver(service: Service, message: Message, done: asyncio.Future[bool]) -> 
         done.get_loop().call_soon_threadsafe(_tell, done, taken)
 
 
-def _notify(service: Service, message: Message) -> bool:
+def _notify(service: Service, message: OutgoingMessage) -> bool:
     """Send a message in the format that the service shows: told that, apprise converts nothing of it."""
     plugin = Apprise.instantiate(service.url)
     if plugin is None:

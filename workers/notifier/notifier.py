@@ -26,10 +26,10 @@ from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import FeedItem, WakeUp
 from projections.sessions import RECENT
 from workers.notifier.allowance import Allowance
-from workers.notifier.book import Book
-from workers.notifier.books import Books
 from workers.notifier.delivering import keep_addresses_out_of_the_log
-from workers.notifier.planning import Channel, plan
+from workers.notifier.notification_state import NotificationState
+from workers.notifier.notification_states import NotificationStates
+from workers.notifier.planning import RecipientChannel, plan
 from workers.notifier.runner import Runner
 from workers.notifier.settings import NotifierSettings, read_settings
 from workers.runtime.serving import Work
@@ -76,14 +76,14 @@ class Notifier:
         self._store = ledger.store
         self._streams = ledger.streams
         self._timing = settings.timing
-        self._books = Books(ledger)
+        self._books = NotificationStates(ledger)
         self._consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._runners = [
             Runner(
                 ledger,
                 settings,
                 self._books,
-                channel=Channel(person, service.name),
+                channel=RecipientChannel(person, service.name),
                 service=service,
                 allowance=allowance,
                 holder=self._consumer,
@@ -207,7 +207,7 @@ class Notifier:
             # Not acknowledged: the lines come again.
             log.warning("notifier: looks again later: %s", error)
 
-    def _concerns(self, runner: Runner, books: Collection[Book]) -> bool:
+    def _concerns(self, runner: Runner, books: Collection[NotificationState]) -> bool:
         """Whether something is to be said now; what is to be said later is kept in mind."""
         found = plan(runner.channel, books, {}, self._timing, self._store.clock.now_ms())
         if found.next_ms is not None:

@@ -13,8 +13,8 @@ import msgspec
 from ledger.core.durations import DAY_MS, HOUR_MS
 from ledger.session.state import Request, SessionState, Settled, in_order
 from projections.reading import SentMessage
-from workers.notifier.book import Book, Told
-from workers.notifier.settings import Person, Timing
+from workers.notifier.notification_state import NotificationState, Told
+from workers.notifier.settings import Recipient, Timing
 
 CORRECTED_WITHIN_MS: Final = DAY_MS
 """How long after a request ended it is still worth telling."""
@@ -38,7 +38,7 @@ class Correction(msgspec.Struct, frozen=True):
     settled: Settled
 
 
-class Plan(msgspec.Struct, frozen=True):
+class MessagePlan(msgspec.Struct, frozen=True):
     """What to say now, each in one message, and the server time at which there may be more; None is: not by itself."""
 
     reminders: tuple[Reminder, ...] = ()
@@ -46,10 +46,10 @@ class Plan(msgspec.Struct, frozen=True):
     next_ms: int | None = None
 
 
-class Channel(msgspec.Struct, frozen=True):
+class RecipientChannel(msgspec.Struct, frozen=True):
     """One service of one person."""
 
-    person: Person
+    person: Recipient
     service: str
 
     def own(self, told: Iterable[Told]) -> list[Told]:
@@ -57,14 +57,14 @@ class Channel(msgspec.Struct, frozen=True):
 
 
 def plan(
-    channel: Channel,
-    books: Iterable[Book],
+    channel: RecipientChannel,
+    books: Iterable[NotificationState],
     messages: Mapping[str, SentMessage],
     timing: Timing,
     now_ms: int,
     *,
     under_way: int = 0,
-) -> Plan:
+) -> MessagePlan:
     """`messages` are those that the person was sent lately, by whatever service; `under_way` are being handed to
     other services just now: they count as if they were taken, so that two services do not both say the last one.
     """
@@ -93,14 +93,14 @@ def plan(
             corrections.append(correction)
         else:
             times.append(at_ms)
-    return Plan(tuple(ready[:REQUESTS_A_MESSAGE_COUNT]), tuple(corrections), min(times, default=None))
+    return MessagePlan(tuple(ready[:REQUESTS_A_MESSAGE_COUNT]), tuple(corrections), min(times, default=None))
 
 
 # --- what waits ------------------------------------------------------------------------------------------------------
 
 
 def _reminders(
-    channel: Channel, book: Book, request: Request, timing: Timing, now_ms: int
+    channel: RecipientChannel, book: NotificationState, request: Request, timing: Timing, now_ms: int
 ) -> Iterator[tuple[int, Reminder | None]]:
     """When this request is to be told of next, and with what; None stands for a step that is yet to come.
 
@@ -133,7 +133,7 @@ def _next_try(first_ms: int, failed: list[int], timing: Timing) -> int:
 
 
 def _corrections(
-    channel: Channel, books: Iterable[Book], timing: Timing, now_ms: int
+    channel: RecipientChannel, books: Iterable[NotificationState], timing: Timing, now_ms: int
 ) -> Iterator[tuple[int, Correction]]:
     """What the person was told of and others ended; who answered knows it."""
     for book in books:
@@ -150,7 +150,7 @@ def _corrections(
                 yield at_ms, Correction(book.state, settled)
 
 
-def is_over(book: Book, now_ms: int) -> bool:
+def is_over(book: NotificationState, now_ms: int) -> bool:
     """Whether nothing will have to be said of this session unless something happens in it."""
     settled = (book.state.settled.get(request_id) for request_id in book.told)
     return not book.state.pending and all(one is None or one.at_ms + CORRECTED_WITHIN_MS <= now_ms for one in settled)
@@ -159,7 +159,7 @@ def is_over(book: Book, now_ms: int) -> bool:
 # --- how much ---------------------------------------------------------------------------------------------------------
 
 
-def _messages(person: Person, books: Iterable[Book]) -> dict[str, SentMessage]:
+def _messages(person: Recipient, books: Iterable[NotificationState]) -> dict[str, SentMessage]:
     """By whatever service: what is too much for a person does not depend on how many they have."""
     return {
         one.message_id: SentMessage(one.service, one.ms)

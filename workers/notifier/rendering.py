@@ -12,25 +12,25 @@ _PUNCTUATION: Final = re.compile(r"([!-/:-@\[-`{-~])")
 """The characters that CommonMark lets a backslash take the meaning of."""
 
 
-class Line(NamedTuple):
+class MessageLine(NamedTuple):
     """One line. `quoted` is an agent's text, already on one line and neutral; `link` is an address of our own."""
 
     kind: Literal["ours", "quoted", "link", "blank"]
     text: str = ""
 
 
-class Message(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """A message to a person; `body` is how a service for plain text shows it."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[MessageLine, ...]
 
     @property
     def body(self) -> str:
         return rendered(self.lines, "text")
 
 
-def rendered(lines: tuple[Line, ...], form: Format) -> str:
+def rendered(lines: tuple[MessageLine, ...], form: Format) -> str:
     """Return the body of a message in this format."""
     write, between = _WRITERS[form]
     return between.join(write(line) for line in lines)
@@ -38,21 +38,21 @@ def rendered(lines: tuple[Line, ...], form: Format) -> str:
 
 def titled(title: str, form: Format) -> str:
     """Return a title that a service puts into the body, in this format."""
-    return _WRITERS[form][0](Line("ours", title))
+    return _WRITERS[form][0](MessageLine("ours", title))
 
 
-def _as_text(line: Line) -> str:
+def _as_text(line: MessageLine) -> str:
     return f"> {line.text}" if line.kind == "quoted" else line.text
 
 
-def _as_markdown(line: Line) -> str:
+def _as_markdown(line: MessageLine) -> str:
     if line.kind == "link":
         return f"<{line.text}>"
     text = _PUNCTUATION.sub(r"\\\1", line.text)
     return f"> {text}" if line.kind == "quoted" else text
 
 
-def _as_html(line: Line) -> str:
+def _as_html(line: MessageLine) -> str:
     text = escape(line.text)
     if line.kind == "link":
         return f'<a href="{text}">{text}</a>'

@@ -12,10 +12,10 @@ from ledger import Ledger, Session
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.ids import new_id
 from workers.notifier.allowance import Allowance
-from workers.notifier.books import Books
 from workers.notifier.delivering import deliver
-from workers.notifier.planning import Channel, Correction, Plan, Reminder, plan
-from workers.notifier.rendering import Message
+from workers.notifier.notification_states import NotificationStates
+from workers.notifier.planning import Correction, MessagePlan, RecipientChannel, Reminder, plan
+from workers.notifier.rendering import OutgoingMessage
 from workers.notifier.settings import NotifierSettings, Service
 from workers.notifier.wording import correction_message, reminder_message
 from workers.runtime.answer_links import AnswerLink, AnswerLinks
@@ -26,7 +26,7 @@ SWEEP_SECONDS: Final = 30.0
 """How often to look by itself, in case a hint was lost."""
 
 
-class Record(NamedTuple):
+class DeliveryRecord(NamedTuple):
     """What is to be recorded of one request."""
 
     session: str
@@ -41,9 +41,9 @@ class Runner:
         self,
         ledger: Ledger,
         settings: NotifierSettings,
-        books: Books,
+        books: NotificationStates,
         *,
-        channel: Channel,
+        channel: RecipientChannel,
         service: Service,
         allowance: Allowance,
         holder: str,
@@ -61,7 +61,7 @@ class Runner:
         self._next_ms: int | None = None
         self._stopping = False
         self._warned = False
-        self._unrecorded: list[Record] = []
+        self._unrecorded: list[DeliveryRecord] = []
         self._passed_over: set[tuple[str, str]] = set()
 
     async def look(self) -> None:
@@ -155,7 +155,7 @@ class Runner:
         finally:
             await self.close()
 
-    async def _plan(self) -> Plan | None:
+    async def _plan(self) -> MessagePlan | None:
         """None where it depends on whether another service takes the message that it is being handed."""
         # First who is at work, then the log: whoever ends in between has recorded it.
         under_way = await self._allowance.under_way(self._service.name)
@@ -169,9 +169,9 @@ class Runner:
             return None if alone.reminders else found
         return found
 
-    def _recordable(self, found: Plan) -> Plan:
+    def _recordable(self, found: MessagePlan) -> MessagePlan:
         """Without what could not be recorded before."""
-        return Plan(
+        return MessagePlan(
             tuple(one for one in found.reminders if self._may_record(one.state.session_id, one.request.request_id)),
             tuple(
                 one
@@ -211,7 +211,7 @@ class Runner:
         if taken:
             self._allowance.note(message_id, self._service.name, now_ms)
         await self._record(
-            Record(
+            DeliveryRecord(
                 one.state.session_id,
                 one.request.request_id,
                 "sent" if taken else "failed",
@@ -224,11 +224,11 @@ class Runner:
     async def _correct(self, corrections: Sequence[Correction]) -> None:
         taken = await self._deliver(correction_message(corrections, self.channel.person.name))
         await self._record(
-            Record(one.state.session_id, one.settled.request.request_id, "withdrawn" if taken else "failed")
+            DeliveryRecord(one.state.session_id, one.settled.request.request_id, "withdrawn" if taken else "failed")
             for one in corrections
         )
 
-    async def _deliver(self, message: Message) -> bool:
+    async def _deliver(self, message: OutgoingMessage) -> bool:
         return await deliver(self._service, message, self._settings.timeout_seconds)
 
     def _link(self, reminder: Reminder, now_ms: int) -> AnswerLink:
@@ -244,7 +244,7 @@ class Runner:
 
     # --- what is recorded ---------------------------------------------------------------------------------------------
 
-    async def _record(self, records: Iterable[Record]) -> None:
+    async def _record(self, records: Iterable[DeliveryRecord]) -> None:
         self._unrecorded += records
         await self._record_rest()
 

@@ -62,7 +62,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     tries: int
 
 
-class Person(msgspec.Struct, frozen=True):
+class Recipient(msgspec.Struct, frozen=True):
     """No projects named is all of them."""
 
     name: str
@@ -84,7 +84,7 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class NotifierSettings(msgspec.Struct, frozen=True, kw_only=True):
-    people: tuple[tuple[Person, tuple[Service, ...]], ...]
+    people: tuple[tuple[Recipient, tuple[Service, ...]], ...]
     timing: Timing
     public_url: str | None
     link_ms: int
@@ -113,7 +113,9 @@ def _checked(file: _File, environment: Mapping[str, str]) -> NotifierSettings:
     if lease_ms < LEASE_OVER_TIMEOUT * timeout_ms:
         raise InputError(f"the lease must be at least {LEASE_OVER_TIMEOUT} times the timeout")
     return NotifierSettings(
-        people=tuple((Person(one.name, frozenset(one.projects)), _services(one, environment)) for one in file.people),
+        people=tuple(
+            (Recipient(one.name, frozenset(one.projects)), _services(one, environment)) for one in file.people
+        ),
         timing=_timing(file),
         public_url=_public_url(file.public_url),
         link_ms=_ms(file.timing.link, "time that a link holds"),

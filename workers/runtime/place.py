@@ -18,7 +18,7 @@ from ledger.stores.opening import default_home, embedded_folder, redact, url_of_
 NAME: Final = "permission-ledger"
 
 
-class Place:
+class LedgerPlace:
     """Where the ledger is: a server by its URL, or the embedded one of a data folder."""
 
     def __init__(self, url: str | None, home: Path | None, *, home_option: str = "--home") -> None:

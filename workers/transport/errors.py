@@ -1,7 +1,7 @@
 """What goes wrong between an agent and the gateway.
 
 BridgeError                 what a person must put right: an option, a file, a token
-├── RefusedError            the gateway answered, and refused
+├── GatewayRefusalError     the gateway answered, and refused
 └── UnreachableError        there was no answer for longer than the grace; nothing is allowed by it
 """
 
@@ -22,7 +22,7 @@ class BridgeError(Exception):
         return str(self)
 
 
-class RefusedError(BridgeError):
+class GatewayRefusalError(BridgeError):
     """The gateway's problem details: `status` of HTTP, `code` of the ledger, the rest in `data`."""
 
     def __init__(self, status: int, problem: dict[str, Any]) -> None:

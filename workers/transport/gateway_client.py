@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
-from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.outage import Outage
-from workers.transport.place import GRACE_SECONDS, Place, find_place, unreachable
-from workers.transport.wire import Connection, Connections, Head
+from workers.transport.place import GRACE_SECONDS, ServerAddress, find_place, unreachable
+from workers.transport.wire import Connections, HttpConnection, ResponseHead
 
 Row = dict[str, Any]
 
@@ -43,7 +43,7 @@ class GatewayClient:
 
     def __init__(
         self,
-        find: Callable[[], Place] = find_place,
+        find: Callable[[], ServerAddress] = find_place,
         *,
         grace: float = GRACE_SECONDS,
         tell: Callable[[str], None] = lambda _: None,
@@ -68,7 +68,7 @@ class GatewayClient:
     # --- what bridges do
 
     async def open_session(self, session: str, **body: Any) -> Row:
-        """Open a session, or attach to it. What is None is left out. Raises RefusedError, UnreachableError."""
+        """Open a session, or attach to it. What is None is left out. Raises GatewayRefusalError, UnreachableError."""
         said = {name: value for name, value in body.items() if value is not None}
         return await self.call("PUT", f"/v1/sessions/{_id(session)}", said)
 
@@ -85,7 +85,7 @@ class GatewayClient:
     async def ask(self, session: str, body: Mapping[str, Any], *, seen: Callable[[Row], None] = lambda _: None) -> Row:
         """Ask, and wait until it is settled; `seen` is called with each row that is still pending.
 
-        Raises RefusedError, and UnreachableError when the gateway stays away for longer than the grace.
+        Raises GatewayRefusalError, and UnreachableError when the gateway stays away for longer than the grace.
         """
         row = await self.submit(session, body)
         while row["outcome"] is None or (row["outcome"] == "allowed" and row["request_id"] != body["request_id"]):
@@ -123,7 +123,7 @@ class GatewayClient:
             more = {"accept": "text/event-stream", **({"last-event-id": since} if since else {})}
             head = await connection.send("GET", path, b"", {**_headers(connection.place), **more})
             if head.status >= 400:
-                raise RefusedError(head.status, _object(await connection.body(head)))
+                raise GatewayRefusalError(head.status, _object(await connection.body(head)))
             async with aclosing(_lines(connection, head)) as lines:
                 async for event in _events(lines):
                     yield event
@@ -143,7 +143,7 @@ class GatewayClient:
         headers: Mapping[str, str] | None = None,
         patience: float = 0,
     ) -> Row:
-        """One exchange, tried again while the gateway is away. Raises RefusedError, UnreachableError."""
+        """One exchange, tried again while the gateway is away. Raises GatewayRefusalError, UnreachableError."""
         clock = asyncio.get_running_loop().time
         payload = b"" if body is None else json.dumps(body).encode()
         tries = 0
@@ -153,7 +153,7 @@ class GatewayClient:
                     row = await self._exchange(method, path, payload, headers or {})
             except UnreachableError as error:
                 cause: Exception = error
-            except RefusedError as error:
+            except GatewayRefusalError as error:
                 if error.status not in _TRY_AGAIN:
                     self._outage.ended()
                     raise
@@ -184,11 +184,11 @@ class GatewayClient:
         )
         found = _object(content)
         if head.status >= 400:
-            raise RefusedError(head.status, found)
+            raise GatewayRefusalError(head.status, found)
         return found
 
 
-def _headers(place: Place) -> dict[str, str]:
+def _headers(place: ServerAddress) -> dict[str, str]:
     headers = {"content-type": "application/json", "user-agent": "permission-ledger-bridge"}
     if place.token:
         headers["authorization"] = f"Bearer {place.token}"
@@ -209,7 +209,7 @@ def _object(body: bytes) -> Row:
     return found if isinstance(found, dict) else {"answer": found}
 
 
-async def _lines(connection: Connection, head: Head) -> AsyncGenerator[str, None]:
+async def _lines(connection: HttpConnection, head: ResponseHead) -> AsyncGenerator[str, None]:
     rest = b""
     pieces = connection.pieces(head)
     while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from workers.transport.place import Place, unreachable
+from workers.transport.place import ServerAddress, unreachable
 
 TOLD_AFTER_SECONDS: Final = 0.5
 
@@ -13,7 +13,7 @@ TOLD_AFTER_SECONDS: Final = 0.5
 class Outage:
     """`grace` in seconds, from the first failure on. Times are of one monotonic clock."""
 
-    def __init__(self, grace: float, tell: Callable[[str], None], find: Callable[[], Place]) -> None:
+    def __init__(self, grace: float, tell: Callable[[str], None], find: Callable[[], ServerAddress]) -> None:
         self._grace = grace
         self._tell = tell
         self._find = find

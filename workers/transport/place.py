@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.small_files import read_small
 
 TYPE_CHECKING = False  # `typing` takes longer to import than a hook may take to start
@@ -28,7 +28,7 @@ _LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}|::1")
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^/:@?#\s]+)(?::(\d{1,5}))?/?")
 
 
-class Place:
+class ServerAddress:
     """A gateway: a unix socket's `path`, or a `host` and `port`, behind TLS or not; and the `token` for it."""
 
     def __init__(
@@ -68,7 +68,7 @@ def data_folder(environ: Mapping[str, str] = os.environ) -> str:
     return f"{base}/permission-ledger"
 
 
-def find_place(environ: Mapping[str, str] = os.environ) -> Place:
+def find_place(environ: Mapping[str, str] = os.environ) -> ServerAddress:
     """The gateway of the environment, else the one that the data folder's `gateway.json` names.
 
     A token goes only to the address it was read with: that of the file to the address of the file, that of the
@@ -100,7 +100,7 @@ def find_place(environ: Mapping[str, str] = os.environ) -> Place:
     return place
 
 
-def _without_own_token(place: Place, found: Any, kept: Any) -> Place:
+def _without_own_token(place: ServerAddress, found: Any, kept: Any) -> ServerAddress:
     """An address of the environment without a token: that of the file goes to the file's own address only."""
     if isinstance(found, str) and isinstance(kept, str) and parse_place(found, None).url == place.url:
         place.token = kept
@@ -120,25 +120,25 @@ def require_private_way(url: str, environ: Mapping[str, str] = os.environ) -> No
         )
 
 
-def parse_place(url: str, token: str | None) -> Place:
+def parse_place(url: str, token: str | None) -> ServerAddress:
     """`unix:/path`, `http://host:port` or `https://host`. Raises BridgeError."""
     if url.startswith("unix:/"):
         # `unix:///run/x.sock` is written by many; it is the same path.
-        return Place("/" + url.removeprefix("unix:").lstrip("/"), token=token)
+        return ServerAddress("/" + url.removeprefix("unix:").lstrip("/"), token=token)
     found = _URL.fullmatch(url)
     port = int(found[3] or (443 if found[1] == "https" else 80)) if found else 0
     if not found or not 0 < port <= PORT_MAX:
         raise BridgeError(f"`{url}` is no gateway's address; write it like `http://127.0.0.1:8420` or `unix:/path`")
-    return Place(None, found[2].strip("[]"), port, tls=found[1] == "https", token=token)
+    return ServerAddress(None, found[2].strip("[]"), port, tls=found[1] == "https", token=token)
 
 
-def unreachable(cause: BaseException, find: Callable[[], Place] = find_place) -> str:
+def unreachable(cause: BaseException, find: Callable[[], ServerAddress] = find_place) -> str:
     """The words for a gateway that cannot be reached: its address, the cause, and what to do."""
     try:
         url = find().url
     except BridgeError as error:
         return f"the permission ledger cannot be reached: {error}"
-    if isinstance(cause, RefusedError):
+    if isinstance(cause, GatewayRefusalError):
         return (
             f"the permission ledger cannot be reached: the gateway at `{url}` says: {cause}; look at it with "
             "`permission-ledger doctor`"

@@ -8,30 +8,30 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from workers.transport.place import Place
+from workers.transport.place import ServerAddress
 
 CONNECT_SECONDS: Final = 5.0
 HEAD_BYTES_MAX: Final = 64 * 1024
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
-class Head(NamedTuple):
+class ResponseHead(NamedTuple):
     """Status and headers of an answer, names in small letters."""
 
     status: int
     headers: Mapping[str, str]
 
 
-class Connection:
+class HttpConnection:
     """For one request at a time. Every failure is an OSError or an asyncio.IncompleteReadError."""
 
-    def __init__(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, place: ServerAddress, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.place = place
         self._reader = reader
         self._writer = writer
 
     @classmethod
-    async def open(cls, place: Place) -> Connection:
+    async def open(cls, place: ServerAddress) -> HttpConnection:
         async with asyncio.timeout(CONNECT_SECONDS):
             if place.path is not None:
                 streams = await asyncio.open_unix_connection(place.path, limit=HEAD_BYTES_MAX)
@@ -44,7 +44,7 @@ class Connection:
     def is_open(self) -> bool:
         return not self._reader.at_eof() and not self._writer.is_closing()
 
-    async def send(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Head:
+    async def send(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> ResponseHead:
         """Write a request and read the head of its answer."""
         lines = [
             f"{method} {path} HTTP/1.1",
@@ -56,7 +56,7 @@ class Connection:
         await self._writer.drain()
         return await self._head()
 
-    async def _head(self) -> Head:
+    async def _head(self) -> ResponseHead:
         try:
             text = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         except asyncio.LimitOverrunError:
@@ -66,9 +66,9 @@ class Connection:
         if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not parts[1].isdecimal():
             raise ConnectionError("what answers at the gateway's address does not speak HTTP")
         fields = (line.partition(":") for line in lines)
-        return Head(int(parts[1]), {name.strip().lower(): value.strip() for name, _, value in fields})
+        return ResponseHead(int(parts[1]), {name.strip().lower(): value.strip() for name, _, value in fields})
 
-    async def body(self, head: Head) -> bytes:
+    async def body(self, head: ResponseHead) -> bytes:
         """All of an answer's body."""
         pieces = []
         size = 0
@@ -79,7 +79,7 @@ class Connection:
             pieces.append(piece)
         return b"".join(pieces)
 
-    async def pieces(self, head: Head) -> AsyncIterator[bytes]:
+    async def pieces(self, head: ResponseHead) -> AsyncIterator[bytes]:
         """An answer's body as it comes."""
         if head.headers.get("transfer-encoding", "").lower() == "chunked":
             while size := await self._chunk_size():
@@ -112,23 +112,23 @@ class Connection:
 class Connections:
     """For one event loop; exchanges at once each on a connection of its own, which is kept for the next."""
 
-    def __init__(self, find: Callable[[], Place], idle_count: int) -> None:
+    def __init__(self, find: Callable[[], ServerAddress], idle_count: int) -> None:
         self._find = find
         self._idle_count = idle_count
-        self._idle: list[Connection] = []
+        self._idle: list[HttpConnection] = []
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> HttpConnection:
         """One that was kept, or a new one. Whoever takes it closes it."""
         while self._idle:
             connection = self._idle.pop()
             if connection.is_open:
                 return connection
             await connection.close()
-        return await Connection.open(self._find())
+        return await HttpConnection.open(self._find())
 
     async def exchange(
-        self, method: str, path: str, body: bytes, headers: Callable[[Place], Mapping[str, str]]
-    ) -> tuple[Head, bytes]:
+        self, method: str, path: str, body: bytes, headers: Callable[[ServerAddress], Mapping[str, str]]
+    ) -> tuple[ResponseHead, bytes]:
         """Head and body of the answer; `headers` are those for the place that is asked."""
         connection = await self.connect()
         is_whole = False

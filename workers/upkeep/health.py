@@ -36,7 +36,7 @@ BEHIND_MS: Final = 60 * SECOND_MS
 MEMORY_SHARE: Final = 0.9
 
 
-class Finding(msgspec.Struct, frozen=True):
+class HealthFinding(msgspec.Struct, frozen=True):
     """The result of one check; `hint` says what to do where it is not well."""
 
     check: str
@@ -57,14 +57,14 @@ def check_server_facts(
     durability: Durability,
     space: DiskSpace | None = None,
     doors: OpenDoors = OpenDoors(),  # noqa: B008 - frozen
-) -> list[Finding]:
+) -> list[HealthFinding]:
     """What the server says of itself, beside what is demanded of it. Pure.
 
     `skew_ms` is how far its clock is ahead of this machine's; `space` that of its disk, where it can be seen; `doors`
     are what somebody without credentials found open.
     """
     if facts.get("server_name") == "memory":
-        return [Finding("server", True, "this process's own memory: nothing outlives it"), _clock(skew_ms)]
+        return [HealthFinding("server", True, "this process's own memory: nothing outlives it"), _clock(skew_ms)]
     return [
         _server(facts),
         _access(facts, doors),
@@ -76,33 +76,33 @@ def check_server_facts(
     ]
 
 
-def _server(facts: Mapping[str, str]) -> Finding:
+def _server(facts: Mapping[str, str]) -> HealthFinding:
     name, version = ("valkey", facts["valkey_version"]) if "valkey_version" in facts else ("redis", "")
     version = version or facts.get("redis_version", "?")
-    return Finding(
+    return HealthFinding(
         "server", True, f"{name} {version}, {facts.get('redis_mode', facts.get('server_mode', 'standalone'))}"
     )
 
 
-def _access(facts: Mapping[str, str], doors: OpenDoors) -> Finding:
+def _access(facts: Mapping[str, str], doors: OpenDoors) -> HealthFinding:
     if not doors.without_credentials:
-        return Finding("access", True, "the server wants a password or a certificate")
+        return HealthFinding("access", True, "the server wants a password or a certificate")
     hint = "give the ledger a user: `permission-ledger server-user`; or take `port 0` and `unixsocketperm 700`"
     port = facts.get("tcp_port", "0")
     if port != "0":
         text = f"no password: whoever reaches port {port} may read and rewrite the ledger, everybody on its machine too"
-        return Finding("access", False, text, hint)
+        return HealthFinding("access", False, text, hint)
     if doors.socket_of_everybody is not None:
         text = (
             f"no password: every user of this machine may read and rewrite the ledger by `{doors.socket_of_everybody}`"
         )
-        return Finding("access", False, text, hint)
-    return Finding("access", True, "no password, and no way in but a socket that not everybody may open")
+        return HealthFinding("access", False, text, hint)
+    return HealthFinding("access", True, "no password, and no way in but a socket that not everybody may open")
 
 
-def _durability(facts: Mapping[str, str], durability: Durability) -> Finding:
+def _durability(facts: Mapping[str, str], durability: Durability) -> HealthFinding:
     if facts.get("aof_enabled") == "0":
-        return Finding(
+        return HealthFinding(
             "durability",
             False,
             "no append-only file: a crash loses what came after the last snapshot",
@@ -110,14 +110,14 @@ def _durability(facts: Mapping[str, str], durability: Durability) -> Finding:
         )
     policy = facts.get("config_appendfsync")
     if policy is None:
-        return Finding("durability", True, "append-only file; the server does not tell how often it is synced")
+        return HealthFinding("durability", True, "append-only file; the server does not tell how often it is synced")
     if policy == "always":
-        return Finding("durability", True, "append-only file, synced before an append is acknowledged")
+        return HealthFinding("durability", True, "append-only file, synced before an append is acknowledged")
     if durability.wait_aof:
         text = f"append-only file, appendfsync {policy}; a grant or an allow counts when the disk has it (wait_aof)"
-        return Finding("durability", True, text)
+        return HealthFinding("durability", True, text)
     lost = "a crash of the machine loses about a second" if policy == "everysec" else "a crash loses what is not synced"
-    return Finding(
+    return HealthFinding(
         "durability",
         False,
         f"append-only file, appendfsync {policy}: {lost}",
@@ -125,7 +125,7 @@ def _durability(facts: Mapping[str, str], durability: Durability) -> Finding:
     )
 
 
-def _disk(facts: Mapping[str, str], space: DiskSpace | None) -> Finding:
+def _disk(facts: Mapping[str, str], space: DiskSpace | None) -> HealthFinding:
     bad = [
         name
         for name in ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")
@@ -134,55 +134,61 @@ def _disk(facts: Mapping[str, str], space: DiskSpace | None) -> Finding:
     if bad:
         where = "" if space is None else f"; {space}"
         text = f"the last write failed ({', '.join(bad)}){where}"
-        return Finding("disk", False, text, "free space on the server's disk")
+        return HealthFinding("disk", False, text, "free space on the server's disk")
     if space is None:
-        return Finding("disk", True, "the last writes succeeded; how much space is free cannot be seen from here")
+        return HealthFinding("disk", True, "the last writes succeeded; how much space is free cannot be seen from here")
     if space.is_low:
-        return Finding("disk", False, f"{space}: a full disk ends every append", "free space on the server's disk")
-    return Finding("disk", True, f"the last writes succeeded; {space}")
+        return HealthFinding(
+            "disk", False, f"{space}: a full disk ends every append", "free space on the server's disk"
+        )
+    return HealthFinding("disk", True, f"the last writes succeeded; {space}")
 
 
-def _eviction(facts: Mapping[str, str]) -> Finding:
+def _eviction(facts: Mapping[str, str]) -> HealthFinding:
     policy = facts.get("maxmemory_policy", "noeviction")
     limit, used = int(facts.get("maxmemory", "0")), int(facts.get("used_memory", "0"))
     if policy != "noeviction":
-        return Finding("memory", False, f"maxmemory-policy is {policy}", "set maxmemory-policy noeviction")
+        return HealthFinding("memory", False, f"maxmemory-policy is {policy}", "set maxmemory-policy noeviction")
     if limit and used > limit * MEMORY_SHARE:
-        return Finding("memory", False, f"{used} of {limit} bytes are used: appends will be refused", "raise maxmemory")
-    return Finding("memory", True, f"nothing is evicted; {used} bytes used" + (f" of {limit}" if limit else ""))
+        return HealthFinding(
+            "memory", False, f"{used} of {limit} bytes are used: appends will be refused", "raise maxmemory"
+        )
+    return HealthFinding("memory", True, f"nothing is evicted; {used} bytes used" + (f" of {limit}" if limit else ""))
 
 
-def _replication(facts: Mapping[str, str], durability: Durability) -> Finding:
+def _replication(facts: Mapping[str, str], durability: Durability) -> HealthFinding:
     found = advice(facts, durability)
     replicas = facts.get("connected_slaves", "0")
     if found:
         what = "; ".join(one.text for one in found)
-        return Finding("replication", False, f"replicas: {replicas}; {what}", "; ".join(one.hint for one in found))
+        return HealthFinding(
+            "replication", False, f"replicas: {replicas}; {what}", "; ".join(one.hint for one in found)
+        )
     if durability.wait_replicas:
         text = f"replicas: {replicas}; a grant or an allow counts when {durability.wait_replicas} of them have it"
-        return Finding("replication", True, text)
-    return Finding(
+        return HealthFinding("replication", True, text)
+    return HealthFinding(
         "replication",
         True,
         "no replica: this server's disk is all there is" if replicas == "0" else f"replicas: {replicas}",
     )
 
 
-def _clock(skew_ms: int) -> Finding:
+def _clock(skew_ms: int) -> HealthFinding:
     where = "ahead of" if skew_ms > 0 else "behind"
     text = f"the server's clock is {abs(skew_ms)} ms {where} this machine's"
     if abs(skew_ms) <= CLOCK_SKEW_MS:
-        return Finding("clock", True, text)
-    return Finding("clock", False, text, "set both by NTP; deadlines are kept by the server's clock")
+        return HealthFinding("clock", True, text)
+    return HealthFinding("clock", False, text, "set both by NTP; deadlines are kept by the server's clock")
 
 
 # --- what lies on it -------------------------------------------------------------------------------------------------
 
 
-async def check_deployment(store: Store, *, deep: bool) -> list[Finding]:
+async def check_deployment(store: Store, *, deep: bool) -> list[HealthFinding]:
     """The ledger's own state. Raises StoreError."""
     keys = [key async for key in store.streams()]
-    partitions = Finding("partitions", True, f"{store.partition_count} partitions, {len(keys)} streams")
+    partitions = HealthFinding("partitions", True, f"{store.partition_count} partitions, {len(keys)} streams")
     return [
         partitions,
         await _check_streams(store, keys, deep=deep),
@@ -191,47 +197,47 @@ async def check_deployment(store: Store, *, deep: bool) -> list[Finding]:
     ]
 
 
-async def _check_streams(store: Store, keys: list[StreamKey], *, deep: bool) -> Finding:
+async def _check_streams(store: Store, keys: list[StreamKey], *, deep: bool) -> HealthFinding:
     some = keys if deep or len(keys) <= SAMPLE_COUNT else random.sample(keys, SAMPLE_COUNT)
     bad = [key.name for key in sorted(some) if not (await check_stream(store, key)).ok]
     if bad:
         named = ", ".join(bad[:NAMED_COUNT]) + (" …" if len(bad) > NAMED_COUNT else "")
-        return Finding(
+        return HealthFinding(
             "streams", False, f"{len(bad)} of {len(some)} are damaged: {named}", "`permission-ledger verify --all`"
         )
     which = "all" if len(some) == len(keys) else f"a sample of {len(some)}"
-    return Finding("streams", True, f"{which} of {len(keys)} are whole")
+    return HealthFinding("streams", True, f"{which} of {len(keys)} are whole")
 
 
-async def _check_projector(store: Store, keys: list[StreamKey]) -> Finding:
+async def _check_projector(store: Store, keys: list[StreamKey]) -> HealthFinding:
     known, heads = await checkpoints(store, keys), await store.admin.heads(keys)
     if keys and not any(at.version for at in known):
-        return Finding("projector", True, "no projector has run yet: there are no views, and commands need none")
+        return HealthFinding("projector", True, "no projector has run yet: there are no views, and commands need none")
     behind = [(at, head) for at, head in zip(known, heads, strict=True) if at != head]
     events = sum(max(head.version - at.version, 0) for at, head in behind)
     groups = [group for one in await store.admin.partitions() for group in one.groups if group.name == GROUP]
     lag = sum(group.lag_count + group.pel_count for group in groups)
     late_ms = await store.now_ms() - min((head.ms for _, head in behind), default=await store.now_ms())
     if late_ms > BEHIND_MS:
-        return Finding(
+        return HealthFinding(
             "projector",
             False,
             f"the views lack {events} events of {len(behind)} streams, the oldest {late_ms // SECOND_MS} s old",
             "start `permission-ledger worker projector`; if it runs, see what it warns of",
         )
-    return Finding("projector", True, f"the views lack {events} events; group {GROUP} owes {lag} feed lines")
+    return HealthFinding("projector", True, f"the views lack {events} events; group {GROUP} owes {lag} feed lines")
 
 
-async def _check_expiry(store: Store) -> Finding:
+async def _check_expiry(store: Store) -> HealthFinding:
     now_ms = await store.now_ms()
     overdue = [(session, ms) for session, ms in await store.due(now_ms, 1) if ms is not None]
     if not overdue:
-        return Finding("expiry", True, "nothing is overdue")
+        return HealthFinding("expiry", True, "nothing is overdue")
     session, due_ms = overdue[0]
     late_ms = now_ms - due_ms
     if late_ms <= OVERDUE_MS:
-        return Finding("expiry", True, f"the oldest deadline passed {late_ms} ms ago")
-    return Finding(
+        return HealthFinding("expiry", True, f"the oldest deadline passed {late_ms} ms ago")
+    return HealthFinding(
         "expiry",
         False,
         f"session {session} has a deadline that passed {late_ms // SECOND_MS} s ago",
@@ -239,16 +245,16 @@ async def _check_expiry(store: Store) -> Finding:
     )
 
 
-def check_tokens(tokens: Sequence[Token], now_ms: int) -> Finding:
+def check_tokens(tokens: Sequence[Token], now_ms: int) -> HealthFinding:
     """The agents' tokens that reach the sessions of others. They are chosen, so nothing is wrong with them. Pure."""
     held = [one for one in tokens if one.role == "agent" and one.use == "bearer" and one.in_force(now_ms)]
     wide = [one for one in held if one.everything]
     if not wide:
-        return Finding("tokens", True, f"{len(held)} of agents, each for its own sessions")
+        return HealthFinding("tokens", True, f"{len(held)} of agents, each for its own sessions")
     named = ", ".join(f"{one.token_id} ({one.name})" for one in wide[:NAMED_COUNT]) + (
         " …" if len(wide) > NAMED_COUNT else ""
     )
-    return Finding(
+    return HealthFinding(
         "tokens",
         True,
         f"{len(held)} of agents; made with --everything, so that they reach the sessions of ALL others: {named}",

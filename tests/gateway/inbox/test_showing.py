@@ -15,7 +15,7 @@ from tests.support.kinds import KINDS
 from tests.support.processes import ROOT
 from workers.bridges.opencode.asking import ask_body
 from workers.bridges.opencode.questions import answers_in
-from workers.bridges.opencode.shapes import Asked, read_event
+from workers.bridges.opencode.shapes import RequestAsked, read_event
 from workers.gateway.signing_in import sign_in_link
 
 RECORDED_QUESTION = ROOT / "tests" / "data" / "agents" / "opencode" / "question.jsonl"
@@ -160,7 +160,7 @@ async def test_what_opencode_asks_a_person_is_chosen_here_and_read_by_its_bridge
     rows = [json.loads(line) for line in RECORDED_QUESTION.read_text().splitlines()]
     told = next(row["event"] for row in rows if row.get("event", {}).get("type") == "question.asked")
     asked = read_event(told, "/home/me/shop")
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, RequestAsked)
     body = ask_body(asked, "build", "http://127.0.0.1:4096")
     session = await inbox.session()
     await session.submit(

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from workers.bridges.rpc import Question, Wire
+from workers.bridges.rpc import RpcQuestion, Wire
 
 FOLDER: Final = Path(__file__).parents[2] / "data" / "agents"
 
@@ -17,7 +17,7 @@ def conversation(name: str) -> list[tuple[str, dict[str, Any]]]:
     return [(row["from"], row["message"]) for row in rows]
 
 
-def questions_in(name: str, wire: Wire) -> list[Question]:
+def questions_in(name: str, wire: Wire) -> list[RpcQuestion]:
     """Return the agent's questions in a conversation that the wire reads as a bridge would."""
     found = []
     for origin, message in conversation(name):

@@ -12,9 +12,9 @@ from tests.workers.bridges.recorded import questions_in
 from workers.bridges.acp.protocol import AcpWire
 from workers.bridges.acp.tools import call_of
 from workers.bridges.askers import call_digest
-from workers.bridges.judging import Verdict
+from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import line_of
-from workers.bridges.rpc import HostAnswer, Question, key_of
+from workers.bridges.rpc import HostAnswer, RpcQuestion, key_of
 
 ROOT = "/home/user/project"
 
@@ -23,9 +23,9 @@ def wire() -> AcpWire:
     return AcpWire("gemini", "run_1")
 
 
-def question(**call: Any) -> Question:
+def question(**call: Any) -> RpcQuestion:
     found = wire().question_of(asks(0, **call))
-    assert isinstance(found, Question)
+    assert isinstance(found, RpcQuestion)
     return found
 
 
@@ -154,7 +154,7 @@ def test_a_request_that_names_the_tool_alone_is_judged_by_the_input_shown_before
     words = {"type": "text", "text": "Requesting approval to Running: touch proof"}
     asking["params"]["toolCall"] = {**call, "content": [{"type": "content", "content": words}]}
     asked = talk.question_of(asking)
-    assert isinstance(asked, Question)
+    assert isinstance(asked, RpcQuestion)
     assert (asked.call.tool_name, asked.call.input) == (tool, found)
 
 
@@ -165,7 +165,7 @@ def test_what_was_said_of_a_call_before_is_known_when_it_asks() -> None:
     message = asks(0)
     message["params"]["toolCall"] = {"toolCallId": "call_0"}
     found = speaking.question_of(message)
-    assert isinstance(found, Question)
+    assert isinstance(found, RpcQuestion)
     assert (found.call.tool_name, found.call.input) == ("bash", {"command": "ls -l"})
 
 
@@ -188,18 +188,18 @@ def test_a_request_that_cannot_be_read_says_what_is_wrong(params: Any, wrong: st
 
 @pytest.mark.parametrize("behaviour", ["deny", "agent"])
 def test_nothing_but_an_allow_allows(behaviour: Any) -> None:
-    answer = json.loads(wire().answer(question(), Verdict(behaviour, "", "r")))
+    answer = json.loads(wire().answer(question(), CallVerdict(behaviour, "", "r")))
     assert answer == chosen(0, "cancel")
 
 
 def test_an_allow_of_another_input_does_not_allow_this_one() -> None:
-    verdict = Verdict("allow", "", "r", None, {"command": "ls"})
+    verdict = CallVerdict("allow", "", "r", None, {"command": "ls"})
     assert json.loads(wire().answer(question(), verdict)) == chosen(0, "cancel")
 
 
 def test_of_several_options_of_a_kind_the_first_is_taken() -> None:
     options = [("all", "allow_always"), ("one", "allow_once"), ("two", "allow_once")]
-    assert json.loads(wire().answer(question(options=options), Verdict("allow", "", "r"))) == chosen(0, "one")
+    assert json.loads(wire().answer(question(options=options), CallVerdict("allow", "", "r"))) == chosen(0, "one")
 
 
 def test_an_always_without_an_allow_once_passes_as_the_editor_chose_it() -> None:

@@ -11,9 +11,9 @@ from tests.workers.bridges.codex_talk import THREAD, asks_command, asks_patch, d
 from tests.workers.bridges.recorded import conversation, questions_in
 from workers.bridges.calls import script_of
 from workers.bridges.codex.protocol import CodexWire
-from workers.bridges.judging import Verdict
+from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import line_of
-from workers.bridges.rpc import Ending, HostAnswer, Question
+from workers.bridges.rpc import EndedQuestions, HostAnswer, RpcQuestion
 
 ROOT = "/home/user/project"
 
@@ -22,9 +22,9 @@ def wire(*, interrupts: bool = False) -> CodexWire:
     return CodexWire("run_1", interrupts=interrupts)
 
 
-def question(message: Any, speaking: CodexWire | None = None) -> Question:
+def question(message: Any, speaking: CodexWire | None = None) -> RpcQuestion:
     found = (speaking or wire()).question_of(message)
-    assert isinstance(found, Question)
+    assert isinstance(found, RpcQuestion)
     return found
 
 
@@ -54,7 +54,7 @@ def test_every_request_in_a_recorded_conversation_ends_with_the_servers_word() -
     endings = [
         speaking.heard_from_agent(message) for origin, message in conversation("codex/parallel") if origin == "agent"
     ]
-    assert [one for one in endings if one] == [Ending(key="0"), Ending(key="1")]
+    assert [one for one in endings if one] == [EndedQuestions(key="0"), EndedQuestions(key="1")]
 
 
 @pytest.mark.parametrize("name", ["sub-agent", "sub-agent-v2"])
@@ -213,14 +213,18 @@ def test_a_decision_that_cannot_be_read_is_none(result: Any) -> None:
     ],
 )
 def test_a_rejection_interrupts_only_when_asked_for(interrupts: bool, row: Any, decision: str) -> None:
-    verdict = Verdict("deny", "no", "r", row)
+    verdict = CallVerdict("deny", "no", "r", row)
     answer = wire(interrupts=interrupts).answer(question(asks_command(0)), verdict)
     assert json.loads(answer) == decided(0, decision)
 
 
 def test_nothing_but_a_plain_allow_accepts() -> None:
     asked = question(asks_command(0))
-    verdicts = [Verdict("allow", "", "r"), Verdict("allow", "", "r", None, {"command": "x"}), Verdict("agent", "", "r")]
+    verdicts = [
+        CallVerdict("allow", "", "r"),
+        CallVerdict("allow", "", "r", None, {"command": "x"}),
+        CallVerdict("agent", "", "r"),
+    ]
     assert [json.loads(wire().answer(asked, one))["result"]["decision"] for one in verdicts] == [
         "accept",
         "decline",
@@ -238,4 +242,4 @@ def test_a_request_that_cannot_be_read_is_declined(params: Any) -> None:
 def test_requests_of_other_kinds_are_the_clients() -> None:
     other = {"id": 0, "method": "item/permissions/requestApproval", "params": {"threadId": THREAD, "itemId": "i"}}
     assert wire().question_of(other) is None
-    assert wire().heard_from_agent(resolved(5)) == Ending(key="5")
+    assert wire().heard_from_agent(resolved(5)) == EndedQuestions(key="5")

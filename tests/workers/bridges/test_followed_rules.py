@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.judging import Judge, ToolCall
-from workers.bridges.options import Options
+from workers.bridges.judging import GatewayJudge, ToolCall
+from workers.bridges.options import BridgeOptions
 from workers.transport.gateway_client import GatewayClient
 
 WITHIN_S = 5.0
@@ -40,7 +40,7 @@ async def test_a_deny_that_is_added_while_a_call_waits_stops_a_later_yes(
     gateway: RunningGateway, ann: Person, rules: Path
 ) -> None:
     async with GatewayClient(gateway.agent_place) as client:
-        judge = Judge(client, Options(rules=str(rules)), "ses_1", agent="a")
+        judge = GatewayJudge(client, BridgeOptions(rules=str(rules)), "ses_1", agent="a")
         judging = asyncio.create_task(judge.judge(push("r1")))
         await ann.waiting("ses_1")
         before = (await client.call("GET", "/v1/sessions/ses_1"))["version"]
@@ -58,7 +58,7 @@ async def test_a_deny_that_is_added_while_a_call_waits_stops_a_later_yes(
 
 async def test_a_changed_file_judges_the_next_call(gateway: RunningGateway, rules: Path) -> None:
     async with GatewayClient(gateway.agent_place) as client:
-        judge = Judge(client, Options(rules=str(rules)), "ses_1", agent="a")
+        judge = GatewayJudge(client, BridgeOptions(rules=str(rules)), "ses_1", agent="a")
         await judge.open()
         write(rules, "Bash(git push:*)")
         assert (await judge.judge(push("r1"))).outcome == "denied"
@@ -66,7 +66,7 @@ async def test_a_changed_file_judges_the_next_call(gateway: RunningGateway, rule
 
 async def test_a_file_that_is_no_rules_any_more_allows_nothing(gateway: RunningGateway, rules: Path) -> None:
     async with GatewayClient(gateway.agent_place) as client:
-        judge = Judge(client, Options(rules=str(rules)), "ses_1", agent="a")
+        judge = GatewayJudge(client, BridgeOptions(rules=str(rules)), "ses_1", agent="a")
         await judge.open()
         spoil(rules)
         verdict = await judge.judge(push("r1"))

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.judging import Judge, ToolCall, Verdict
-from workers.bridges.options import Options
-from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.bridges.judging import CallVerdict, GatewayJudge, ToolCall
+from workers.bridges.options import BridgeOptions
+from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row
 from workers.transport.place import find_place, parse_place
 
@@ -75,7 +75,7 @@ async def test_a_gateway_that_stays_away_is_told_after_the_grace(gateway: Runnin
 
 
 async def test_what_the_gateway_refuses_comes_with_its_code(client: GatewayClient) -> None:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(GatewayRefusalError) as caught:
         await client.ask("nowhere", bash("r1", "ls"))
     assert (caught.value.status, caught.value.code) == (404, "UNKNOWN_SESSION")
 
@@ -119,8 +119,8 @@ async def test_nobody_to_ask_is_a_deny_unless_the_agent_is_to_ask_itself(gateway
     found = []
     async with GatewayClient(lambda: place, grace=0) as client:
         for said in ("deny", "agent"):
-            options = Options(on_unreachable="agent" if said == "agent" else "deny")
-            found.append(await Judge(client, options, "ses_1", agent="a").judge(call("r1")))
+            options = BridgeOptions(on_unreachable="agent" if said == "agent" else "deny")
+            found.append(await GatewayJudge(client, options, "ses_1", agent="a").judge(call("r1")))
     assert [verdict.behaviour for verdict in found] == ["deny", "agent"]
     assert found[0].message.startswith("denied, because nobody could be asked: ")
 
@@ -128,7 +128,7 @@ async def test_nobody_to_ask_is_a_deny_unless_the_agent_is_to_ask_itself(gateway
 async def test_a_call_asked_again_under_another_id_attaches_once_its_asker_is_gone(gateway: RunningGateway) -> None:
     ann = gateway.person()
     async with GatewayClient() as client:
-        judge = Judge(client, Options(), "ses_1", agent="a")
+        judge = GatewayJudge(client, BridgeOptions(), "ses_1", agent="a")
         first = asyncio.create_task(judge.judge(call("r1")))
         await ann.waiting("ses_1")
         beside = asyncio.create_task(judge.judge(call("r2")))
@@ -145,7 +145,7 @@ async def test_a_call_asked_again_under_another_id_attaches_once_its_asker_is_go
         assert [row["request_id"] for row in await ann.waiting("ses_1", 2)] == ["r2", "r4"], "a once serves one call"
         for request_id in ("r2", "r4"):
             await judge.withdraw(request_id, "withdrawn")
-        ended: tuple[Verdict, Verdict] = await asyncio.gather(beside, after)
+        ended: tuple[CallVerdict, CallVerdict] = await asyncio.gather(beside, after)
         assert {(one.behaviour, one.outcome) for one in ended} == {("deny", "cancelled")}
     await ann.close()
 
@@ -153,7 +153,7 @@ async def test_a_call_asked_again_under_another_id_attaches_once_its_asker_is_go
 async def test_a_request_answered_while_nobody_waited_is_asked_anew(gateway: RunningGateway) -> None:
     ann = gateway.person()
     async with GatewayClient() as client:
-        judge = Judge(client, Options(), "ses_1", agent="a")
+        judge = GatewayJudge(client, BridgeOptions(), "ses_1", agent="a")
         first = asyncio.create_task(judge.judge(call("r1")))
         await ann.waiting("ses_1")
         first.cancel()
@@ -175,7 +175,7 @@ class AnsweredWhenSeen(GatewayClient):
 
     async def read(self, session: str, request_id: str, *, wait: float = 0) -> Row:
         if self._gateway.is_waited_for():
-            with suppress(RefusedError):  # read once more, it is answered already
+            with suppress(GatewayRefusalError):  # read once more, it is answered already
                 await self._ann.reply(session, "r1", "once")
         return await super().read(session, request_id, wait=wait)
 
@@ -185,7 +185,7 @@ async def test_an_answer_given_once_the_next_asker_is_seen_to_wait_is_the_answer
 ) -> None:
     ann = gateway.person()
     async with AnsweredWhenSeen(gateway, ann) as client:
-        judge = Judge(client, Options(), "ses_1", agent="a")
+        judge = GatewayJudge(client, BridgeOptions(), "ses_1", agent="a")
         first = asyncio.create_task(judge.judge(call("r1")))
         await wait_until_async(gateway.is_waited_for, "the first to wait")
         first.cancel()

@@ -11,8 +11,8 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.gateways import RunningGateway
 from workers.bridges.hooks.settings import HookSettings
-from workers.bridges.judging import Judge, ToolCall
-from workers.bridges.options import Options, opening
+from workers.bridges.judging import GatewayJudge, ToolCall
+from workers.bridges.options import BridgeOptions, opening
 from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient
 
@@ -40,9 +40,9 @@ async def test_a_bridge_judges_in_the_profile_that_it_was_told(
     path = tmp_path / "opencode.json"
     # Whatever is not allowed is denied, so that no person is needed to tell the profiles apart.
     path.write_text(json.dumps({"permission": {"bash": {"*": "deny", "env *": "allow"}}}))
-    options = Options(dialect="opencode", rules=str(path), profile=profile)
+    options = BridgeOptions(dialect="opencode", rules=str(path), profile=profile)
     async with GatewayClient() as client:
-        judge = Judge(client, options, "ses_1", agent="a")
+        judge = GatewayJudge(client, options, "ses_1", agent="a")
         verdict = await judge.judge(ToolCall("r1", "bash", {"command": "env ls"}, keeps_id=False))
     assert verdict.behaviour == behaviour
 
@@ -76,6 +76,6 @@ def test_the_line_that_is_installed_says_the_profile(words: tuple[str, ...], rul
 
 def test_neither_bridge_nor_hook_opens_a_session_with_a_profile_alone() -> None:
     with pytest.raises(BridgeError, match="needs `--rules FILE`"):
-        opening(Options(profile="faithful"), agent="a", cwd=None)
+        opening(BridgeOptions(profile="faithful"), agent="a", cwd=None)
     with pytest.raises(BridgeError, match="needs `--rules FILE`"):
         HookSettings.read(["--profile", "faithful"], "claude")

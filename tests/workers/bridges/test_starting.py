@@ -15,11 +15,11 @@ import pytest
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT, free_port
 from tests.support.waiting import wait_until, wait_until_async
-from workers.bridges.judging import Judge, ToolCall
-from workers.bridges.options import Options
+from workers.bridges.judging import GatewayJudge, ToolCall
+from workers.bridges.options import BridgeOptions
 from workers.transport.errors import UnreachableError
 from workers.transport.gateway_client import GatewayClient
-from workers.transport.place import Place, parse_place, unreachable
+from workers.transport.place import ServerAddress, parse_place, unreachable
 
 AGENT: Final = [sys.executable, "-c", "pass"]
 BRIDGES: Final = [
@@ -107,8 +107,8 @@ def test_a_refusal_names_the_address_the_cause_and_the_way_out(cause: Exception,
     assert "Errno" not in text
 
 
-def nowhere() -> Place:
-    return Place(None, "127.0.0.1", free_port(), token=None)
+def nowhere() -> ServerAddress:
+    return ServerAddress(None, "127.0.0.1", free_port(), token=None)
 
 
 async def test_one_grace_holds_for_all_that_is_asked_while_the_gateway_is_away() -> None:
@@ -116,7 +116,7 @@ async def test_one_grace_holds_for_all_that_is_asked_while_the_gateway_is_away()
     told: list[str] = []
     place = nowhere()
     async with GatewayClient(lambda: place, grace=2, tell=told.append) as client:
-        judge = Judge(client, Options(grace=2), "s", agent="a")
+        judge = GatewayJudge(client, BridgeOptions(grace=2), "s", agent="a")
         began = clock()
         with pytest.raises(UnreachableError):
             await judge.open()

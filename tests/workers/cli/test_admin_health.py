@@ -18,7 +18,7 @@ from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
 from tests.workers.cli.filling import entries, fill, names
-from workers.upkeep.health import Finding, check_deployment, check_server_facts
+from workers.upkeep.health import HealthFinding, check_deployment, check_server_facts
 
 if TYPE_CHECKING:
     from tests.support.servers import StartServer
@@ -160,7 +160,7 @@ async def test_an_event_that_no_view_has_after_a_minute_is_not_well(clock: TestC
     async with Ledger.connect("memory://", clock=clock, entry_points=False) as ledger:
         session = await ledger.session("ses_1")
 
-        async def projector() -> Finding:
+        async def projector() -> HealthFinding:
             found = await check_deployment(ledger.store, deep=False)
             return next(one for one in found if one.check == "projector")
 
@@ -170,7 +170,7 @@ async def test_an_event_that_no_view_has_after_a_minute_is_not_well(clock: TestC
         clock.advance("60s")
         assert (await projector()).ok
         clock.advance("1s")
-        assert await projector() == Finding(
+        assert await projector() == HealthFinding(
             "projector",
             False,
             "the views lack 1 events of 1 streams, the oldest 61 s old",

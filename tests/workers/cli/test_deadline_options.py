@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.command_line import CommandLine
 from workers.bridges.hooks.settings import HookSettings
-from workers.bridges.options import Options, opening
+from workers.bridges.options import BridgeOptions, opening
 from workers.cli.bridge.claude import hook_words
 from workers.cli.hook.running import hook_line
 
@@ -34,13 +34,13 @@ def test_what_is_no_duration_is_refused_at_once_everywhere(ledger: CommandLine, 
 
 
 def test_a_bridge_states_its_deadlines_when_it_opens_the_session() -> None:
-    body = opening(Options(unattended="8h"), agent="a", cwd="/srv/shop")
+    body = opening(BridgeOptions(unattended="8h"), agent="a", cwd="/srv/shop")
     assert body["timeouts"] == {"unattended": "8h"}
-    assert "timeouts" not in opening(Options(), agent="a", cwd="/srv/shop")
+    assert "timeouts" not in opening(BridgeOptions(), agent="a", cwd="/srv/shop")
 
 
 def test_an_installed_hook_states_them_too(tmp_path: Path) -> None:
-    options = Options(attended="2m", unattended="none")
+    options = BridgeOptions(attended="2m", unattended="none")
     words = hook_words(options)
     at = words.index("--attended")
     assert words[at : at + 4] == ["--attended", "2m", "--unattended", "none"]

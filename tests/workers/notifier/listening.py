@@ -10,7 +10,7 @@ from typing import Any
 
 from ledger import Ledger
 from workers.notifier.notifier import run
-from workers.notifier.settings import NotifierSettings, Person, Service, Timing
+from workers.notifier.settings import NotifierSettings, Recipient, Service, Timing
 
 TIMING = Timing(
     steps_ms=(0, 3_600_000, 86_400_000),
@@ -92,7 +92,7 @@ async def notifying(ledger: Ledger, settings: NotifierSettings) -> AsyncIterator
 def settings_for(*people: tuple[str, str], timing: Timing = TIMING, lease_ms: int = 60_000) -> NotifierSettings:
     """People by name, each with one service at a URL."""
     return NotifierSettings(
-        people=tuple((Person(name), (Service("json", url),)) for name, url in people),
+        people=tuple((Recipient(name), (Service("json", url),)) for name, url in people),
         timing=timing,
         public_url="https://permits.example.com",
         link_ms=7 * 86_400_000,

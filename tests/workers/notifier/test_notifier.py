@@ -15,7 +15,7 @@ from ledger.testing import TestClock
 from tests.support.servers import RealServer
 from tests.support.waiting import TIMEOUT_S, wait_until_async
 from tests.workers.notifier.listening import TIMING, Listening, listening, notifying, settings_for
-from workers.notifier.settings import NotifierSettings, Person, Service
+from workers.notifier.settings import NotifierSettings, Recipient, Service
 from workers.runtime.answer_links import AnswerLinks
 
 Start = Callable[[NotifierSettings], AbstractAsyncContextManager[None]]
@@ -161,7 +161,7 @@ async def test_a_person_with_three_services_is_not_told_more_often_by_two_notifi
     async with listening() as one, listening() as two, listening() as three:
         of_ann = tuple(Service(f"json-{number}", each.url) for number, each in enumerate((one, two, three)))
         settings = settings_for(("bob", phone.url), timing=timing)
-        settings = msgspec.structs.replace(settings, people=(*settings.people, (Person("ann"), of_ann)))
+        settings = msgspec.structs.replace(settings, people=(*settings.people, (Recipient("ann"), of_ann)))
         async with notifier(settings), notifier(settings):
             for number in range(6):
                 session = await ledger.session(f"ses_{number}")

@@ -8,38 +8,40 @@ from ledger import Ledger
 from ledger.testing import TestClock
 from projections.reading import SentMessage
 from tests.workers.notifier.listening import TIMING
-from workers.notifier.book import Book
-from workers.notifier.books import Books
-from workers.notifier.planning import Channel, Plan, plan
-from workers.notifier.settings import Person
+from workers.notifier.notification_state import NotificationState
+from workers.notifier.notification_states import NotificationStates
+from workers.notifier.planning import MessagePlan, RecipientChannel, plan
+from workers.notifier.settings import Recipient
 
-ANN = Channel(Person("ann"), "ntfy")
+ANN = RecipientChannel(Recipient("ann"), "ntfy")
 
 
-async def book_of(ledger: Ledger, session: str = "ses_1") -> Book:
+async def book_of(ledger: Ledger, session: str = "ses_1") -> NotificationState:
     """The book as a notifier that starts now would find it."""
-    (book,) = await Books(ledger).refresh({session})
+    (book,) = await NotificationStates(ledger).refresh({session})
     return book
 
 
-def said(found: Plan) -> list[tuple[str, int]]:
+def said(found: MessagePlan) -> list[tuple[str, int]]:
     return [(one.request.request_id, one.step) for one in found.reminders]
 
 
 class Ann:
     """Looks, and is told, as a notifier would."""
 
-    def __init__(self, ledger: Ledger, clock: TestClock, channel: Channel = ANN) -> None:
+    def __init__(self, ledger: Ledger, clock: TestClock, channel: RecipientChannel = ANN) -> None:
         self.ledger = ledger
         self.clock = clock
         self.channel = channel
         self.count = 0
 
-    async def look(self, messages: Mapping[str, SentMessage] | None = None, *sessions: str, under_way: int = 0) -> Plan:
+    async def look(
+        self, messages: Mapping[str, SentMessage] | None = None, *sessions: str, under_way: int = 0
+    ) -> MessagePlan:
         books = [await book_of(self.ledger, session) for session in sessions or ("ses_1",)]
         return plan(self.channel, books, messages or {}, TIMING, self.clock.now_ms(), under_way=under_way)
 
-    async def told(self, found: Plan, result: str = "sent") -> None:
+    async def told(self, found: MessagePlan, result: str = "sent") -> None:
         self.count += 1
         for one in found.reminders:
             session = await self.ledger.attach(one.state.session_id)
@@ -84,7 +86,7 @@ async def test_nothing_is_said_of_what_rules_decide_or_somebody_sees(ledger: Led
     await session.submit("read", ["a.py"], request_id="r0")
     await session.connect("phone", actor="ann")
     await session.submit("bash", ["git push"], request_id="r1")
-    assert await ann.look() == Plan()
+    assert await ann.look() == MessagePlan()
 
 
 async def test_it_is_said_once_a_request_moves_to_the_unattended_tier(ledger: Ledger, clock: TestClock) -> None:
@@ -93,7 +95,7 @@ async def test_it_is_said_once_a_request_moves_to_the_unattended_tier(ledger: Le
     await session.connect("phone", actor="ann")
     await session.submit("bash", ["git push"], request_id="r1")
     await session.disconnect("phone")
-    assert await ann.look() == Plan()
+    assert await ann.look() == MessagePlan()
     clock.advance("60s")
     await session.submit("bash", ["ls"], request_id="r2")
     assert said(await ann.look()) == [("r1", 0), ("r2", 0)]
@@ -148,8 +150,8 @@ async def test_a_session_is_told_of_five_times_an_hour(ledger: Ledger, clock: Te
 async def test_a_session_is_told_of_five_times_an_hour_by_all_services_of_a_person_together(
     ledger: Ledger, clock: TestClock
 ) -> None:
-    ntfy, slack = Ann(ledger, clock), Ann(ledger, clock, Channel(Person("ann"), "slack"))
-    bob = Ann(ledger, clock, Channel(Person("bob"), "slack"))
+    ntfy, slack = Ann(ledger, clock), Ann(ledger, clock, RecipientChannel(Recipient("ann"), "slack"))
+    bob = Ann(ledger, clock, RecipientChannel(Recipient("bob"), "slack"))
     slack.count = 100
     session = await ledger.session("ses_1")
     heard: dict[str, int] = {"ntfy": 0, "slack": 0}
@@ -171,7 +173,7 @@ async def test_a_person_is_told_twenty_times_a_day(ledger: Ledger, clock: TestCl
     # By two services in turn: what counts is the person.
     messages = {f"msg_{ms}": SentMessage(("ntfy", "slack")[number % 2], ms) for number, ms in enumerate(times)}
     for service in ("ntfy", "slack", "mailto"):
-        ann = Ann(ledger, clock, Channel(Person("ann"), service))
+        ann = Ann(ledger, clock, RecipientChannel(Recipient("ann"), service))
         found = await ann.look(messages)
         assert (said(found), found.next_ms) == ([], times[-1] + 86_400_000)
     messages.popitem()
@@ -195,7 +197,7 @@ async def test_a_failed_message_is_tried_again_later_and_later_and_given_up(ledg
 
 
 async def test_who_was_told_hears_how_it_ended_unless_it_was_their_own_answer(ledger: Ledger, clock: TestClock) -> None:
-    ann, bob = Ann(ledger, clock), Ann(ledger, clock, Channel(Person("bob"), "ntfy"))
+    ann, bob = Ann(ledger, clock), Ann(ledger, clock, RecipientChannel(Recipient("bob"), "ntfy"))
     session = await ledger.session("ses_1", cascade_reject="none")
     for request_id in ("r1", "r2"):
         await session.submit("bash", [request_id], request_id=request_id)
@@ -210,7 +212,7 @@ async def test_who_was_told_hears_how_it_ended_unless_it_was_their_own_answer(le
     }
     assert endings == {"ann": ["r2"], "bob": ["r1"]}
     await session.note_notification("r2", "ntfy", "withdrawn", person="ann")
-    assert await ann.look() == Plan()
+    assert await ann.look() == MessagePlan()
     clock.advance("25h")
     assert (await bob.look()).corrections == ()
 
@@ -220,7 +222,9 @@ async def test_nobody_hears_of_projects_they_do_not_care_for(ledger: Ledger, clo
     await (await ledger.session("ses_2")).submit("bash", ["b"], request_id="r2")
     heard = {
         name: said(
-            await Ann(ledger, clock, Channel(Person("ann", frozenset({name})), "ntfy")).look({}, "ses_1", "ses_2")
+            await Ann(ledger, clock, RecipientChannel(Recipient("ann", frozenset({name})), "ntfy")).look(
+                {}, "ses_1", "ses_2"
+            )
         )
         for name in ("shop", "ses_2", "ses_1")
     }
@@ -228,7 +232,7 @@ async def test_nobody_hears_of_projects_they_do_not_care_for(ledger: Ledger, clo
 
 
 async def test_two_services_of_one_person_fail_each_for_itself(ledger: Ledger, clock: TestClock) -> None:
-    ntfy, slack = Ann(ledger, clock), Ann(ledger, clock, Channel(Person("ann"), "slack"))
+    ntfy, slack = Ann(ledger, clock), Ann(ledger, clock, RecipientChannel(Recipient("ann"), "slack"))
     await (await ledger.session("ses_1")).submit("bash", ["a"], request_id="r1")
     await ntfy.told(await ntfy.look())
     await slack.told(await slack.look(), "failed")

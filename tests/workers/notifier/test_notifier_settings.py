@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledger.core.errors import InputError
-from workers.notifier.settings import Person, Service, Timing, read_settings
+from workers.notifier.settings import Recipient, Service, Timing, read_settings
 
 WHOLE = """
 public_url = "https://permits.example.com/"
@@ -45,7 +45,7 @@ def test_everything_in_it_is_read(tmp_path: Path) -> None:
         Service("ntfy-2", "ntfy://topic-2"),
         Service("json", "json://127.0.0.1/x"),
     )
-    assert found.people == ((Person("ann", frozenset({"shop"})), services),)
+    assert found.people == ((Recipient("ann", frozenset({"shop"})), services),)
     assert found.timing == Timing(
         steps_ms=(0, 600_000),
         collapse_ms=60_000,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ledger import Ledger
 from ledger.testing import TestClock
 from tests.workers.notifier.listening import TIMING
-from workers.notifier.books import Books
-from workers.notifier.planning import Channel, Plan, plan
-from workers.notifier.settings import Person
+from workers.notifier.notification_states import NotificationStates
+from workers.notifier.planning import MessagePlan, RecipientChannel, plan
+from workers.notifier.settings import Recipient
 from workers.notifier.wording import (
     BODY_CHARS_MAX,
     FOLDER_CHARS_MAX,
@@ -17,9 +17,9 @@ from workers.notifier.wording import (
 )
 
 
-async def planned(ledger: Ledger, clock: TestClock) -> Plan:
-    books = await Books(ledger).refresh({"ses_1"})
-    return plan(Channel(Person("ann"), "ntfy"), books, {}, TIMING, clock.now_ms())
+async def planned(ledger: Ledger, clock: TestClock) -> MessagePlan:
+    books = await NotificationStates(ledger).refresh({"ses_1"})
+    return plan(RecipientChannel(Recipient("ann"), "ntfy"), books, {}, TIMING, clock.now_ms())
 
 
 async def test_a_long_command_is_cut_and_the_message_says_so(ledger: Ledger, clock: TestClock) -> None:

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from workers.bridges.acp.modes import is_silent, mode_begun, mode_changed
 from workers.bridges.acp.tools import call_of, input_shown
-from workers.bridges.judging import Verdict
+from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
 from workers.bridges.naming import id_of
-from workers.bridges.rpc import Ending, HostAnswer, Question, key_of
+from workers.bridges.rpc import EndedQuestions, HostAnswer, RpcQuestion, key_of
 
 ASK: Final = "session/request_permission"
 CANCEL: Final = "session/cancel"
@@ -44,7 +44,7 @@ class AcpWire:
         self._cwd: dict[str, str] = {}
         self._calls: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def question_of(self, message: Message) -> Question | str | None:
+    def question_of(self, message: Message) -> RpcQuestion | str | None:
         if message.get("method") != ASK:
             return None
         params = message.get("params")
@@ -61,12 +61,12 @@ class AcpWire:
         said = _said(known, {name: value for name, value in tool_call.items() if value is not None})
         key, cwd = key_of(message["id"]), self._cwd.get(session)
         request_id = id_of(f"{tool_call['toolCallId']}.{self._run}.{key.strip(chr(34))}")
-        return Question(key, message["id"], id_of(session), cwd, call_of(said, request_id, cwd), message)
+        return RpcQuestion(key, message["id"], id_of(session), cwd, call_of(said, request_id, cwd), message)
 
     def refuse(self, message: Message) -> bytes:
         return _result(message.get("id"), {"outcome": "cancelled"})
 
-    def answer(self, question: Question, verdict: Verdict) -> bytes:
+    def answer(self, question: RpcQuestion, verdict: CallVerdict) -> bytes:
         """The option of the right kind; without one the request counts as cancelled, never as something wider."""
         # There is no way to hand a corrected input over, and the one that was asked about was not allowed.
         allowed = verdict.behaviour == "allow" and verdict.updated_input is None
@@ -76,10 +76,10 @@ class AcpWire:
         told = verdict.message if verdict.message and not allowed else None
         return _result(question.rpc_id, {"outcome": "selected", "optionId": option}, told)
 
-    def cancelled(self, question: Question) -> bytes:
+    def cancelled(self, question: RpcQuestion) -> bytes:
         return _result(question.rpc_id, {"outcome": "cancelled"})
 
-    def answer_of(self, question: Question, message: Message, line: bytes) -> HostAnswer | None:
+    def answer_of(self, question: RpcQuestion, message: Message, line: bytes) -> HostAnswer | None:
         """An `allow_always` becomes a grant of the session, and the agent is told `allow_once`.
 
         What the agent remembered itself it would not ask about again; nothing would be recorded, nor revocable.
@@ -102,30 +102,30 @@ class AcpWire:
             return HostAnswer("session", passed)
         return None
 
-    def withdrawal(self, question: Question) -> bytes | None:
+    def withdrawal(self, question: RpcQuestion) -> bytes | None:
         """Version 2's notification; an editor that does not know it keeps a prompt whose answer changes nothing."""
         return line_of({"jsonrpc": "2.0", "method": WITHDRAWN, "params": {"requestId": question.rpc_id}})
 
-    def heard_from_host(self, message: Message) -> Ending | None:
+    def heard_from_host(self, message: Message) -> EndedQuestions | None:
         method, params = message.get("method"), message.get("params")
         if not isinstance(params, dict):
             return None
         session, cwd = params.get("sessionId"), params.get("cwd")
         if method == CANCEL and isinstance(session, str):
             # The editor must answer what it was asked with `cancelled`; it was not asked everything, so we answer.
-            return Ending(session=id_of(session), answers_agent=True)
+            return EndedQuestions(session=id_of(session), answers_agent=True)
         if method in _NEW and isinstance(cwd, str):
             self._opening[key_of(message.get("id"))] = cwd
         if method in _AGAIN and isinstance(cwd, str) and isinstance(session, str):
             self._cwd[session] = cwd
         return None
 
-    def heard_from_agent(self, message: Message) -> Ending | None:
+    def heard_from_agent(self, message: Message) -> EndedQuestions | None:
         method, params = message.get("method"), message.get("params")
         if method is None:
             self._hear_answer(message)
         elif method == WITHDRAWN and isinstance(params, dict) and "requestId" in params:
-            return Ending(key=key_of(params["requestId"]), answers_agent=True)
+            return EndedQuestions(key=key_of(params["requestId"]), answers_agent=True)
         elif isinstance(params, dict) and isinstance(params.get("update"), dict):
             self._hear_update(params.get("sessionId"), params["update"])
         return None

@@ -10,7 +10,7 @@ import json
 import posixpath
 from typing import Any, Final, NamedTuple
 
-from workers.bridges.calls import Change, edit_of, exactly, script_of
+from workers.bridges.calls import FileChange, edit_of, exactly, script_of
 from workers.bridges.judging import ToolCall
 from workers.bridges.naming import id_of
 
@@ -20,7 +20,7 @@ _TEXT_CHARS_MAX: Final = 4000
 _CUT: Final = ("…", "...")
 
 
-class Judged(NamedTuple):
+class JudgedInput(NamedTuple):
     """The tool and input that rules see; `on` is where it was taken from. `said` asks for what no tool stands for."""
 
     tool: str
@@ -59,7 +59,9 @@ def input_shown(content: object) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _judged(kind: str, title: str, raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> Judged | None:
+def _judged(
+    kind: str, title: str, raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None
+) -> JudgedInput | None:
     if kind == "execute":
         return _command(title, raw)
     if kind in _CHANGING:
@@ -67,23 +69,23 @@ def _judged(kind: str, title: str, raw: dict[str, Any], tool_call: dict[str, Any
     if kind == "read":
         return _read(raw, tool_call, cwd)
     if kind == "fetch" and _text(raw, "url"):
-        return Judged("webfetch", raw, "rawInput")
+        return JudgedInput("webfetch", raw, "rawInput")
     return None
 
 
-def _command(title: str, raw: dict[str, Any]) -> Judged | None:
+def _command(title: str, raw: dict[str, Any]) -> JudgedInput | None:
     command = raw.get("command")
     if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
-        return Judged("bash", {**raw, "command": script_of(command)}, "rawInput")
+        return JudgedInput("bash", {**raw, "command": script_of(command)}, "rawInput")
     if isinstance(command, str) and command:
-        return Judged("bash", raw, "rawInput")
+        return JudgedInput("bash", raw, "rawInput")
     # A title that is cut off shows the harmless half of a command.
     if raw or not title or title.endswith(_CUT):
         return None
-    return Judged("bash", {"command": title}, "title")
+    return JudgedInput("bash", {"command": title}, "title")
 
 
-def _change(kind: str, raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> Judged | None:
+def _change(kind: str, raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> JudgedInput | None:
     """All files that are named: by the input, by diffs, and, where nothing else names one or for a move, by locations."""
     named = [_text(raw, member) for member in _FILE_MEMBERS]
     diffs = [_text(part, "path") for part in _objects(tool_call.get("content")) if part.get("type") == "diff"]
@@ -91,22 +93,22 @@ def _change(kind: str, raw: dict[str, Any], tool_call: dict[str, Any], cwd: str 
     on = "rawInput" if any(named) else "what is shown"
     if kind == "move" or not paths:
         paths = _whole([*paths, *_locations(tool_call)], cwd)
-    found = edit_of([Change(path) for path in paths])
-    return None if found is None else Judged(found[0], {**raw, **found[1]}, on)
+    found = edit_of([FileChange(path) for path in paths])
+    return None if found is None else JudgedInput(found[0], {**raw, **found[1]}, on)
 
 
-def _read(raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> Judged | None:
+def _read(raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> JudgedInput | None:
     named = _whole([_text(raw, member) for member in _FILE_MEMBERS], cwd)
     paths = named or _whole(_locations(tool_call), cwd)
     if len(paths) != 1:
         return None
-    return Judged("read", {**raw, "filePath": paths[0]}, "rawInput" if named else "what is shown")
+    return JudgedInput("read", {**raw, "filePath": paths[0]}, "rawInput" if named else "what is shown")
 
 
-def _by_title(kind: str, title: str, raw: dict[str, Any] | None) -> Judged:
+def _by_title(kind: str, title: str, raw: dict[str, Any] | None) -> JudgedInput:
     """What it is about is known by its title only: a permission named as its kind, never a command or a file."""
     said = {"permission": kind, "patterns": [title or "*"], "always": list(exactly(title))}
-    return Judged(kind, raw or {"title": title}, "title", said)
+    return JudgedInput(kind, raw or {"title": title}, "title", said)
 
 
 def _whole(paths: list[str | None], cwd: str | None) -> list[str]:

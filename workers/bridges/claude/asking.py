@@ -10,25 +10,25 @@ from typing import Any
 from workers.bridges.claude import protocol
 from workers.bridges.claude.lineage import Lineage
 from workers.bridges.claude.protocol import Permission
-from workers.bridges.judging import Cause, Judge, ToolCall, Verdict
+from workers.bridges.judging import CallVerdict, Cause, GatewayJudge, ToolCall
 from workers.bridges.messages import Message
 from workers.bridges.naming import id_of, new_id
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.bridges.stdio import tell
 from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient
 
-Answer = Callable[[bytes | None], Awaitable[None]]
+GiveAnswer = Callable[[bytes | None], Awaitable[None]]
 """Takes the line for the client, or None where the host is to be asked."""
 
 Work = Coroutine[Any, Any, None]
 
 
-class Asking:
+class ClaudeRequests:
     """On one loop; `has`, `ids` and `take` also from the threads that carry lines."""
 
     def __init__(
-        self, client: GatewayClient, options: Options, *, cwd: str, interrupts: bool, shares_grants: bool
+        self, client: GatewayClient, options: BridgeOptions, *, cwd: str, interrupts: bool, shares_grants: bool
     ) -> None:
         self._client = client
         self._options = options
@@ -36,10 +36,10 @@ class Asking:
         self._interrupts = interrupts
         self._shares_grants = shares_grants
         self._session = options.session
-        self._judge: Judge | None = None
+        self._judge: GatewayJudge | None = None
         self._lineage = Lineage()
         self._taken: set[str] = set()
-        self._begun: dict[str, tuple[Judge, Permission, asyncio.Task[None]]] = {}
+        self._begun: dict[str, tuple[GatewayJudge, Permission, asyncio.Task[None]]] = {}
         self._ran: dict[str, dict[str, Any]] = {}
         self._mode_told: str | None = None
 
@@ -57,7 +57,7 @@ class Asking:
         self._taken.add(control_id)
         return True
 
-    def begin(self, permission: Permission, answer: Answer) -> None:
+    def begin(self, permission: Permission, answer: GiveAnswer) -> None:
         """Ask; `answer` is called once, unless the request is withdrawn first."""
         judge = self._current()
         task = asyncio.get_running_loop().create_task(self._ask(judge, permission, answer))
@@ -94,18 +94,18 @@ class Asking:
         elif kind == "user":
             yield from self._finished(message)
 
-    async def _ask(self, judge: Judge, permission: Permission, answer: Answer) -> None:
+    async def _ask(self, judge: GatewayJudge, permission: Permission, answer: GiveAnswer) -> None:
         try:
             verdict = await judge.judge(self._call(permission))
         except Exception as error:  # noqa: BLE001 - whatever fails must not leave the client waiting, or allowed
-            verdict = Verdict("deny", f"denied, because the bridge failed: {error}", permission.tool_use_id)
+            verdict = CallVerdict("deny", f"denied, because the bridge failed: {error}", permission.tool_use_id)
         line = None if verdict.behaviour == "agent" else self._line(permission, verdict)
         self._begun.pop(permission.control_id, None)
         self._taken.discard(permission.control_id)
         with suppress(BrokenPipeError):
             await answer(line)
 
-    def _line(self, permission: Permission, verdict: Verdict) -> bytes:
+    def _line(self, permission: Permission, verdict: CallVerdict) -> bytes:
         if verdict.behaviour != "allow":
             stops = self._interrupts and verdict.stops_agent
             return protocol.deny(permission.control_id, verdict.message, interrupt=stops)
@@ -135,11 +135,11 @@ class Asking:
             keeps_id=False,
         )
 
-    def _current(self) -> Judge:
+    def _current(self) -> GatewayJudge:
         session = self._session or new_id("claude")
         if self._judge is None or self._judge.session != session:
             self._session = session
-            self._judge = Judge(self._client, self._options, session, agent=protocol.AGENT, cwd=self._cwd)
+            self._judge = GatewayJudge(self._client, self._options, session, agent=protocol.AGENT, cwd=self._cwd)
         return self._judge
 
     def _set_session(self, init: Message) -> None:

@@ -12,9 +12,9 @@ from typing import Final
 
 from workers.bridges.carrying import Carrier
 from workers.bridges.claude import protocol
-from workers.bridges.claude.asking import Asking
+from workers.bridges.claude.asking import ClaudeRequests
 from workers.bridges.messages import Message, line_of, parse
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.bridges.stdio import tell
 from workers.transport.gateway_client import GatewayClient
 
@@ -23,20 +23,20 @@ _NOTED: Final = (b'"init"', b'"status"', b'"task_started"', b'"tool_use"', b'"to
 _USER: Final = b'"user"'
 
 
-class Bridge:
+class ClaudeBridge:
     """One client process, from its start to its end."""
 
     def __init__(
         self,
         client: GatewayClient,
-        options: Options,
+        options: BridgeOptions,
         *,
         interrupts: bool = False,
         shares_grants: bool = False,
         requires_asking: bool = False,
     ) -> None:
         self._requires_asking = requires_asking
-        self._asking = Asking(
+        self._asking = ClaudeRequests(
             client,
             options,
             cwd=str(Path.cwd()),

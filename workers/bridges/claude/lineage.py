@@ -11,7 +11,7 @@ CALLS_COUNT: Final = 4096
 """Calls that are remembered; the oldest go first."""
 
 
-class Origin(NamedTuple):
+class CallOrigin(NamedTuple):
     """`agent` asks, on behalf of `parent`; the main agent has none. `parent_call` is the call that started it."""
 
     agent: str = AGENT
@@ -24,7 +24,7 @@ class Lineage:
     """Fed with the client's messages; answers by the id of a call."""
 
     def __init__(self) -> None:
-        self._calls: OrderedDict[str, Origin] = OrderedDict()
+        self._calls: OrderedDict[str, CallOrigin] = OrderedDict()
         self._kinds: OrderedDict[str, str] = OrderedDict()
 
     def hear(self, message: dict[str, Any]) -> None:
@@ -51,26 +51,27 @@ class Lineage:
         """A `task_started` message: the client's id of a sub-agent, its kind, and the call that started it."""
         agent_id, call_id, kind = (message.get(name) for name in ("task_id", "tool_use_id", "subagent_type"))
         if isinstance(agent_id, str) and isinstance(call_id, str):
-            above = self._calls.get(call_id, Origin())
+            above = self._calls.get(call_id, CallOrigin())
             self._keep(
-                f"agent {agent_id}", Origin(kind if isinstance(kind, str) and kind else "agent", above.agent, call_id)
+                f"agent {agent_id}",
+                CallOrigin(kind if isinstance(kind, str) and kind else "agent", above.agent, call_id),
             )
 
-    def origin(self, call_id: str, agent_id: str | None) -> Origin:
+    def origin(self, call_id: str, agent_id: str | None) -> CallOrigin:
         """Where a call comes from; `agent_id` is what the client says of a sub-agent that has not spoken yet."""
-        known = self._calls.get(call_id, Origin())
+        known = self._calls.get(call_id, CallOrigin())
         if agent_id is None or known.parent is not None:
             return known
         # The request comes before the message with the call; what started the agent has been told.
-        return self._calls.get(f"agent {agent_id}", Origin(f"agent {agent_id}", AGENT))
+        return self._calls.get(f"agent {agent_id}", CallOrigin(f"agent {agent_id}", AGENT))
 
-    def _origin(self, parent_call: str | None) -> Origin:
+    def _origin(self, parent_call: str | None) -> CallOrigin:
         if parent_call is None:
-            return Origin()
-        above = self._calls.get(parent_call, Origin())
-        return Origin(self._kinds.get(parent_call, "agent"), above.agent, parent_call)
+            return CallOrigin()
+        above = self._calls.get(parent_call, CallOrigin())
+        return CallOrigin(self._kinds.get(parent_call, "agent"), above.agent, parent_call)
 
-    def _keep(self, call_id: str, origin: Origin) -> None:
+    def _keep(self, call_id: str, origin: CallOrigin) -> None:
         self._calls[call_id] = origin
         while len(self._calls) > CALLS_COUNT:
             gone, _ = self._calls.popitem(last=False)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from workers.bridges.claude import protocol
-from workers.bridges.judging import Judge, ToolCall, Verdict
+from workers.bridges.judging import CallVerdict, GatewayJudge, ToolCall
 from workers.bridges.naming import id_of, new_id
-from workers.bridges.options import Options, check_rules
+from workers.bridges.options import BridgeOptions, check_rules
 from workers.bridges.starting import announce
 from workers.bridges.stdio import tell
 from workers.transport.gateway_client import GatewayClient
@@ -18,7 +18,7 @@ SERVER = "ledger"
 TOOL = "approve"
 
 
-async def serve(options: Options) -> None:
+async def serve(options: BridgeOptions) -> None:
     """Answer until the client closes our stdin. Raises ImportError without the package `mcp`."""
     from mcp.server import MCPServer  # noqa: PLC0415 - slow to import, and an extra
 
@@ -26,7 +26,7 @@ async def serve(options: Options) -> None:
     cwd = str(Path.cwd())
     async with GatewayClient(grace=options.grace, tell=tell) as client:
         await announce(client, options)
-        judge = Judge(client, options, options.session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
+        judge = GatewayJudge(client, options, options.session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
         server = MCPServer(SERVER, log_level="WARNING")
 
         async def approve(tool_name: str, input: dict[str, Any], tool_use_id: str | None = None) -> str:  # noqa: A002 - the client's own name
@@ -41,7 +41,7 @@ async def serve(options: Options) -> None:
         await judge.left()
 
 
-def answer(tool_input: dict[str, Any], verdict: Verdict) -> str:
+def answer(tool_input: dict[str, Any], verdict: CallVerdict) -> str:
     """The client's form; there is no other prompt that a question could be left to, so what is not allowed is denied."""
     if verdict.behaviour == "allow":
         runs = tool_input if verdict.updated_input is None else verdict.updated_input

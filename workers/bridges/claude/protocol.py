@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from workers.bridges.judging import Verdict
+from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
 
 AGENT: Final = "claude-code"
@@ -149,7 +149,7 @@ def rule_of(text: str) -> Message:
     return {"toolName": name, **({"ruleContent": rest[:-1]} if opened and rest.endswith(")") else {})}
 
 
-def to_share(verdict: Verdict) -> tuple[str, ...]:
+def to_share(verdict: CallVerdict) -> tuple[str, ...]:
     """What a person granted with an answer, for a client that is to remember it too."""
     row = verdict.row
     return tuple(row["request"]["always"]) if row is not None and row.get("reply") in ("session", "always") else ()

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from workers.bridges.claude import protocol
 from workers.bridges.claude.protocol import Permission
-from workers.bridges.judging import Judge, ToolCall, Verdict
+from workers.bridges.judging import CallVerdict, GatewayJudge, ToolCall
 from workers.bridges.naming import id_of, new_id
-from workers.bridges.options import OnUnreachable, Options
+from workers.bridges.options import BridgeOptions, OnUnreachable
 from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import GRACE_SECONDS
 
@@ -50,11 +50,11 @@ def ledger_can_use_tool(
     from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny  # noqa: PLC0415 - an extra
 
     cwd = os.getcwd() if cwd is None else cwd  # noqa: PTH109 - as the client that the SDK starts does
-    options = Options(
+    options = BridgeOptions(
         session=session, project=project, rules=rules, on_unreachable=on_unreachable, grace=grace, profile=profile
     )
     client = GatewayClient(grace=grace)
-    judge = Judge(client, options, session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
+    judge = GatewayJudge(client, options, session or new_id("claude"), agent=protocol.AGENT, cwd=cwd)
 
     async def can_use_tool(tool_name: str, tool_input: dict[str, Any], context: Any) -> Any:
         permission = _permission(tool_name, tool_input, context)
@@ -98,7 +98,7 @@ def _remembered(granted: tuple[str, ...]) -> dict[str, Any]:
     return {"updated_permissions": [update]}
 
 
-def _stops(verdict: Verdict, interrupt: bool) -> bool:
+def _stops(verdict: CallVerdict, interrupt: bool) -> bool:
     return interrupt and verdict.stops_agent
 
 

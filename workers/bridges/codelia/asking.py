@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar
 
 from workers.bridges.codelia import protocol
-from workers.bridges.codelia.protocol import Call, Confirm
-from workers.bridges.judging import Cause, Judge, ToolCall, Verdict
+from workers.bridges.codelia.protocol import CodeliaCall, Confirm
+from workers.bridges.judging import CallVerdict, Cause, GatewayJudge, ToolCall
 from workers.bridges.messages import Message
 from workers.bridges.naming import id_of, new_id
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.bridges.rpc import key_of
 from workers.transport.gateway_client import GatewayClient
 
@@ -21,33 +21,33 @@ CALLS_COUNT_MAX: Final = 256
 
 T = TypeVar("T")
 
-Answer = Callable[[Confirm, bytes | None], Awaitable[None]]
+PassAnswer = Callable[[Confirm, bytes | None], Awaitable[None]]
 """Takes the line for the runtime, or None where the person there is to be asked."""
 
 
 class _Begun(NamedTuple):
-    judge: Judge
+    judge: GatewayJudge
     confirm: Confirm
     request_id: str
     task: asyncio.Task[None]
 
 
-class Asking:
+class CodeliaRequests:
     """The questions of one runtime. On one loop; `take` and `has` also from the threads that carry lines."""
 
-    def __init__(self, client: GatewayClient, options: Options, *, cwd: str, shares_grants: bool) -> None:
+    def __init__(self, client: GatewayClient, options: BridgeOptions, *, cwd: str, shares_grants: bool) -> None:
         self._client = client
         self._options = options
         self._cwd = cwd
         self._shares_grants = shares_grants
-        self._judge: Judge | None = None
+        self._judge: GatewayJudge | None = None
         self._session = options.session or new_id("codelia")
         self._taken: set[str] = set()
         self._begun: dict[str, _Begun] = {}
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, CodeliaCall] = {}
         self._previews: dict[str, Message] = {}
         self._ready: dict[str, tuple[str, str]] = {}
-        self._running: dict[str, tuple[Judge, str]] = {}
+        self._running: dict[str, tuple[GatewayJudge, str]] = {}
 
     # --- from the threads, in the order of the lines
 
@@ -120,18 +120,18 @@ class Asking:
         if self._options.session is None and isinstance(session, str) and session.strip():
             self._session = id_of(session.strip())
 
-    def begin(self, confirm: Confirm, call: ToolCall, answer: Answer) -> None:
+    def begin(self, confirm: Confirm, call: ToolCall, answer: PassAnswer) -> None:
         """Ask; `answer` is called once, unless the question is withdrawn first."""
         if self._judge is None or self._judge.session != self._session:
-            self._judge = Judge(self._client, self._options, self._session, agent=protocol.AGENT, cwd=self._cwd)
+            self._judge = GatewayJudge(self._client, self._options, self._session, agent=protocol.AGENT, cwd=self._cwd)
         task = asyncio.get_running_loop().create_task(self._ask(self._judge, confirm, call, answer))
         self._begun[key_of(confirm.rpc_id)] = _Begun(self._judge, confirm, call.request_id, task)
 
-    async def _ask(self, judge: Judge, confirm: Confirm, call: ToolCall, answer: Answer) -> None:
+    async def _ask(self, judge: GatewayJudge, confirm: Confirm, call: ToolCall, answer: PassAnswer) -> None:
         try:
             verdict = await judge.judge(call)
         except Exception as error:  # noqa: BLE001 - whatever fails must not leave the runtime waiting, or allowed
-            verdict = Verdict("deny", f"denied, because the bridge failed: {error}", call.request_id)
+            verdict = CallVerdict("deny", f"denied, because the bridge failed: {error}", call.request_id)
         line = None
         if verdict.behaviour != "agent":
             line = protocol.answer(confirm, verdict, shares_grants=self._shares_grants)

@@ -10,22 +10,22 @@ from pathlib import Path
 
 from workers.bridges.carrying import Carrier
 from workers.bridges.codelia import protocol
-from workers.bridges.codelia.asking import Asking
+from workers.bridges.codelia.asking import CodeliaRequests
 from workers.bridges.codelia.protocol import Confirm
 from workers.bridges.messages import Message, line_of, parse
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.bridges.rpc import key_of
 from workers.bridges.stdio import tell
 from workers.transport.gateway_client import GatewayClient
 
 
-class Bridge:
+class CodeliaBridge:
     """One runtime, from its start to its end. `headless`: the host has nobody to ask, so what it would ask is a no."""
 
     def __init__(
-        self, client: GatewayClient, options: Options, *, shares_grants: bool = False, headless: bool = False
+        self, client: GatewayClient, options: BridgeOptions, *, shares_grants: bool = False, headless: bool = False
     ) -> None:
-        self._asking = Asking(client, options, cwd=str(Path.cwd()), shares_grants=shares_grants)
+        self._asking = CodeliaRequests(client, options, cwd=str(Path.cwd()), shares_grants=shares_grants)
         self._headless = headless
         self._held: dict[str, bytes] = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-from workers.bridges.judging import Verdict
+from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
 
 AGENT: Final = "codelia"
@@ -31,7 +31,7 @@ class Confirm(NamedTuple):
     may_remember: bool
 
 
-class Call(NamedTuple):
+class CodeliaCall(NamedTuple):
     """A tool call as the runtime's event tells it."""
 
     call_id: str
@@ -66,11 +66,11 @@ def confirm_of(message: Message, *, is_announced: bool) -> Confirm | None:
     )
 
 
-def call_of(event: Message) -> Call | None:
+def call_of(event: Message) -> CodeliaCall | None:
     """The call that a `tool_call` event tells of."""
     call_id, tool, args = event.get("tool_call_id"), event.get("tool"), event.get("args")
     if isinstance(call_id, str) and call_id and isinstance(tool, str) and tool and isinstance(args, dict):
-        return Call(call_id, tool, args)
+        return CodeliaCall(call_id, tool, args)
     return None
 
 
@@ -97,7 +97,7 @@ def metadata_of(confirm: Confirm, preview: Message | None, *, known: bool) -> Me
     return shown
 
 
-def answer(confirm: Confirm, verdict: Verdict, *, shares_grants: bool) -> bytes:
+def answer(confirm: Confirm, verdict: CallVerdict, *, shares_grants: bool) -> bytes:
     """`{ok, remember?, reason?}`. Codelia ends its turn at a "no" without a reason, and goes on after one with it."""
     result: Message = {"ok": verdict.behaviour == "allow"}
     row = verdict.row or {}
@@ -112,7 +112,7 @@ def answer(confirm: Confirm, verdict: Verdict, *, shares_grants: bool) -> bytes:
     return line_of({"jsonrpc": "2.0", "id": confirm.rpc_id, "result": result})
 
 
-def _reason(verdict: Verdict) -> str:
+def _reason(verdict: CallVerdict) -> str:
     # The runtime writes that prefix itself.
     return verdict.message.removeprefix(_PREFIX).strip() or f"the request was {verdict.outcome or 'denied'}"
 

@@ -10,10 +10,10 @@ from collections import OrderedDict
 from typing import Any, Final
 
 from workers.bridges.codex.tools import command_call, file_change_call
-from workers.bridges.judging import Verdict
+from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
 from workers.bridges.naming import id_of
-from workers.bridges.rpc import Ending, HostAnswer, HostReply, Question, key_of
+from workers.bridges.rpc import EndedQuestions, HostAnswer, HostReply, RpcQuestion, key_of
 
 COMMAND: Final = "item/commandExecution/requestApproval"
 FILE_CHANGE: Final = "item/fileChange/requestApproval"
@@ -52,7 +52,7 @@ class CodexWire:
         self._items: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
         self._parents: OrderedDict[str, str] = OrderedDict()
 
-    def question_of(self, message: Message) -> Question | str | None:
+    def question_of(self, message: Message) -> RpcQuestion | str | None:
         method = message.get("method")
         if method not in (COMMAND, FILE_CHANGE):
             return None
@@ -73,22 +73,22 @@ class CodexWire:
         call_of = command_call if method == COMMAND else file_change_call
         call = call_of(params, item, request_id, cwd)
         lineage = tuple(id_of(one) for one in self._lineage(thread))
-        return Question(key, message["id"], id_of(thread), project, call, message, lineage)
+        return RpcQuestion(key, message["id"], id_of(thread), project, call, message, lineage)
 
     def refuse(self, message: Message) -> bytes:
         return _decision(message.get("id"), "decline")
 
-    def answer(self, question: Question, verdict: Verdict) -> bytes:
+    def answer(self, question: RpcQuestion, verdict: CallVerdict) -> bytes:
         """`decline` lets the turn go on, `cancel` interrupts it. There is no way to hand a corrected command over."""
         if verdict.behaviour == "allow" and verdict.updated_input is None:
             return _decision(question.rpc_id, "accept")
         stops = self._interrupts and verdict.stops_agent
         return _decision(question.rpc_id, "cancel" if stops else "decline")
 
-    def cancelled(self, question: Question) -> bytes:
+    def cancelled(self, question: RpcQuestion) -> bytes:
         return _decision(question.rpc_id, "cancel")
 
-    def answer_of(self, question: Question, message: Message, line: bytes) -> HostAnswer | None:
+    def answer_of(self, question: RpcQuestion, message: Message, line: bytes) -> HostAnswer | None:
         """A prefix to remember becomes a grant, and Codex is told `accept`; else it would ask no more, nor be recorded.
 
         `acceptForSession` is for this very call, for which there is no grant so narrow: Codex remembers it itself, and the log says so.
@@ -112,21 +112,21 @@ class CodexWire:
             return HostAnswer("once" if action == "allow" else "reject", line, _BY_RULE)
         return None
 
-    def withdrawal(self, question: Question) -> bytes | None:
+    def withdrawal(self, question: RpcQuestion) -> bytes | None:
         """Nothing: the server itself says `serverRequest/resolved` when it has its answer."""
         return None
 
-    def heard_from_host(self, message: Message) -> Ending | None:
+    def heard_from_host(self, message: Message) -> EndedQuestions | None:
         return None
 
-    def heard_from_agent(self, message: Message) -> Ending | None:
+    def heard_from_agent(self, message: Message) -> EndedQuestions | None:
         method = message.get("method")
         params = message.get("result" if method is None else "params")
         if not isinstance(params, dict):
             return None
         if method == RESOLVED and "requestId" in params:
             # Also sent when a turn ends or is interrupted: then the request was dropped without an answer.
-            return Ending(key=key_of(params["requestId"]))
+            return EndedQuestions(key=key_of(params["requestId"]))
         self._hear_thread(params.get("thread"))
         if method in (_STARTED, _COMPLETED):
             self._hear_item(params.get("threadId"), params.get("item"), started=method == _STARTED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, Final
 
-from workers.bridges.calls import Change, edit_of, exactly, script_of
+from workers.bridges.calls import FileChange, edit_of, exactly, script_of
 from workers.bridges.judging import ToolCall
 from workers.bridges.naming import id_of
 
@@ -85,10 +85,10 @@ def _is_whole(change: dict[str, Any]) -> bool:
     return isinstance(change.get("path"), str) and bool(change["path"])
 
 
-def _change(change: dict[str, Any]) -> Change:
+def _change(change: dict[str, Any]) -> FileChange:
     kind = change.get("kind")
     moved_to = kind.get("move_path") if isinstance(kind, dict) else None
-    return Change(change["path"], moved_to if isinstance(moved_to, str) and moved_to else None)
+    return FileChange(change["path"], moved_to if isinstance(moved_to, str) and moved_to else None)
 
 
 def _turn(params: dict[str, Any]) -> str | None:

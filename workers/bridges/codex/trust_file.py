@@ -19,8 +19,8 @@ from tomlkit.exceptions import TOMLKitError
 from ledger.policy.json_edit import Edit
 from workers.bridges import install_record, installing
 from workers.bridges.hook_entries import is_ours
-from workers.bridges.install_record import Record
-from workers.bridges.installing import Change
+from workers.bridges.install_record import InstallRecord
+from workers.bridges.installing import SettingsChange
 from workers.transport.errors import BridgeError
 
 _BY_HAND = 'take its `[hooks.state."…"]` out by hand'
@@ -34,24 +34,24 @@ def remembering(config: Path, hooks: Path) -> Iterator[None]:
     after = installing.read_text(config)
     if after is not None and after != before.before:
         edit = _difference(before.after or "", after)
-        install_record.save(config, Record.of(after, (edit,), created=before.after is None))
+        install_record.save(config, InstallRecord.of(after, (edit,), created=before.after is None))
 
 
-def forgetting(config: Path, hooks: Path) -> Change:
+def forgetting(config: Path, hooks: Path) -> SettingsChange:
     """The change of Codex's configuration that takes out the trust in our hooks of the file `hooks`. Raises BridgeError."""
     text = installing.read_text(config)
     if text is None:
-        return Change(config, None, None)
+        return SettingsChange(config, None, None)
     found = _parsed(config, text)
     record = install_record.load(config)
     ours = _keys_of_ours(found, hooks, "" if record is None else "".join(edit.inserted for edit in record.edits))
     if not ours:
-        return Change(config, text, text, record)
+        return SettingsChange(config, text, text, record)
     undone = None if record is None else record.undone(text)
     if undone is None or _parsed(config, undone) != _without(found, ours):
         undone = _edited(config, text, ours)
     is_gone = record is not None and record.created and not undone.strip()
-    return Change(config, text, None if is_gone else undone)
+    return SettingsChange(config, text, None if is_gone else undone)
 
 
 def _keys_of_ours(config: dict[str, Any], hooks: Path, written: str) -> list[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 INPUT_BYTES_MAX = 16 * 1024 * 1024
 
 
-class Answer:
+class HookAnswer:
     """`behaviour`: allow, deny, or agent where the client's own prompt is to decide."""
 
     def __init__(self, behaviour: str, message: str, updated_input: dict[str, Any] | None = None) -> None:
@@ -55,7 +55,7 @@ def input_of(event: dict[str, Any]) -> dict[str, Any]:
     return tool_input
 
 
-def answer_of(hooked: HookedCall, settings: HookSettings, until: float | None) -> Answer | None:
+def answer_of(hooked: HookedCall, settings: HookSettings, until: float | None) -> HookAnswer | None:
     """Ask and wait; None when nobody wants the answer any more. Nothing but the outcome `allowed` allows.
 
     Without `until` it does not wait: what a person has to answer is asked at the client's own prompt as well.
@@ -66,14 +66,16 @@ def answer_of(hooked: HookedCall, settings: HookSettings, until: float | None) -
         return None
     except UnreachableError as error:
         if settings.on_unreachable == "agent":
-            return Answer("agent", error.text)
-        return Answer("deny", f"denied, because nobody could be asked: {error.text}")
+            return HookAnswer("agent", error.text)
+        return HookAnswer("deny", f"denied, because nobody could be asked: {error.text}")
     except BridgeError as error:
-        return Answer("deny", f"the permission ledger refuses: {error.text}")
+        return HookAnswer("deny", f"the permission ledger refuses: {error.text}")
     if row["outcome"] == "allowed":
-        return Answer("allow", row.get("message") or f"allowed by {decided_by(row)}", row.get("updated_input"))
+        return HookAnswer("allow", row.get("message") or f"allowed by {decided_by(row)}", row.get("updated_input"))
     if row["outcome"] is None and until is None:
-        return Answer("agent", "asked in the permission ledger's inbox as well; the first answer counts")
+        return HookAnswer("agent", "asked in the permission ledger's inbox as well; the first answer counts")
     if row["outcome"] is None:
-        return Answer("deny", f"still pending, ask again: a person has not answered yet (request {row['request_id']})")
-    return Answer("deny", row.get("message") or f"the request was {row['outcome']}")
+        return HookAnswer(
+            "deny", f"still pending, ask again: a person has not answered yet (request {row['request_id']})"
+        )
+    return HookAnswer("deny", row.get("message") or f"the request was {row['outcome']}")

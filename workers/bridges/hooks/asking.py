@@ -9,7 +9,7 @@ from time import monotonic
 from workers.bridges.hooks.brought_rules import BroughtRules
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
 from workers.bridges.hooks.terminal import PROMPT
-from workers.transport.errors import BridgeError, RefusedError
+from workers.transport.errors import BridgeError, GatewayRefusalError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class HookedCall:
     def answer(self, until: float) -> dict[str, Any]:
         """The row of the request, settled, or still pending (`outcome` None) when the time is up.
 
-        Raises RefusedError, UnreachableError, and ReaderGoneError when nobody wants the answer any more.
+        Raises GatewayRefusalError, UnreachableError, and ReaderGoneError when nobody wants the answer any more.
         """
         try:
             row = self._ask()
@@ -108,7 +108,7 @@ class HookedCall:
     def _exchange(self, method: str, path: str, body: dict[str, Any] | None, wait: float = 0) -> dict[str, Any]:
         try:
             return call(method, path, body, self._settings.grace, wait, look=self._look)
-        except RefusedError as error:
+        except GatewayRefusalError as error:
             if error.code == "RULES_DIFFER":
                 self._bring_rules()
             elif error.code == "UNKNOWN_SESSION":
@@ -205,7 +205,7 @@ class HookedCall:
     def _standing(self, request_id: str) -> dict[str, Any]:
         try:
             return call("GET", f"{self._path}/asks/{quoted(request_id)}", None, self._settings.grace)
-        except RefusedError as error:
+        except GatewayRefusalError as error:
             if error.status != 404:
                 raise
             return {"outcome": "unknown"}

@@ -15,7 +15,7 @@ import os
 import sys
 from time import monotonic
 
-from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
+from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
 from workers.bridges.hooks.settings import HookSettings
@@ -66,7 +66,7 @@ def run(settings: HookSettings) -> int:
     return 0
 
 
-def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> Answer | None:
+def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> HookAnswer | None:
     hooked = _hooked(event, settings)
     at_prompt = shows_prompts(event)
     if event["hook_event_name"] == "PreToolUse":
@@ -105,7 +105,7 @@ def _tool(event: dict[str, Any], call_id: str) -> dict[str, str]:
     return {"call_id": call_id, "message_id": id_of(str(event.get("prompt_id") or call_id))}
 
 
-def _tool_answer(answer: Answer) -> dict[str, Any]:
+def _tool_answer(answer: HookAnswer) -> dict[str, Any]:
     behaviour = "ask" if answer.behaviour == "agent" else answer.behaviour
     said: dict[str, Any] = {"permissionDecision": behaviour, "permissionDecisionReason": answer.message}
     if behaviour == "allow" and answer.updated_input is not None:
@@ -113,7 +113,7 @@ def _tool_answer(answer: Answer) -> dict[str, Any]:
     return said
 
 
-def _permission_answer(answer: Answer) -> dict[str, Any] | None:
+def _permission_answer(answer: HookAnswer) -> dict[str, Any] | None:
     """None: no opinion, so that the prompt which is shown besides decides."""
     if answer.behaviour == "agent":
         return None

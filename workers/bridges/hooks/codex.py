@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from time import monotonic
 
-from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
+from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import say
 from workers.bridges.hooks.settings import HookSettings
@@ -83,7 +83,7 @@ def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
     return {"tool_name": tool, "input": tool_input}
 
 
-def tool_answer(answer: Answer) -> dict[str, Any] | None:
+def tool_answer(answer: HookAnswer) -> dict[str, Any] | None:
     """What PreToolUse says; None is no opinion."""
     if answer.behaviour == "deny":
         return {"permissionDecision": "deny", "permissionDecisionReason": answer.message}
@@ -95,7 +95,7 @@ def tool_answer(answer: Answer) -> dict[str, Any] | None:
     return None
 
 
-def permission_answer(answer: Answer) -> dict[str, Any] | None:
+def permission_answer(answer: HookAnswer) -> dict[str, Any] | None:
     """What PermissionRequest says; None is no opinion, so that Codex asks its own user."""
     if answer.behaviour == "agent":
         return None

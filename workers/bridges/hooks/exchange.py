@@ -12,7 +12,7 @@ try:
 except ImportError:
     import socket  # type: ignore[no-redef]
 
-from workers.transport.errors import RefusedError, UnreachableError
+from workers.transport.errors import GatewayRefusalError, UnreachableError
 from workers.transport.place import find_place, unreachable
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from workers.transport.place import Place
+    from workers.transport.place import ServerAddress
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
@@ -46,7 +46,7 @@ def call(
     watched: bool = True,
     look: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """One exchange, tried again for `grace` seconds. Raises RefusedError, UnreachableError.
+    """One exchange, tried again for `grace` seconds. Raises GatewayRefusalError, UnreachableError.
 
     `watched`: raises ReaderGoneError when nobody reads our answer any more. `look` is called again and again meanwhile,
     and may raise what ends the waiting.
@@ -57,7 +57,7 @@ def call(
         cause: Exception
         try:
             return _exchange(method, path, payload, ANSWER_SECONDS + patience, look, watched=watched)
-        except RefusedError as error:
+        except GatewayRefusalError as error:
             if error.status not in _TRY_AGAIN:
                 raise
             cause = error
@@ -86,11 +86,11 @@ def _exchange(
     finally:
         connection.close()
     if status >= 400:
-        raise RefusedError(status, answer)
+        raise GatewayRefusalError(status, answer)
     return answer
 
 
-def _connect(place: Place) -> Any:
+def _connect(place: ServerAddress) -> Any:
     if place.path is not None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(CONNECT_SECONDS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from time import monotonic
 
-from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
+from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import say
 from workers.bridges.hooks.settings import HookSettings
@@ -84,7 +84,7 @@ def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
     return renamed(TOOLS, tool, tool_input)
 
 
-def answered(answer: Answer, tool: str, tool_input: dict[str, Any]) -> dict[str, Any] | None:
+def answered(answer: HookAnswer, tool: str, tool_input: dict[str, Any]) -> dict[str, Any] | None:
     """What Gemini reads; None is no opinion. An allow does not skip its own question, if its own rules want one."""
     if answer.behaviour == "agent":
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from time import monotonic
 
-from workers.bridges.hooks.answering import Answer, answer_of, input_of, read_event, text_of
+from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import say
 from workers.bridges.hooks.settings import HookSettings
@@ -82,7 +82,7 @@ def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
     return HookedCall(session, {key: value for key, value in body.items() if value is not None}, opening, settings)
 
 
-def answered(answer: Answer, tool: str) -> dict[str, str]:
+def answered(answer: HookAnswer, tool: str) -> dict[str, str]:
     """Return the decision that Qwen reads. `ask` is its own question; where it has nobody to ask, the call is refused."""
     if answer.updated_input is not None:
         corrected = json.dumps(named_back(TOOLS, tool, answer.updated_input))

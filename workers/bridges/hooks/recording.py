@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workers.bridges.hooks.exchange import call, quoted
 from workers.bridges.hooks.terminal import PROMPT
-from workers.transport.errors import BridgeError, RefusedError
+from workers.transport.errors import BridgeError, GatewayRefusalError
 
 FORBIDDEN = (401, 403)
 
@@ -19,12 +19,12 @@ def record(path: str, request_id: str, reply: str, words: str = "") -> bool:
     try:
         try:
             call("POST", f"{about}/answered", said, 0, watched=False)
-        except RefusedError as error:
+        except GatewayRefusalError as error:
             if error.status not in FORBIDDEN:
                 raise
             reason = f"answered at the agent's own prompt: {reply}"
             call("POST", f"{about}/cancel", {"cause": "withdrawn", "reason": reason}, 0, watched=False)
-    except RefusedError:
+    except GatewayRefusalError:
         return True  # somebody was quicker, and the log says who
     except BridgeError:
         return False

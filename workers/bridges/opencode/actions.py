@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from workers.bridges.opencode.shapes import Answers, Asked, ReplyWord
+from workers.bridges.opencode.shapes import Answers, ReplyWord, RequestAsked
 
 Cause = Literal["asker_gave_up", "asker_died", "withdrawn"]
 
 
-class Judge(NamedTuple):
+class JudgeRequest(NamedTuple):
     """Ask the gateway, and wait for the outcome."""
 
-    asked: Asked
+    asked: RequestAsked
 
 
-class Answer(NamedTuple):
+class AnswerRequest(NamedTuple):
     """Answer a request at OpenCode; a question that is allowed with the `answers` to it."""
 
-    asked: Asked
+    asked: RequestAsked
     reply: ReplyWord
     message: str | None = None
     answers: Answers | None = None
@@ -38,7 +38,7 @@ class Withdraw(NamedTuple):
     reason: str
 
 
-class Record(NamedTuple):
+class RecordReply(NamedTuple):
     """Tell the gateway what a person answered in OpenCode itself; `reply` is what of it the ledger is to remember.
 
     `input` is a question's, with what was chosen.
@@ -78,4 +78,4 @@ class Tell(NamedTuple):
     text: str
 
 
-Action = Judge | Answer | Withdraw | Record | Note | LookAtSession | CloseSession | Tell
+Action = JudgeRequest | AnswerRequest | Withdraw | RecordReply | Note | LookAtSession | CloseSession | Tell

@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final
 
 from workers.bridges.opencode.server import OpenCode
-from workers.bridges.opencode.shapes import Asked
-from workers.bridges.options import Options, opening
+from workers.bridges.opencode.shapes import RequestAsked
+from workers.bridges.options import BridgeOptions, opening
 from workers.bridges.rule_files import FollowedRules
 from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient, Row
@@ -38,7 +38,7 @@ LINEAGE_DEPTH_MAX: Final = 16
 class Sessions:
     """Which sessions are open at the gateway; a sub-agent's after its parent's."""
 
-    def __init__(self, client: GatewayClient, opencode: OpenCode, options: Options) -> None:
+    def __init__(self, client: GatewayClient, opencode: OpenCode, options: BridgeOptions) -> None:
         self._client = client
         self._opencode = opencode
         self._options = options
@@ -105,7 +105,7 @@ class Sessions:
         await self._client.open_session(self.name(session), **body, **lineage)
         return agent
 
-    async def call_behind(self, asked: Asked) -> Row | None:
+    async def call_behind(self, asked: RequestAsked) -> Row | None:
         """Return the call that wants a folder, as a person is shown it; None for another request. Raises what LOST names."""
         found = await self._opencode.call_behind(asked) if asked.permission == FOLDER else None
         if found is None:
@@ -115,7 +115,7 @@ class Sessions:
         return {"tool": tool, "input": given} if size <= BEHIND_CHARS_MAX else {"tool": tool, "input_chars": size}
 
 
-def ask_body(asked: Asked, agent: str | None, url: str, behind: Row | None = None) -> Row:
+def ask_body(asked: RequestAsked, agent: str | None, url: str, behind: Row | None = None) -> Row:
     """The ask as the gateway takes it, with OpenCode's own id: asked again it attaches."""
     body: Row = {
         "request_id": asked.request_id,

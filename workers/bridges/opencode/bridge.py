@@ -9,22 +9,29 @@ from typing import Any, Final
 
 from workers.bridges.opencode.actions import (
     Action,
-    Answer,
+    AnswerRequest,
     CloseSession,
-    Judge,
+    JudgeRequest,
     LookAtSession,
     Note,
-    Record,
+    RecordReply,
     Tell,
     Withdraw,
 )
 from workers.bridges.opencode.asking import Sessions, mark_of
-from workers.bridges.opencode.desk import Desk
-from workers.bridges.opencode.errands import Errands, RefusalError
+from workers.bridges.opencode.effects import GatewayEffects, NoVerdictError
 from workers.bridges.opencode.questions import said_to_opencode
+from workers.bridges.opencode.request_tracker import RequestTracker
 from workers.bridges.opencode.server import LOST, OpenCode
-from workers.bridges.opencode.shapes import Asked, ShapeError, is_question_id, read_event, read_question, read_request
-from workers.bridges.options import Options
+from workers.bridges.opencode.shapes import (
+    RequestAsked,
+    ShapeError,
+    is_question_id,
+    read_event,
+    read_question,
+    read_request,
+)
+from workers.bridges.options import BridgeOptions
 from workers.transport.errors import BridgeError, UnreachableError
 from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import why_lost
@@ -38,14 +45,14 @@ LAST_WORDS_SECONDS: Final = 3.0
 """How long telling the gateway that OpenCode's process has ended may take."""
 
 
-class Bridge:
+class OpencodeBridge:
     """Between one OpenCode server and the gateway. `directory` None follows all directories of the server."""
 
     def __init__(
         self,
         opencode: OpenCode,
         client: GatewayClient,
-        options: Options,
+        options: BridgeOptions,
         *,
         directory: str | None,
         tell: Callable[[str], None],
@@ -54,9 +61,9 @@ class Bridge:
         self._client = client
         self._directory = directory
         self._tell = tell
-        self._desk = Desk()
+        self._tracker = RequestTracker()
         self._sessions = Sessions(client, opencode, options)
-        self._errands = Errands(client, self._sessions, opencode.url, options.on_unreachable, tell)
+        self._effects = GatewayEffects(client, self._sessions, opencode.url, options.on_unreachable, tell)
         self._answering: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._left_over_wanted = True
@@ -86,7 +93,7 @@ class Bridge:
                     if tries == 1:
                         self._tell(f"opencode at {self._opencode.url} does not answer; trying again: {why_lost(error)}")
                     if isinstance(error, ConnectionRefusedError) and clock() > lost_at + GONE_SECONDS:
-                        self._do(self._desk.died())
+                        self._do(self._tracker.died())
                 await asyncio.sleep(RECONNECT_SECONDS[min(tries, len(RECONNECT_SECONDS) - 1)])
                 tries += 1
         finally:
@@ -97,7 +104,9 @@ class Bridge:
     async def server_ended(self) -> None:
         """Withdraw what the server had asked: it ends, or has ended, with all that waited in it. To be called while `run` runs."""
         leaving = [
-            asyncio.create_task(self._errands.withdraw(one)) for one in self._desk.died() if isinstance(one, Withdraw)
+            asyncio.create_task(self._effects.withdraw(one))
+            for one in self._tracker.died()
+            if isinstance(one, Withdraw)
         ]
         if leaving:
             _, late = await asyncio.wait(leaving, timeout=LAST_WORDS_SECONDS)
@@ -110,10 +119,10 @@ class Bridge:
         try:
             found = read_event(event, directory)
         except ShapeError as error:
-            self._do(self._desk.misread(error, directory))
+            self._do(self._tracker.misread(error, directory))
             return
         if found is not None:
-            self._do(self._desk.happened(found))
+            self._do(self._tracker.happened(found))
 
     # --- lists
 
@@ -122,7 +131,7 @@ class Bridge:
         if self._directory is not None:
             directories: set[str | None] = {self._directory}
         else:
-            directories = {await self._opencode.own_directory(), *self._desk.directories()}
+            directories = {await self._opencode.own_directory(), *self._tracker.directories()}
         for directory in directories:
             if not await self._list(directory):
                 return
@@ -144,11 +153,11 @@ class Bridge:
             if is_question_id(row["request_id"]) and not self._lists_questions:
                 continue
             if mark[1] in listed or await self._list(mark[1]):
-                self._do(self._desk.left_over(row["session"], row["request_id"]))
+                self._do(self._tracker.left_over(row["session"], row["request_id"]))
 
     async def _list(self, directory: str | None) -> bool:
         """Whether the list could be had."""
-        known = self._desk.waiting
+        known = self._tracker.waiting
         listed = await self._opencode.pending(directory)
         if listed is None:
             self._tell("opencode cannot list what it has pending; only what it asks from now on is judged")
@@ -161,21 +170,21 @@ class Bridge:
         requests = [*self._read(listed, directory), *self._read(questions or (), directory, read_question)]
         # A session that was aborted may be at work again, with its ghosts beside what it waits for now.
         ended = {one.request_id for one in requests if await self._opencode.has_ended(one)}
-        self._do(self._desk.listed(directory, requests, at_work, known, ended))
+        self._do(self._tracker.listed(directory, requests, at_work, known, ended))
         return True
 
     def _read(
         self,
         listed: Iterable[Any],
         directory: str | None,
-        read: Callable[[object, str | None], Asked] = read_request,
-    ) -> list[Asked]:
+        read: Callable[[object, str | None], RequestAsked] = read_request,
+    ) -> list[RequestAsked]:
         found = []
         for one in listed:
             try:
                 found.append(read(one, directory))
             except ShapeError as error:
-                self._do(self._desk.misread(error, directory))
+                self._do(self._tracker.misread(error, directory))
         return found
 
     # --- what the desk wants done
@@ -185,32 +194,32 @@ class Bridge:
             match action:
                 case Tell(text):
                     self._tell(text)
-                case Judge(asked):
+                case JudgeRequest(asked):
                     self._start(self._judge(asked))
-                case Answer():
+                case AnswerRequest():
                     self._start(self._answer(action))
                 case Withdraw():
-                    self._start(self._errands.withdraw(action))
-                case Record():
-                    self._start(self._errands.record(action))
+                    self._start(self._effects.withdraw(action))
+                case RecordReply():
+                    self._start(self._effects.record(action))
                 case Note():
-                    self._start(self._errands.note(action))
+                    self._start(self._effects.note(action))
                 case CloseSession():
-                    self._start(self._errands.close(action))
+                    self._start(self._effects.close(action))
                 case LookAtSession():
                     self._start(self._look(action))
 
-    async def _judge(self, asked: Asked) -> None:
+    async def _judge(self, asked: RequestAsked) -> None:
         try:
-            verdict = await self._errands.judge(asked)
-        except RefusalError as refusal:
-            actions = self._desk.refused(asked.request_id, str(refusal), may_be_pending=refusal.may_be_pending)
+            verdict = await self._effects.judge(asked)
+        except NoVerdictError as refusal:
+            actions = self._tracker.refused(asked.request_id, str(refusal), may_be_pending=refusal.may_be_pending)
         else:
-            actions = self._desk.judged(asked.request_id, verdict)
+            actions = self._tracker.judged(asked.request_id, verdict)
         self._do(actions)
-        self._errands.forget(asked.request_id)
+        self._effects.forget(asked.request_id)
 
-    async def _answer(self, answer: Answer) -> None:
+    async def _answer(self, answer: AnswerRequest) -> None:
         """In the order of the outcomes, session by session."""
         asked = answer.asked
         async with self._answering.setdefault(asked.session, asyncio.Lock()):
@@ -221,9 +230,9 @@ class Bridge:
                     break
                 except LOST:
                     await asyncio.sleep(pause)
-        self._do(self._desk.answered(asked.request_id, status))
+        self._do(self._tracker.answered(asked.request_id, status))
 
-    async def _bring(self, answer: Answer) -> int:
+    async def _bring(self, answer: AnswerRequest) -> int:
         asked = answer.asked
         if asked.is_question:
             return await self._opencode.answer_question(asked.request_id, said_to_opencode(answer), asked.directory)
@@ -232,7 +241,7 @@ class Bridge:
     async def _look(self, wanted: LookAtSession) -> None:
         at_work = await self._opencode.at_work(wanted.directory)
         if at_work is not None and wanted.session not in at_work:
-            self._do(self._desk.found_idle(wanted.request_ids))
+            self._do(self._tracker.found_idle(wanted.request_ids))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._guarded(work))

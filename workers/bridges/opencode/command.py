@@ -10,10 +10,10 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from workers.bridges.opencode.bridge import Bridge
+from workers.bridges.opencode.bridge import OpencodeBridge
 from workers.bridges.opencode.relay import Relay
 from workers.bridges.opencode.server import OpenCode, place_of
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.bridges.starting import run_bridge
 from workers.bridges.stdio import tell
 from workers.transport.errors import BridgeError
@@ -25,7 +25,7 @@ USERNAME: Final = "OPENCODE_SERVER_USERNAME"
 ENDING_SECONDS: Final = 5.0
 
 
-class Wanted(NamedTuple):
+class OpencodeOptions(NamedTuple):
     """What was said on the command line. `program` is the OpenCode server to run, as words."""
 
     url: str | None = None
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     program: tuple[str, ...] = ()
 
 
-def run(wanted: Wanted, options: Options) -> int:
+def run(wanted: OpencodeOptions, options: BridgeOptions) -> int:
     """Until a signal comes, or until the program ends; its exit code. Raises BridgeError."""
     url = wanted.url or _url_in(wanted.program)
     address = None if wanted.listen is None else _address(wanted.listen)
@@ -46,7 +46,9 @@ def run(wanted: Wanted, options: Options) -> int:
     return run_bridge(options, bridged)
 
 
-async def _run(client: GatewayClient, wanted: Wanted, address: tuple[str, int] | None, options: Options) -> int:
+async def _run(
+    client: GatewayClient, wanted: OpencodeOptions, address: tuple[str, int] | None, options: BridgeOptions
+) -> int:
     url = wanted.url or URL_DEFAULT
     opencode = OpenCode(url, username=os.environ.get(USERNAME) or "opencode", password=os.environ.get(PASSWORD))
     relay = Relay(place_of(url))
@@ -58,14 +60,14 @@ async def _run(client: GatewayClient, wanted: Wanted, address: tuple[str, int] |
         if address is not None:
             port = await relay.start(*address)
             tell(f"passing http://{address[0]}:{port} on to {opencode.url}")
-        bridge = Bridge(opencode, client, options, directory=wanted.directory, tell=tell)
+        bridge = OpencodeBridge(opencode, client, options, directory=wanted.directory, tell=tell)
         return await _until_either(wanted.program, bridge, stop)
     finally:
         await relay.close()
         await opencode.close()
 
 
-async def _until_either(program: Sequence[str], bridge: Bridge, stop: asyncio.Event) -> int:
+async def _until_either(program: Sequence[str], bridge: OpencodeBridge, stop: asyncio.Event) -> int:
     child = await _started(program) if program else None
     working = asyncio.create_task(bridge.run())
     ends: list[asyncio.Task[object]] = [working, asyncio.create_task(stop.wait())]

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workers.bridges.opencode.actions import Answer
-from workers.bridges.opencode.shapes import Answers, Asked
-from workers.bridges.opencode.verdicts import Verdict, verdict_of
+from workers.bridges.opencode.actions import AnswerRequest
+from workers.bridges.opencode.shapes import Answers, RequestAsked
+from workers.bridges.opencode.verdicts import OpencodeVerdict, verdict_of
 
 
-def verdict_of_question(asked: Asked, row: Mapping[str, Any]) -> Verdict:
+def verdict_of_question(asked: RequestAsked, row: Mapping[str, Any]) -> OpencodeVerdict:
     """What a settled question means. Only a person answers one: where a rule allows it, it may be asked, no more."""
     if row.get("outcome") != "allowed":
         return verdict_of(row)
     if row.get("reply") is None or row.get("cause") is not None:
-        return Verdict("once", is_opencodes=True)
-    return Verdict("once", answers=answers_in(asked, row.get("updated_input")))
+        return OpencodeVerdict("once", is_opencodes=True)
+    return OpencodeVerdict("once", answers=answers_in(asked, row.get("updated_input")))
 
 
-def answers_in(asked: Asked, chosen: object) -> Answers:
+def answers_in(asked: RequestAsked, chosen: object) -> Answers:
     """What a person chose, question by question; nothing where nothing readable was."""
     given = chosen.get("answers") if isinstance(chosen, Mapping) else None
     if isinstance(given, Mapping):
@@ -33,7 +33,7 @@ def answers_in(asked: Asked, chosen: object) -> Answers:
     return tuple(_labels(listed[index] if index < len(listed) else None) for index in range(len(asked.questions)))
 
 
-def with_answers(asked: Asked, answers: Answers) -> dict[str, Any]:
+def with_answers(asked: RequestAsked, answers: Answers) -> dict[str, Any]:
     """The input of a question with what was answered in OpenCode itself, as a person here would have given it."""
     given = {
         one["question"]: list(labels) if one.get("multiple") is True or len(labels) != 1 else labels[0]
@@ -42,7 +42,7 @@ def with_answers(asked: Asked, answers: Answers) -> dict[str, Any]:
     return {"questions": asked.questions, "answers": given}
 
 
-def said_to_opencode(answer: Answer) -> Answers | None:
+def said_to_opencode(answer: AnswerRequest) -> Answers | None:
     """The answers that OpenCode gets, one for each question; None dismisses it, which ends the turn.
 
     OpenCode takes no reason with that. So a refusal with words goes where the agent reads it: as the answer.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from workers.transport.errors import BridgeError
-from workers.transport.place import Place
+from workers.transport.place import ServerAddress
 
 PIECE_BYTES: Final = 64 * 1024
 CONNECT_SECONDS: Final = 5.0
@@ -17,7 +17,7 @@ CONNECT_SECONDS: Final = 5.0
 class Relay:
     """Listens for clients of OpenCode, and connects each of their connections to the server itself."""
 
-    def __init__(self, target: Place) -> None:
+    def __init__(self, target: ServerAddress) -> None:
         self._target = target
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()

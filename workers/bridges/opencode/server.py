@@ -10,11 +10,11 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from workers.bridges.opencode.shapes import ENDED, Answers, Asked
+from workers.bridges.opencode.shapes import ENDED, Answers, RequestAsked
 from workers.bridges.opencode.sse import messages
 from workers.transport.errors import BridgeError
-from workers.transport.place import Place, parse_place
-from workers.transport.wire import Connection, Connections, Head
+from workers.transport.place import ServerAddress, parse_place
+from workers.transport.wire import Connections, HttpConnection, ResponseHead
 
 FIRST_BYTE_SECONDS: Final = 3.0
 """A server that is still starting takes a connection and never answers on it."""
@@ -58,7 +58,7 @@ class OpenCode:
         Ends when the connection does; the first event is `server.connected`. Raises what LOST names, BridgeError.
         """
         path = "/global/event" if directory is None else _path("/event", directory)
-        connection = await Connection.open(self._place)
+        connection = await HttpConnection.open(self._place)
         try:
             async with asyncio.timeout(FIRST_BYTE_SECONDS):
                 head = await connection.send("GET", path, b"", {**self._headers, "accept": "text/event-stream"})
@@ -73,7 +73,7 @@ class OpenCode:
         finally:
             await connection.close()
 
-    async def _require_welcome(self, connection: Connection, head: Head) -> None:
+    async def _require_welcome(self, connection: HttpConnection, head: ResponseHead) -> None:
         if head.status == _UNAUTHORIZED:
             raise BridgeError(
                 f"opencode at `{self.url}` wants a password: set OPENCODE_SERVER_PASSWORD as for the server"
@@ -106,12 +106,12 @@ class OpenCode:
         status, found = await self.call("GET", _path(f"/session/{quote(session, safe='')}", directory))
         return found if status == _OK and isinstance(found, dict) else {}
 
-    async def has_ended(self, asked: Asked) -> bool:
+    async def has_ended(self, asked: RequestAsked) -> bool:
         """Whether the tool call of a request has come to its end; it is then listed by mistake."""
         states = [part.get("state") for part in await self._parts_of(asked)]
         return any(isinstance(state, Mapping) and state.get("status") in ENDED for state in states)
 
-    async def call_behind(self, asked: Asked) -> tuple[str, dict[str, Any]] | None:
+    async def call_behind(self, asked: RequestAsked) -> tuple[str, dict[str, Any]] | None:
         """Return the tool and the input of the call that a request is part of; None where the server tells of none.
 
         Raises what LOST names.
@@ -123,7 +123,7 @@ class OpenCode:
                 return tool, given
         return None
 
-    async def _parts_of(self, asked: Asked) -> list[Mapping[str, Any]]:
+    async def _parts_of(self, asked: RequestAsked) -> list[Mapping[str, Any]]:
         """The parts of a message that are the tool call of a request."""
         if asked.message_id is None:
             return []
@@ -166,7 +166,7 @@ class OpenCode:
             return head.status, None
 
 
-def place_of(url: str) -> Place:
+def place_of(url: str) -> ServerAddress:
     """Raises BridgeError."""
     try:
         place = parse_place(url, None)

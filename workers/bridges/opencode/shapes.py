@@ -31,7 +31,7 @@ class ShapeError(Exception):
         self.is_question = is_question
 
 
-class Asked(NamedTuple):
+class RequestAsked(NamedTuple):
     """A permission that OpenCode asks for, or what its `question` tool asks a person.
 
     `directory` is the project directory whose instance asked. `input` is what a question asks, `{"questions": […]}`; None
@@ -59,7 +59,7 @@ class Asked(NamedTuple):
         return [] if self.input is None else self.input["questions"]
 
 
-class Replied(NamedTuple):
+class RequestReplied(NamedTuple):
     """OpenCode took an answer: ours, somebody else's, or one that it drew from another answer.
 
     A question that was answered is `once`, with `answers`: the labels or words for each of its questions.
@@ -90,7 +90,7 @@ class SessionDeleted(NamedTuple):
     session: str
 
 
-Event = Asked | Replied | ToolEnded | SessionIdle | SessionDeleted
+Event = RequestAsked | RequestReplied | ToolEnded | SessionIdle | SessionDeleted
 
 
 def read_event(event: Mapping[str, Any], directory: str | None) -> Event | None:
@@ -107,15 +107,17 @@ def read_event(event: Mapping[str, Any], directory: str | None) -> Event | None:
             reply = fields.get("reply")
             if reply not in REPLY_WORDS:
                 raise ShapeError(f"`{str(reply)[:40]}` is no reply of opencode")
-            return Replied(_id(fields, "sessionID"), _id(fields, "requestID"), reply)
+            return RequestReplied(_id(fields, "sessionID"), _id(fields, "requestID"), reply)
         case "question.asked":
             return read_question(said, directory)
         case "question.replied":
             fields = _object(said, "question.replied")
-            return Replied(_id(fields, "sessionID"), _id(fields, "requestID"), "once", _answers(fields.get("answers")))
+            return RequestReplied(
+                _id(fields, "sessionID"), _id(fields, "requestID"), "once", _answers(fields.get("answers"))
+            )
         case "question.rejected":
             fields = _object(said, "question.rejected")
-            return Replied(_id(fields, "sessionID"), _id(fields, "requestID"), "reject")
+            return RequestReplied(_id(fields, "sessionID"), _id(fields, "requestID"), "reject")
         case "message.part.updated":
             return _tool_ended(said)
         case "session.idle":
@@ -130,14 +132,14 @@ def read_event(event: Mapping[str, Any], directory: str | None) -> Event | None:
             return None
 
 
-def read_request(value: object, directory: str | None) -> Asked:
+def read_request(value: object, directory: str | None) -> RequestAsked:
     """A permission request, of an event or of a list (`opencode.md`, Request). Raises ShapeError."""
     fields = _object(value, "a permission request")
     request_id, session = _id(fields, "id"), _id(fields, "sessionID")
     try:
         tool = fields.get("tool")
         message_id, call_id = (None, None) if tool is None else _tool(tool)
-        return Asked(
+        return RequestAsked(
             request_id=request_id,
             session=session,
             permission=_text(fields.get("permission"), "permission"),
@@ -157,7 +159,7 @@ def is_question_id(request_id: str) -> bool:
     return request_id.startswith("que")
 
 
-def read_question(value: object, directory: str | None) -> Asked:
+def read_question(value: object, directory: str | None) -> RequestAsked:
     """What the `question` tool asks, of an event or of a list. Raises ShapeError."""
     fields = _object(value, "a question")
     request_id, session = _id(fields, "id"), _id(fields, "sessionID")
@@ -165,7 +167,7 @@ def read_question(value: object, directory: str | None) -> Asked:
         tool = fields.get("tool")
         message_id, call_id = (None, None) if tool is None else _tool(tool)
         questions = _questions(fields.get("questions"))
-        return Asked(
+        return RequestAsked(
             request_id=request_id,
             session=session,
             permission=QUESTION,

@@ -7,13 +7,13 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from workers.transport.wire import Connection, Head
+from workers.transport.wire import HttpConnection, ResponseHead
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 """One event; OpenCode sends whole diffs and outputs in them."""
 
 
-async def messages(connection: Connection, head: Head, silence: float) -> AsyncGenerator[Mapping[str, Any]]:
+async def messages(connection: HttpConnection, head: ResponseHead, silence: float) -> AsyncGenerator[Mapping[str, Any]]:
     """The events that are JSON objects, as they come. Raises TimeoutError after `silence` seconds without a byte."""
     data: list[bytes] = []
     async for line in _lines(connection, head, silence):
@@ -34,7 +34,7 @@ def _object(content: bytes) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-async def _lines(connection: Connection, head: Head, silence: float) -> AsyncGenerator[bytes]:
+async def _lines(connection: HttpConnection, head: ResponseHead, silence: float) -> AsyncGenerator[bytes]:
     pieces = connection.pieces(head)
     rest: list[bytes] = []
     size = 0

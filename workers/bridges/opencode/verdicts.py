@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from workers.bridges.opencode.shapes import Answers, ReplyWord
 
 
-class Verdict(NamedTuple):
+class OpencodeVerdict(NamedTuple):
     """`reply` is `once` or `reject`, never `always`: what OpenCode remembers by itself it would not ask us again.
 
     With a message the agent's turn goes on, without one it ends. `because_of` is the request whose reply settled this
@@ -25,21 +25,21 @@ class Verdict(NamedTuple):
     is_opencodes: bool = False
 
 
-def verdict_of(row: Mapping[str, Any]) -> Verdict:
+def verdict_of(row: Mapping[str, Any]) -> OpencodeVerdict:
     """What a settled request means. Nothing but the outcome `allowed`, with the input as asked, lets it run."""
     cause = row.get("cause")
     because_of = cause.get("request_id") if isinstance(cause, Mapping) else None
     if row.get("outcome") == "allowed":
         changed = row.get("updated_input")
         if changed is None:
-            return Verdict("once", None, because_of)
+            return OpencodeVerdict("once", None, because_of)
         # OpenCode has no way to run something else than it asked for.
         wanted = json.dumps(changed, ensure_ascii=False)
-        return Verdict("reject", f"a person allowed this with another input; call the tool again with {wanted}")
+        return OpencodeVerdict("reject", f"a person allowed this with another input; call the tool again with {wanted}")
     if row.get("cancel_cause") in ("asker_gave_up", "asker_died"):
-        return Verdict("reject", row.get("message"), nobody_waits=True)
+        return OpencodeVerdict("reject", row.get("message"), nobody_waits=True)
     if row.get("outcome") == "corrected" and isinstance(row.get("feedback"), str):
-        return Verdict("reject", row["feedback"], because_of)
+        return OpencodeVerdict("reject", row["feedback"], because_of)
     if row.get("agent") == "stop":
-        return Verdict("reject", None, because_of)
-    return Verdict("reject", row.get("message") or f"the request was {row.get('outcome')}", because_of)
+        return OpencodeVerdict("reject", None, because_of)
+    return OpencodeVerdict("reject", row.get("message") or f"the request was {row.get('outcome')}", because_of)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from workers.cli.lazy import LazyGroup, Listed
+from workers.cli.lazy import LazyGroup, ListedCommand
 
 _AGENTS = "Agents"
 
 COMMANDS = {
-    "claude": Listed("workers.cli.bridge.claude:claude", "Claude Code: wrapped, or by hooks in its settings.", _AGENTS),
-    "codelia": Listed("workers.cli.bridge.codelia:codelia", "Codelia: between its interface and its runtime.", _AGENTS),
-    "acp": Listed("workers.cli.bridge.acp:acp", "Any agent that speaks ACP: Gemini CLI, OpenCode and others.", _AGENTS),
-    "codex": Listed("workers.cli.bridge.codex:codex", "Codex, by its app-server.", _AGENTS),
-    "opencode": Listed("workers.cli.bridge.opencode:opencode", "OpenCode: beside its server, or in front.", _AGENTS),
+    "claude": ListedCommand(
+        "workers.cli.bridge.claude:claude", "Claude Code: wrapped, or by hooks in its settings.", _AGENTS
+    ),
+    "codelia": ListedCommand(
+        "workers.cli.bridge.codelia:codelia", "Codelia: between its interface and its runtime.", _AGENTS
+    ),
+    "acp": ListedCommand(
+        "workers.cli.bridge.acp:acp", "Any agent that speaks ACP: Gemini CLI, OpenCode and others.", _AGENTS
+    ),
+    "codex": ListedCommand("workers.cli.bridge.codex:codex", "Codex, by its app-server.", _AGENTS),
+    "opencode": ListedCommand(
+        "workers.cli.bridge.opencode:opencode", "OpenCode: beside its server, or in front.", _AGENTS
+    ),
 }
 
 bridge = LazyGroup(

@@ -9,7 +9,7 @@ import click
 
 from workers.bridges.acp.protocol import AcpWire
 from workers.bridges.naming import new_id
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.bridges.racing import RacingBridge
 from workers.bridges.rpc import Wire
 from workers.bridges.starting import run_bridge
@@ -28,7 +28,7 @@ from workers.transport.gateway_client import GatewayClient
     ),
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
-def acp(*, options: Options, command: Sequence[str]) -> int:
+def acp(*, options: BridgeOptions, command: Sequence[str]) -> int:
     """Put the ledger between an editor and an ACP agent: name this command where the editor names the agent's.
 
     Rules decide at once. What waits for a person is shown by the editor too; whoever answers first, there or in the
@@ -37,7 +37,7 @@ def acp(*, options: Options, command: Sequence[str]) -> int:
     return run_racing(options, command, AcpWire(PurePath(command[0]).name or "acp", new_id("run"), tell))
 
 
-def run_racing(options: Options, command: Sequence[str], wire: Wire) -> int:
+def run_racing(options: BridgeOptions, command: Sequence[str], wire: Wire) -> int:
     """Run the agent's command behind a bridge; its exit code. Raises BridgeError when it cannot be started."""
 
     async def bridged(client: GatewayClient) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from workers.bridges.options import ON_UNREACHABLE, PROFILE_ALONE, PROFILES, Options
+from workers.bridges.options import ON_UNREACHABLE, PROFILE_ALONE, PROFILES, BridgeOptions
 from workers.cli.deadlines import deadline_options
 from workers.cli.documented import DocumentedCommand
 from workers.transport.errors import BridgeError
@@ -47,7 +47,7 @@ def bridge_command(
             spoken = own.pop("dialect", dialect)
             if profile is not None and rules is None:
                 raise click.UsageError(PROFILE_ALONE)
-            options = Options(session, project, spoken, rules, asked, grace, attended, unattended, profile)  # type: ignore[arg-type]
+            options = BridgeOptions(session, project, spoken, rules, asked, grace, attended, unattended, profile)  # type: ignore[arg-type]
             _check_deadlines(options)
             try:
                 return function(options=options, **own)
@@ -61,7 +61,7 @@ def bridge_command(
     return decorate
 
 
-def _check_deadlines(options: Options) -> None:
+def _check_deadlines(options: BridgeOptions) -> None:
     """Raises BridgeFailedError for a duration that the gateway would refuse at the first request."""
     if not options.deadlines:
         return

@@ -12,10 +12,10 @@ import click
 
 from workers.bridges import installing
 from workers.bridges.claude import hooking
-from workers.bridges.claude.bridge import Bridge
+from workers.bridges.claude.bridge import ClaudeBridge
 from workers.bridges.claude.wrapping import asking, wrap
 from workers.bridges.hook_lines import SHARED_SCOPE, rules_word
-from workers.bridges.options import Options, check_rules
+from workers.bridges.options import BridgeOptions, check_rules
 from workers.bridges.starting import announce_alone, run_bridge
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.installing import write
@@ -74,7 +74,7 @@ NOT_ASKED = {
 )
 def claude(
     *,
-    options: Options,
+    options: BridgeOptions,
     command: Sequence[str],
     interrupt: bool,
     share_grants: bool,
@@ -105,7 +105,7 @@ def claude(
             click.echo(installing.status(settings_path(one, Path.cwd()), hooking.AGENT, hooking.wanted_events))
         return None
     if command:
-        make = partial(Bridge, interrupts=interrupt, shares_grants=share_grants, requires_asking=require_asking)
+        make = partial(ClaudeBridge, interrupts=interrupt, shares_grants=share_grants, requires_asking=require_asking)
         return _run(asking(command) if require_asking else command, options, event, make)
     path = settings_path(scope, Path.cwd())
     if install:
@@ -118,7 +118,7 @@ def claude(
     return code
 
 
-def _run(command: Sequence[str], options: Options, event: str, make: Callable[..., Bridge]) -> int:
+def _run(command: Sequence[str], options: BridgeOptions, event: str, make: Callable[..., ClaudeBridge]) -> int:
     wrapped = wrap(command, hook_words(options), event)
 
     async def bridged(client: GatewayClient) -> int:
@@ -135,7 +135,7 @@ def _run(command: Sequence[str], options: Options, event: str, make: Callable[..
         ) from error
 
 
-def _serve_prompt_tool(options: Options) -> None:
+def _serve_prompt_tool(options: BridgeOptions) -> None:
     from workers.bridges.claude.prompt_tool import serve  # noqa: PLC0415 - only this needs it
 
     asyncio.run(serve(options))
@@ -149,10 +149,10 @@ def settings_path(scope: str, folder: Path) -> Path:
     return folder / ".claude" / ("settings.local.json" if scope == "local" else "settings.json")
 
 
-def hook_words(options: Options, scope: str = "user") -> list[str]:
+def hook_words(options: BridgeOptions, scope: str = "user") -> list[str]:
     """The options that our hooks are installed with. Raises BridgeError for rules that others would not have."""
     words = ["--on-unreachable", options.on_unreachable]
-    dialect = None if options.dialect == Options().dialect else options.dialect
+    dialect = None if options.dialect == BridgeOptions().dialect else options.dialect
     for name, value in (("--session", options.session), ("--project", options.project), ("--dialect", dialect)):
         words += [] if value is None else [name, value]
     words += [word for name, text in options.deadlines.items() for word in (f"--{name}", text)]

@@ -8,7 +8,7 @@ import click
 
 from workers.bridges.codex.protocol import CodexWire
 from workers.bridges.naming import new_id
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.cli.bridge.acp import run_racing
 from workers.cli.bridge.base import bridge_command
 
@@ -23,7 +23,7 @@ from workers.cli.bridge.base import bridge_command
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
 @click.option("--interrupt", is_flag=True, help="A rejection that should stop the agent also ends its turn.")
-def codex(*, options: Options, command: Sequence[str], interrupt: bool) -> int:
+def codex(*, options: BridgeOptions, command: Sequence[str], interrupt: bool) -> int:
     """Put the ledger between a client and `codex app-server`: command and file-change approvals are judged.
 
     Rules decide at once. What waits for a person is shown by the client too; whoever answers first counts. Calls are

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.cli.bridge.base import bridge_command
 
 
@@ -23,13 +23,13 @@ from workers.cli.bridge.base import bridge_command
 @click.option("--listen", metavar="HOST:PORT", help="Be a proxy in front of the server: every byte as it came.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def opencode(
-    *, options: Options, url: str | None, directory: str | None, listen: str | None, program: tuple[str, ...]
+    *, options: BridgeOptions, url: str | None, directory: str | None, listen: str | None, program: tuple[str, ...]
 ) -> int:
     """Answer what an OpenCode server asks, by the ledger's rules and people. PROGRAM is started and ended with it.
 
     Answers given in OpenCode itself count as well: whoever is first. A server with a password wants
     OPENCODE_SERVER_PASSWORD set here too.
     """
-    from workers.bridges.opencode.command import Wanted, run  # noqa: PLC0415 - asyncio is slow to import
+    from workers.bridges.opencode.command import OpencodeOptions, run  # noqa: PLC0415 - asyncio is slow to import
 
-    return run(Wanted(url, directory, listen, program), options)
+    return run(OpencodeOptions(url, directory, listen, program), options)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from workers.cli.lazy import LazyGroup, Listed
+from workers.cli.lazy import LazyGroup, ListedCommand
 
 _HOOKS = "Hooks"
 
 COMMANDS = {
-    "claude": Listed(
+    "claude": ListedCommand(
         "workers.cli.hook.claude:claude", "Claude Code: PreToolUse, PermissionRequest, PostToolUse.", _HOOKS
     ),
-    "codex": Listed("workers.cli.hook.codex:codex", "Codex: PermissionRequest, PreToolUse.", _HOOKS),
-    "gemini": Listed("workers.cli.hook.gemini:gemini", "Gemini CLI: BeforeTool.", _HOOKS),
-    "qwen": Listed("workers.cli.hook.qwen:qwen", "Qwen Code: PreToolUse.", _HOOKS),
+    "codex": ListedCommand("workers.cli.hook.codex:codex", "Codex: PermissionRequest, PreToolUse.", _HOOKS),
+    "gemini": ListedCommand("workers.cli.hook.gemini:gemini", "Gemini CLI: BeforeTool.", _HOOKS),
+    "qwen": ListedCommand("workers.cli.hook.qwen:qwen", "Qwen Code: PreToolUse.", _HOOKS),
 }
 
 hook = LazyGroup(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from workers.bridges.hooks.settings import HookSettings
-from workers.bridges.options import Options, check_rules
-from workers.cli.hook.installing import Wanted, carry_out
+from workers.bridges.options import BridgeOptions, check_rules
+from workers.cli.hook.installing import InstallOptions, carry_out
 from workers.cli.hook.running import entries_of, hook_line, print_settings, run_hook
 
 _MILLISECONDS: Final = 1000
@@ -30,11 +30,11 @@ class ToolHook(Protocol):
 def before_tool(
     hook: ToolHook,
     settings_path: Callable[[str], Path],
-    options: Options,
+    options: BridgeOptions,
     limit: float,
     *,
     settings: bool,
-    wanted: Wanted,
+    wanted: InstallOptions,
 ) -> int:
     """Answer one event, print the settings, or change them at the path of a scope; the exit code. Raises BridgeError."""
     if not (settings or wanted.is_anything):

@@ -7,7 +7,7 @@ import click
 from workers.bridges.claude.hooking import BOTH
 from workers.bridges.hooks import claude as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.running import limit_option, run_hook
 
@@ -25,7 +25,7 @@ from workers.cli.hook.running import limit_option, run_hook
 @click.option(
     "--event", type=click.Choice([BOTH]), help="As `bridge claude --install` writes it: the terminal is asked too."
 )
-def claude(*, options: Options, limit: float, event: str | None) -> int:
+def claude(*, options: BridgeOptions, limit: float, event: str | None) -> int:
     """Answer one hook event of Claude Code: a call that is asked about, one that ran, or the end of a turn or session.
 
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.

@@ -12,10 +12,10 @@ from workers.bridges.codex.trust import trust_hooks, trust_of
 from workers.bridges.codex.trust_file import forgetting
 from workers.bridges.hooks import codex as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
-from workers.bridges.installing import Change, installed_in
-from workers.bridges.options import Options, check_rules
+from workers.bridges.installing import SettingsChange, installed_in
+from workers.bridges.options import BridgeOptions, check_rules
 from workers.cli.bridge.base import bridge_command
-from workers.cli.hook.installing import SCOPES, Wanted, carry_out, install_options
+from workers.cli.hook.installing import SCOPES, InstallOptions, carry_out, install_options
 from workers.cli.hook.running import entries_of, hook_line, limit_option, print_settings, run_hook, settings_option
 from workers.transport.errors import BridgeError
 
@@ -47,7 +47,9 @@ UNTRUSTED: Final = "Codex leaves it out until it is trusted, and says nothing: `
     show_default=True,
     help="For --settings and --install: what Codex would ask its user, or every call of a tool.",
 )
-def codex(*, options: Options, limit: float, settings: bool, event: str, trust: bool, wanted: Wanted) -> int:
+def codex(
+    *, options: BridgeOptions, limit: float, settings: bool, event: str, trust: bool, wanted: InstallOptions
+) -> int:
     """Answer one hook event of Codex: PermissionRequest or PreToolUse.
 
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
@@ -88,7 +90,7 @@ def _trust_line(path: Path) -> str:
     return f"{path}: {'trusted' if found == {'trusted'} else UNTRUSTED}"
 
 
-def _trust_left_behind(path: Path) -> list[Change]:
+def _trust_left_behind(path: Path) -> list[SettingsChange]:
     return [forgetting(config_path(), path)]
 
 

@@ -11,12 +11,12 @@ import click
 
 from workers.bridges import installing
 from workers.bridges.hook_entries import Entries
-from workers.bridges.installing import Change
+from workers.bridges.installing import SettingsChange
 
 SCOPES: Final = ("user", "project")
 
 
-class Wanted(NamedTuple):
+class InstallOptions(NamedTuple):
     """What is to be done to an agent's settings. At most one of the first three."""
 
     install: bool
@@ -37,7 +37,7 @@ def install_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*, install: bool, uninstall: bool, status: bool, scope: str, yes: bool, **own: Any) -> Any:
         if sum([install, uninstall, status, bool(own.get("settings"))]) > 1:
             raise click.UsageError("say one of: --settings, --install, --uninstall, --status")
-        return function(wanted=Wanted(install, uninstall, status, scope, yes), **own)
+        return function(wanted=InstallOptions(install, uninstall, status, scope, yes), **own)
 
     for option in reversed(_OPTIONS):
         run = option(run)
@@ -61,12 +61,12 @@ _OPTIONS: Final = (
 
 def carry_out(
     agent: str,
-    wanted: Wanted,
+    wanted: InstallOptions,
     entries: Entries,
     path_of: Callable[[str], Path],
     *,
     comments: bool = False,
-    left_behind: Callable[[Path], list[Change]] = lambda _: [],
+    left_behind: Callable[[Path], list[SettingsChange]] = lambda _: [],
 ) -> int:
     """The exit code: 1 when nobody said yes. `path_of` takes a scope. Raises BridgeError.
 
@@ -82,7 +82,7 @@ def carry_out(
     return write(change, *others, yes=wanted.yes) or 0
 
 
-def write(*changes: Change, yes: bool) -> int | None:
+def write(*changes: SettingsChange, yes: bool) -> int | None:
     """Show changes of files, ask once, and make them; 1 when nobody said yes. Raises BridgeError."""
     needed = [change for change in changes if change.is_needed]
     if not needed:

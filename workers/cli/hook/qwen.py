@@ -7,10 +7,10 @@ from pathlib import Path
 
 from workers.bridges.hooks import qwen as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.before_tool import before_tool
-from workers.cli.hook.installing import Wanted, install_options
+from workers.cli.hook.installing import InstallOptions, install_options
 from workers.cli.hook.running import limit_option, settings_option
 
 
@@ -27,7 +27,7 @@ from workers.cli.hook.running import limit_option, settings_option
 @limit_option(LIMIT_SECONDS)
 @settings_option("~/.qwen/settings.json")
 @install_options
-def qwen(*, options: Options, limit: float, settings: bool, wanted: Wanted) -> int:
+def qwen(*, options: BridgeOptions, limit: float, settings: bool, wanted: InstallOptions) -> int:
     """Answer one hook event of Qwen Code: PreToolUse.
 
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.

@@ -12,7 +12,7 @@ import click
 from workers.bridges.hook_entries import Entries
 from workers.bridges.hook_lines import SHARED_SCOPE, own_line, rules_word, shared_line
 from workers.bridges.hooks.settings import HookSettings
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 
 
 def limit_option(seconds: float) -> Callable[[Any], Any]:
@@ -31,7 +31,7 @@ def settings_option(file: str) -> Callable[[Any], Any]:
     return click.option("--settings", is_flag=True, help=f"Print what belongs in `{file}`, and ask nothing.")
 
 
-def run_hook(run: Callable[[HookSettings], int], settings: HookSettings, options: Options, limit: float) -> int:
+def run_hook(run: Callable[[HookSettings], int], settings: HookSettings, options: BridgeOptions, limit: float) -> int:
     """The exit code: 2 blocks the call, and anything that fails does."""
     settings.session, settings.project, settings.rules = options.session, options.project, options.rules
     settings.attended, settings.unattended = options.attended, options.unattended
@@ -44,7 +44,7 @@ def run_hook(run: Callable[[HookSettings], int], settings: HookSettings, options
         return 2
 
 
-def hook_line(agent: str, options: Options, limit: float, scope: str) -> str:
+def hook_line(agent: str, options: BridgeOptions, limit: float, scope: str) -> str:
     """The line for an agent's settings of a scope. Raises BridgeError."""
     words = ["--on-unreachable", options.on_unreachable, "--limit", f"{limit:g}"]
     for name, value in (("--session", options.session), ("--project", options.project)):

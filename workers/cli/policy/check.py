@@ -10,7 +10,7 @@ from ledger.client.machine import machine_facts
 from ledger.policy.checking import Checker
 from ledger.policy.limits import QUESTION_BYTES
 from workers.cli.exits import Exit
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.policy.options import Choices, policy_command
 
 
@@ -29,7 +29,7 @@ def check(*, choices: Choices, as_json: bool) -> int:
     compat, which come before the options. A line that cannot be judged gets {"id", "error"}, and the exit code is 12
     in the end.
     """
-    output = Output(as_json=True)
+    output = CommandOutput(as_json=True)
     checker = Checker(choices.named(), machine_facts())
     bad = False
     for line in sys.stdin.buffer:

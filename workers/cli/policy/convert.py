@@ -10,7 +10,7 @@ from ledger.policy.asked import source_of
 from ledger.policy.converting import Change, Converted
 from ledger.policy.converting import convert as converted
 from ledger.policy.dialects import DIALECTS
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.explain import compiled_here
 from workers.cli.policy.options import Choices, policy_command
 
@@ -30,7 +30,7 @@ def convert(*, choices: Choices, as_json: bool, source: str, target: str) -> Non
     A rule that is judged differently in the other dialect is told on stderr: an allow that it cannot say is left out, a
     deny grows. With --json that is a member of the one object printed: {"config", "changes"}.
     """
-    output = Output(as_json=as_json)
+    output = CommandOutput(as_json=as_json)
     given = Choices({**choices.typed, "dialect": source})
     options = given.found()
     if not options.get("layers") and not options.get("config"):
@@ -47,7 +47,7 @@ def _json(change: Change) -> dict[str, object]:
     return {"rule": ref.text, "file": ref.file, "line": ref.line, "text": change.text}
 
 
-def _tell(output: Output, found: Converted) -> None:
+def _tell(output: CommandOutput, found: Converted) -> None:
     for line in json.dumps(found.config, ensure_ascii=False, indent=2).splitlines():
         output.line(line)
     for one in found.changes:

@@ -11,7 +11,7 @@ import msgspec
 from ledger.core.errors import InputError
 from ledger.policy.shell.forms import known_programs
 from ledger.policy.shell.forms.telling import Covered, covered
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.policy.options import policy_command
 
 _MEANINGS: Final = {
@@ -44,7 +44,7 @@ def coverage(*, as_json: bool, words: tuple[str, ...]) -> None:
     `commands_count`, `spelled` (only a rule that names it allows it) and `whole` (only a rule that spells the whole
     command does).
     """
-    output = Output(as_json=as_json)
+    output = CommandOutput(as_json=as_json)
     if words:
         found = covered(words)
         if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ledger.core.errors import InputError
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.policy.options import Choices, policy_command
 
 
@@ -16,7 +16,7 @@ from workers.cli.policy.options import Choices, policy_command
 @click.option("--tools", required=True, metavar="A,B", help="Names of tools, with commas between them.")
 def disabled(*, choices: Choices, as_json: bool, tools: str) -> None:
     """List those of the tools that the rules deny whatever their input is, in the order given."""
-    output = Output(as_json=as_json)
+    output = CommandOutput(as_json=as_json)
     names = [name.strip() for name in tools.split(",")]
     if not all(names):
         raise InputError(f"--tools `{tools}` holds an empty name; write them like `bash,edit`")

@@ -16,7 +16,7 @@ from ledger.policy.explaining import Explanation, Near, ReadCommand
 from ledger.policy.explaining import explain as explained
 from ledger.policy.shell.forms.telling import form_json, form_text
 from workers.cli.exits import Exit
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.policy.calls import call_options, typed_call
 from workers.cli.policy.options import Choices, policy_command
 
@@ -45,7 +45,7 @@ def explain(*, choices: Choices, as_json: bool, **typed: Any) -> int:
     Without --config and --layer the rules are those that the source's own program finds here. The exit code is the
     verdict: 0 allow, 7 ask, 3 deny.
     """
-    output = Output(as_json=as_json)
+    output = CommandOutput(as_json=as_json)
     call = typed_call(choices.dialect, **typed)
     policy = choices.policy(quiet=as_json)
     found = explained(policy, call, compiled_here)
@@ -81,7 +81,7 @@ def _fixes_json(found: Explanation) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(fix) for fix in found.fixes]
 
 
-def _tell(output: Output, found: Explanation) -> None:
+def _tell(output: CommandOutput, found: Explanation) -> None:
     judged: JudgedCall = found.judged
     output.line(_HEADLINES[judged.verdict])
     if judged.reason:
@@ -108,7 +108,7 @@ def _besides(lets_through: Iterable[str]) -> str:
     return f"it also lets through: {told}" if told else "nothing else that was tried is let through by it"
 
 
-def _read(output: Output, commands: tuple[ReadCommand, ...]) -> None:
+def _read(output: CommandOutput, commands: tuple[ReadCommand, ...]) -> None:
     """The normal form of each command, and what was not understood."""
     if commands:
         output.line()
@@ -119,7 +119,7 @@ def _read(output: Output, commands: tuple[ReadCommand, ...]) -> None:
             output.line(f"    not understood: {unclear.reason}")
 
 
-def _parts(output: Output, judged: JudgedCall) -> None:
+def _parts(output: CommandOutput, judged: JudgedCall) -> None:
     rows = [
         (call.permission, part.verdict.value, part.text, *_decided(part))
         for call, evaluation in judged.first
@@ -151,7 +151,7 @@ def place_of(rule: RuleRef) -> str:
     return f"{rule.file}:{rule.line}" if rule.file and rule.line else rule.file or rule.layer or "-"
 
 
-def _nearly(output: Output, near: tuple[Near, ...]) -> None:
+def _nearly(output: CommandOutput, near: tuple[Near, ...]) -> None:
     if near:
         output.line()
         output.line("rules that nearly decided:")

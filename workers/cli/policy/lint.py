@@ -11,7 +11,7 @@ from ledger.core.regular_files import read_regular
 from ledger.policy.errors import PolicyError
 from ledger.policy.linting import Finding, lint_rules, lint_text
 from workers.cli.exits import Exit
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.explain import compiled_here
 from workers.cli.policy.options import Choices, policy_command
 
@@ -29,7 +29,7 @@ def lint(*, choices: Choices, as_json: bool) -> int:
     Without --config and --layer the files are those that the source's own program finds here; the files that were read
     are named on stderr. The exit code is 11 when anything was found, and 12 when there is no file to read.
     """
-    output = Output(as_json=as_json)
+    output = CommandOutput(as_json=as_json)
     files = _files(choices)
     found = _findings(choices, files)
     if as_json:

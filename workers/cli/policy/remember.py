@@ -9,7 +9,7 @@ from ledger.core.policy import Offer, Verdict
 from ledger.policy.acceptance import not_accepted
 from ledger.policy.listing import always_objects
 from ledger.policy.offering import narrowed, offers
-from workers.cli.output import Output, talk
+from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.calls import call_options, typed_call
 from workers.cli.policy.options import Choices, policy_command
 
@@ -31,7 +31,7 @@ def remember(*, choices: Choices, as_json: bool, **typed: Any) -> None:
     `policy check` takes it, with `reach` (exact, kind, all), `wide`, `always` (an `always` reply grants it) and, where
     the choice does not cover the call, `still_asked`.
     """
-    output = Output(as_json=as_json)
+    output = CommandOutput(as_json=as_json)
     call = typed_call(choices.dialect, **typed)
     policy = choices.policy(quiet=as_json)
     evaluation = policy.evaluate(call)

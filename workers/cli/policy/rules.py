@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledger.policy.listing import listed_rules
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.policy.options import Choices, policy_command
 
 
@@ -19,7 +19,7 @@ def rules(*, choices: Choices, as_json: bool) -> None:
 
     Without --config and --layer the files are those that the source's own program finds here.
     """
-    output = Output(as_json=as_json)
+    output = CommandOutput(as_json=as_json)
     found = listed_rules(choices.policy(quiet=as_json))
     if as_json:
         output.rows(rule.as_json() for rule in found)

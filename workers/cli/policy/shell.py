@@ -10,7 +10,7 @@ import click
 from ledger.policy.shell import Analysis, Command, Word, analyse
 from ledger.policy.shell.forms import form_of
 from ledger.policy.shell.forms.telling import form_json, form_text
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.policy.options import policy_command
 
 
@@ -30,7 +30,7 @@ def shell(*, as_json: bool, command: str) -> None:
     they are, and what was not understood. With --json it is the member `form` of a command, null for a program that is
     in no table.
     """
-    output = Output(as_json=as_json)
+    output = CommandOutput(as_json=as_json)
     analysis = analyse(command)
     if as_json:
         output.row(analysis_json(analysis))

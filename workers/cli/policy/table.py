@@ -16,7 +16,7 @@ from ledger.policy.files import load_layer
 from ledger.policy.jsonc import Document, JsonSyntaxError, parse
 from ledger.policy.tables import RowResult, Table, hold, read_table
 from workers.cli.exits import Exit
-from workers.cli.output import Output
+from workers.cli.output import CommandOutput
 from workers.cli.policy.explain import compiled_here
 from workers.cli.policy.options import Choices, policy_command
 
@@ -36,7 +36,7 @@ def table(*, choices: Choices, as_json: bool, file: str) -> int:
     line, or an object with `command`, `tool` and `input`, or `permission` and `patterns`; `rules` is the rules' file,
     relative to FILE. Options that are typed come before those in FILE. The exit code is 11 when a row does not hold.
     """
-    output = Output(as_json=as_json)
+    output = CommandOutput(as_json=as_json)
     read = _read_table(file, choices.dialect)
     if choices.typed["dialect"] not in (None, read.dialect):
         raise InputError(f"`{file}` is for `{read.dialect}`, not for `{choices.dialect}`")
@@ -95,7 +95,7 @@ def _json(held: RowResult) -> dict[str, Any]:
     }
 
 
-def _tell(output: Output, file: str, found: tuple[RowResult, ...], failed: list[RowResult]) -> None:
+def _tell(output: CommandOutput, file: str, found: tuple[RowResult, ...], failed: list[RowResult]) -> None:
     for one in failed:
         place = f"{file}:{one.row.line}" if one.row.line else file
         output.line(f"{place}: `{one.row.text}` must be {one.row.wanted.value}, and is {one.verdict.value}")

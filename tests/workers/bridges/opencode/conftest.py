@@ -12,9 +12,9 @@ import pytest
 from tests.support.gateways import RunningGateway, ann, gateway
 from tests.support.opencode import OpenCodeServer
 from tests.support.waiting import wait_until_async
-from workers.bridges.opencode.bridge import Bridge
+from workers.bridges.opencode.bridge import OpencodeBridge
 from workers.bridges.opencode.server import OpenCode
-from workers.bridges.options import Options
+from workers.bridges.options import BridgeOptions
 from workers.transport.gateway_client import GatewayClient
 
 __all__ = ["ann", "gateway"]
@@ -32,9 +32,9 @@ class Bridged:
     async def running(self, *, directory: str | None = None, grace: float = 20, **said: Any) -> AsyncIterator[None]:
         """Until the block ends, which is as sudden for the gateway and OpenCode as a kill."""
         opencode = OpenCode(self.opencode.url)
-        options = Options(dialect="opencode", grace=grace, **said)
+        options = BridgeOptions(dialect="opencode", grace=grace, **said)
         async with GatewayClient(self.gateway.agent_place, grace=grace) as client:
-            bridge = Bridge(opencode, client, options, directory=directory, tell=self.told.append)
+            bridge = OpencodeBridge(opencode, client, options, directory=directory, tell=self.told.append)
             working = asyncio.create_task(bridge.run())
             try:
                 await wait_until_async(lambda: self.opencode.is_followed, "the bridge to follow")

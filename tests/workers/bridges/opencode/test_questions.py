@@ -12,11 +12,11 @@ from tests.support.gateways import Person
 from tests.support.opencode import DIRECTORY, OpenCodeServer
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.opencode.conftest import Bridged
-from workers.bridges.opencode.actions import Answer, Judge, Record, Tell
-from workers.bridges.opencode.desk import Desk
+from workers.bridges.opencode.actions import AnswerRequest, JudgeRequest, RecordReply, Tell
 from workers.bridges.opencode.questions import answers_in, said_to_opencode, verdict_of_question
-from workers.bridges.opencode.shapes import Asked, Replied, ShapeError, read_event, read_question
-from workers.bridges.opencode.verdicts import Verdict
+from workers.bridges.opencode.request_tracker import RequestTracker
+from workers.bridges.opencode.shapes import RequestAsked, RequestReplied, ShapeError, read_event, read_question
+from workers.bridges.opencode.verdicts import OpencodeVerdict
 
 Row = dict[str, Any]
 
@@ -205,9 +205,9 @@ def test_a_question_of_another_form_is_dismissed_by_name(questions: object, text
         read_event({"type": "question.asked", "properties": {**REQUEST, "questions": questions}}, DIRECTORY)
     error = caught.value
     assert (str(error), error.session, error.request_id, error.is_question) == (text, "ses_1", "que_1", True)
-    tell, answer = Desk().misread(error, DIRECTORY)
+    tell, answer = RequestTracker().misread(error, DIRECTORY)
     assert tell == Tell(f"refused `que_1`: {text}")
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, AnswerRequest)
     assert said_to_opencode(answer) is None
 
 
@@ -239,44 +239,50 @@ def test_what_was_chosen_is_read_question_by_question_and_what_was_not_stays_una
 
 def test_an_always_that_reached_a_question_by_the_way_answers_nothing() -> None:
     row = {"outcome": "allowed", "reply": "always", "cause": {"kind": "grant"}, "updated_input": None}
-    assert verdict_of_question(QUESTION, row) == Verdict("once", is_opencodes=True)
+    assert verdict_of_question(QUESTION, row) == OpencodeVerdict("once", is_opencodes=True)
 
 
 # --- at the desk -----------------------------------------------------------------------------------------------------
 
 
-def command(request_id: str = "per_1") -> Asked:
-    return Asked(request_id, "ses_1", "bash", ("git push",), ("git *",), {}, DIRECTORY, "msg_1", f"call_{request_id}")
+def command(request_id: str = "per_1") -> RequestAsked:
+    return RequestAsked(
+        request_id, "ses_1", "bash", ("git push",), ("git *",), {}, DIRECTORY, "msg_1", f"call_{request_id}"
+    )
 
 
 def test_a_refused_command_draws_no_answer_to_a_question_after_it() -> None:
-    desk = Desk()
+    tracker = RequestTracker()
     for one in (command(), QUESTION):
-        assert desk.happened(one) == [Judge(one)]
-    desk.judged("per_1", Verdict("reject"))
-    desk.happened(Replied("ses_1", "per_1", "reject"))
-    assert desk.happened(Replied("ses_1", "que_1", "reject")) == [Record("ses_1", "que_1", "reject", "reject")]
+        assert tracker.happened(one) == [JudgeRequest(one)]
+    tracker.judged("per_1", OpencodeVerdict("reject"))
+    tracker.happened(RequestReplied("ses_1", "per_1", "reject"))
+    assert tracker.happened(RequestReplied("ses_1", "que_1", "reject")) == [
+        RecordReply("ses_1", "que_1", "reject", "reject")
+    ]
 
 
 def test_a_question_refused_because_of_a_command_is_answered_itself_and_not_waited_for_behind_it() -> None:
-    desk = Desk()
+    tracker = RequestTracker()
     for one in (command(), QUESTION):
-        desk.happened(one)
-    assert desk.judged("que_1", Verdict("reject", because_of="per_1")) == [Answer(QUESTION, "reject")]
+        tracker.happened(one)
+    assert tracker.judged("que_1", OpencodeVerdict("reject", because_of="per_1")) == [AnswerRequest(QUESTION, "reject")]
 
 
 def test_words_that_refuse_a_question_are_no_surprise_when_opencode_calls_them_an_answer() -> None:
-    desk = Desk()
-    desk.happened(QUESTION)
-    assert desk.judged("que_1", Verdict("reject", "ask me later")) == [Answer(QUESTION, "reject", "ask me later")]
+    tracker = RequestTracker()
+    tracker.happened(QUESTION)
+    assert tracker.judged("que_1", OpencodeVerdict("reject", "ask me later")) == [
+        AnswerRequest(QUESTION, "reject", "ask me later")
+    ]
     answers = (("Not answered: ask me later",),) * 2
-    assert desk.happened(Replied("ses_1", "que_1", "once", answers)) == []
+    assert tracker.happened(RequestReplied("ses_1", "que_1", "once", answers)) == []
 
 
 def test_an_answer_in_opencode_that_came_before_a_dismissal_is_told() -> None:
-    desk = Desk()
-    desk.happened(QUESTION)
-    desk.judged("que_1", Verdict("reject"))
-    [told] = desk.happened(Replied("ses_1", "que_1", "once", (("Red",), ())))
+    tracker = RequestTracker()
+    tracker.happened(QUESTION)
+    tracker.judged("que_1", OpencodeVerdict("reject"))
+    [told] = tracker.happened(RequestReplied("ses_1", "que_1", "once", (("Red",), ())))
     assert isinstance(told, Tell)
     assert "before the ledger's answer arrived" in told.text

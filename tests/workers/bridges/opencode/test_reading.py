@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from workers.bridges.opencode.asking import METADATA_CHARS_MAX, ask_body
-from workers.bridges.opencode.command import Wanted, run
-from workers.bridges.opencode.shapes import Asked, ShapeError, read_event, read_request
-from workers.bridges.opencode.verdicts import Verdict, verdict_of
-from workers.bridges.options import Options
+from workers.bridges.opencode.command import OpencodeOptions, run
+from workers.bridges.opencode.shapes import RequestAsked, ShapeError, read_event, read_request
+from workers.bridges.opencode.verdicts import OpencodeVerdict, verdict_of
+from workers.bridges.options import BridgeOptions
 from workers.transport.errors import BridgeError
 
 REQUEST: dict[str, Any] = {
@@ -60,26 +60,31 @@ def test_events_that_do_not_concern_permissions_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("row", "verdict"),
     [
-        ({"outcome": "allowed", "updated_input": None}, Verdict("once")),
+        ({"outcome": "allowed", "updated_input": None}, OpencodeVerdict("once")),
         (
             {"outcome": "allowed", "updated_input": {"command": "ls"}},
-            Verdict("reject", 'a person allowed this with another input; call the tool again with {"command": "ls"}'),
+            OpencodeVerdict(
+                "reject", 'a person allowed this with another input; call the tool again with {"command": "ls"}'
+            ),
         ),
-        ({"outcome": "corrected", "feedback": "no", "message": "long", "agent": "continue"}, Verdict("reject", "no")),
-        ({"outcome": "rejected", "message": "The user rejected", "agent": "stop"}, Verdict("reject")),
-        ({"outcome": "denied", "message": "by rule", "agent": "continue"}, Verdict("reject", "by rule")),
-        ({"outcome": "expired", "message": None, "agent": None}, Verdict("reject", "the request was expired")),
-        ({"outcome": None}, Verdict("reject", "the request was None")),
-        ({}, Verdict("reject", "the request was None")),
+        (
+            {"outcome": "corrected", "feedback": "no", "message": "long", "agent": "continue"},
+            OpencodeVerdict("reject", "no"),
+        ),
+        ({"outcome": "rejected", "message": "The user rejected", "agent": "stop"}, OpencodeVerdict("reject")),
+        ({"outcome": "denied", "message": "by rule", "agent": "continue"}, OpencodeVerdict("reject", "by rule")),
+        ({"outcome": "expired", "message": None, "agent": None}, OpencodeVerdict("reject", "the request was expired")),
+        ({"outcome": None}, OpencodeVerdict("reject", "the request was None")),
+        ({}, OpencodeVerdict("reject", "the request was None")),
     ],
 )
-def test_only_an_allow_of_the_input_as_asked_is_an_allow(row: dict[str, Any], verdict: Verdict) -> None:
+def test_only_an_allow_of_the_input_as_asked_is_an_allow(row: dict[str, Any], verdict: OpencodeVerdict) -> None:
     assert verdict_of(row) == verdict
 
 
 def test_a_diff_too_large_for_the_ledger_is_cut_and_named_by_its_digest() -> None:
     metadata = {"filepath": "a.txt", "diff": "é" * METADATA_CHARS_MAX}
-    body = ask_body(Asked("per_1", "ses_1", "edit", ("a.txt",), ("*",), metadata), None, "http://127.0.0.1:4096")
+    body = ask_body(RequestAsked("per_1", "ses_1", "edit", ("a.txt",), ("*",), metadata), None, "http://127.0.0.1:4096")
     assert body["metadata"]["filepath"] == "a.txt"
     assert (
         body["metadata"]["diff"]
@@ -91,12 +96,12 @@ def test_a_diff_too_large_for_the_ledger_is_cut_and_named_by_its_digest() -> Non
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        (Wanted(url="ftp://x"), "`ftp://x` is no address of an opencode server"),
-        (Wanted(url="unix:/x"), "`unix:/x` is no address of an opencode server"),
-        (Wanted(listen="4097"), "`4097` is no address to listen on"),
-        (Wanted(program=("opencode", "serve")), "say on which port opencode listens"),
+        (OpencodeOptions(url="ftp://x"), "`ftp://x` is no address of an opencode server"),
+        (OpencodeOptions(url="unix:/x"), "`unix:/x` is no address of an opencode server"),
+        (OpencodeOptions(listen="4097"), "`4097` is no address to listen on"),
+        (OpencodeOptions(program=("opencode", "serve")), "say on which port opencode listens"),
     ],
 )
-def test_what_is_wrong_with_the_words_is_told_before_anything_starts(wanted: Wanted, text: str) -> None:
+def test_what_is_wrong_with_the_words_is_told_before_anything_starts(wanted: OpencodeOptions, text: str) -> None:
     with pytest.raises(BridgeError, match=text):
-        run(wanted, Options(dialect="opencode"))
+        run(wanted, BridgeOptions(dialect="opencode"))

@@ -9,9 +9,17 @@ from typing import Any, Final
 import pytest
 
 from tests.support.processes import ROOT
-from workers.bridges.opencode.actions import Action, CloseSession, Judge, LookAtSession, Note, Record, Withdraw
-from workers.bridges.opencode.desk import Desk
-from workers.bridges.opencode.shapes import Asked, is_question_id, read_event, read_question, read_request
+from workers.bridges.opencode.actions import (
+    Action,
+    CloseSession,
+    JudgeRequest,
+    LookAtSession,
+    Note,
+    RecordReply,
+    Withdraw,
+)
+from workers.bridges.opencode.request_tracker import RequestTracker
+from workers.bridges.opencode.shapes import RequestAsked, is_question_id, read_event, read_question, read_request
 
 FOLDER: Final = ROOT / "tests/data/agents/opencode"
 DIRECTORY: Final = "/home/me/shop"
@@ -55,38 +63,38 @@ def test_a_recorded_conversation_is_read_as_it_went(name: str) -> None:
 
 def replayed(path: Path) -> list[Action]:
     """Return the actions for a transcript in which nobody has answered yet."""
-    desk, actions = Desk(), list[Action]()
+    tracker, actions = RequestTracker(), list[Action]()
     at_work: set[str] = set()
-    permissions: list[Asked] = []
+    permissions: list[RequestAsked] = []
     for line in path.read_text().splitlines():
         row: dict[str, Any] = json.loads(line)
         if "event" in row:
             event = read_event(row["event"], DIRECTORY)
-            actions += [] if event is None else desk.happened(event)
+            actions += [] if event is None else tracker.happened(event)
         elif row.get("list") == "/session/status":
             at_work = set(row["body"])
         elif row.get("list") == "/permission":
             permissions = [read_request(one, DIRECTORY) for one in row["body"]]
-            actions += desk.listed(DIRECTORY, permissions, at_work, _of_kind(desk, is_question=False))
+            actions += tracker.listed(DIRECTORY, permissions, at_work, _of_kind(tracker, is_question=False))
         elif row.get("list") == "/question":
             listed = [*permissions, *(read_question(one, DIRECTORY) for one in row["body"])]
-            actions += desk.listed(DIRECTORY, listed, at_work, desk.waiting)
+            actions += tracker.listed(DIRECTORY, listed, at_work, tracker.waiting)
     return actions
 
 
-def _of_kind(desk: Desk, *, is_question: bool) -> frozenset[str]:
-    return frozenset(one for one in desk.waiting if is_question_id(one) is is_question)
+def _of_kind(tracker: RequestTracker, *, is_question: bool) -> frozenset[str]:
+    return frozenset(one for one in tracker.waiting if is_question_id(one) is is_question)
 
 
 def brief(action: Action) -> Brief:
     match action:
-        case Judge(asked):
+        case JudgeRequest(asked):
             return ("judge", asked.request_id)
         case LookAtSession(session):
             return ("look", session)
         case CloseSession(session):
             return ("close", session)
-        case Record(_, request_id, reply):
+        case RecordReply(_, request_id, reply):
             return ("record", request_id, reply)
         case Withdraw(_, request_id, cause):
             return ("withdraw", request_id, cause)

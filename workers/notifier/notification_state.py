@@ -24,7 +24,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
     ms: int
 
 
-class Book(msgspec.Struct, frozen=True, kw_only=True):
+class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
     """`since_ms` is by request id, as are the tries, in order."""
 
     state: SessionState
@@ -32,7 +32,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     told: dict[str, tuple[Told, ...]] = {}
 
 
-def next_book(book: Book, recorded: Recorded, after: SessionState) -> Book:
+def next_book(book: NotificationState, recorded: Recorded, after: SessionState) -> NotificationState:
     """The book after one more event; `after` is the session's fold then."""
     event = recorded.event
     since_ms, told = book.since_ms, book.told
@@ -44,4 +44,4 @@ def next_book(book: Book, recorded: Recorded, after: SessionState) -> Book:
     request_id = getattr(event, "request_id", None)
     if isinstance(request_id, str) and request_id in since_ms and request_id not in after.pending:
         since_ms = {key: value for key, value in since_ms.items() if key != request_id}
-    return Book(state=after, since_ms=since_ms, told=told)
+    return NotificationState(state=after, since_ms=since_ms, told=told)

@@ -14,28 +14,28 @@ from typing import Final, Literal
 
 from workers.bridges.opencode.actions import (
     Action,
-    Answer,
+    AnswerRequest,
     CloseSession,
-    Judge,
+    JudgeRequest,
     LookAtSession,
     Note,
-    Record,
+    RecordReply,
     Tell,
     Withdraw,
 )
 from workers.bridges.opencode.questions import with_answers
 from workers.bridges.opencode.shapes import (
     Answers,
-    Asked,
     Event,
-    Replied,
     ReplyWord,
+    RequestAsked,
+    RequestReplied,
     SessionDeleted,
     SessionIdle,
     ShapeError,
     ToolEnded,
 )
-from workers.bridges.opencode.verdicts import Verdict
+from workers.bridges.opencode.verdicts import OpencodeVerdict
 
 KNOWN_COUNT: Final = 10_000
 """Requests that are remembered after their end, so that a ghost in a list is not taken for a new one."""
@@ -47,7 +47,7 @@ Stage = Literal["judging", "behind", "answering", "answered", "left", "over"]
 
 
 @dataclass
-class Held:
+class TrackedRequest:
     """A request and its stage.
 
     `behind`: refused together with another one, whose answer makes OpenCode refuse this one by itself.
@@ -56,9 +56,9 @@ class Held:
     was taken for ended with OpenCode's process. `left`: a question that only OpenCode's own prompt answers.
     """
 
-    asked: Asked
+    asked: RequestAsked
     stage: Stage = "judging"
-    answer: Answer | None = None
+    answer: AnswerRequest | None = None
     behind: str | None = None
     drawn_from: str | None = None
     drawn_from_ours: bool = False
@@ -66,11 +66,11 @@ class Held:
     lost: bool = False
 
 
-class Desk:
+class RequestTracker:
     """All requests of one OpenCode server. Every method gives what is to be done now, in order."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, TrackedRequest] = {}
 
     @property
     def waiting(self) -> frozenset[str]:
@@ -84,9 +84,9 @@ class Desk:
 
     def happened(self, event: Event) -> list[Action]:
         match event:
-            case Asked():
+            case RequestAsked():
                 return self._asked(event)
-            case Replied():
+            case RequestReplied():
                 return self._replied(event)
             case ToolEnded():
                 return self._tool_ended(event)
@@ -100,7 +100,7 @@ class Desk:
         """A request that cannot be read cannot be judged: it is refused where it can be named."""
         if error.session is None or error.request_id is None or error.request_id in self._held:
             return [Tell(f"opencode said something that cannot be read: {error}")]
-        asked = Asked(error.request_id, error.session, "?", (), (), {}, directory)
+        asked = RequestAsked(error.request_id, error.session, "?", (), (), {}, directory)
         if error.is_question:
             asked = asked._replace(input={"questions": []})
         held = self._remember(asked)
@@ -109,13 +109,13 @@ class Desk:
             *self._answer(held, "reject", f"cannot be judged: {error}"),
         ]
 
-    def _asked(self, asked: Asked) -> list[Action]:
+    def _asked(self, asked: RequestAsked) -> list[Action]:
         if asked.request_id in self._held:
             return []
         self._remember(asked)
-        return [Judge(asked)]
+        return [JudgeRequest(asked)]
 
-    def _replied(self, event: Replied) -> list[Action]:
+    def _replied(self, event: RequestReplied) -> list[Action]:
         held = self._held.get(event.request_id)
         if held is None or held.stage == "over":
             return []
@@ -133,9 +133,9 @@ class Desk:
         remembered = _remembered(event.reply, held)
         self._draw_from(held, event.reply, ours=False)
         chosen = None if event.answers is None else with_answers(held.asked, event.answers)
-        return [Record(event.session, event.request_id, remembered, event.reply, chosen)]
+        return [RecordReply(event.session, event.request_id, remembered, event.reply, chosen)]
 
-    def _draw_from(self, held: Held, reply: ReplyWord, *, ours: bool) -> None:
+    def _draw_from(self, held: TrackedRequest, reply: ReplyWord, *, ours: bool) -> None:
         """From now on answers to the session's other requests may be drawn from this one."""
         if reply == "once" or held.asked.is_question:
             return
@@ -143,7 +143,7 @@ class Desk:
             if other.drawn_from is None and not other.asked.is_question:
                 other.drawn_from, other.drawn_from_ours = held.asked.request_id, ours
 
-    def _unlike_ours(self, held: Held, answer: Answer, reply: ReplyWord) -> list[Action]:
+    def _unlike_ours(self, held: TrackedRequest, answer: AnswerRequest, reply: ReplyWord) -> list[Action]:
         if (reply == "reject") == (answer.heard_as == "reject"):
             return []
         did = "was allowed to run" if reply != "reject" else "was refused"
@@ -179,7 +179,7 @@ class Desk:
         found = (self._held.get(one) for one in request_ids)
         return [action for held in found if held is not None for action in self._ghost(held)]
 
-    def _ghost(self, held: Held) -> list[Action]:
+    def _ghost(self, held: TrackedRequest) -> list[Action]:
         stage, held.stage = held.stage, "over"
         if stage != "judging":
             return []
@@ -189,7 +189,7 @@ class Desk:
     def listed(
         self,
         directory: str | None,
-        requests: Iterable[Asked],
+        requests: Iterable[RequestAsked],
         at_work: Collection[str] | None,
         known: Collection[str],
         ended: Collection[str] = (),
@@ -218,7 +218,7 @@ class Desk:
                 actions += self._answer(held, "reject", "the request was withdrawn while opencode was away; ask again")
         return actions
 
-    def _gone(self, held: Held) -> list[Action]:
+    def _gone(self, held: TrackedRequest) -> list[Action]:
         stage, held.stage = held.stage, "over"
         if stage != "judging":
             return []
@@ -243,7 +243,7 @@ class Desk:
 
     # --- what the gateway says
 
-    def judged(self, request_id: str, verdict: Verdict) -> list[Action]:
+    def judged(self, request_id: str, verdict: OpencodeVerdict) -> list[Action]:
         held = self._held.get(request_id)
         if held is None or held.stage != "judging":
             return []
@@ -259,7 +259,7 @@ class Desk:
         if verdict.reply == "reject" and verdict.because_of is not None and self._is_open(verdict.because_of, held):
             # Answered first, this one would take the feedback of the other with it.
             held.stage, held.behind = "behind", verdict.because_of
-            held.answer = Answer(held.asked, "reject", verdict.message)
+            held.answer = AnswerRequest(held.asked, "reject", verdict.message)
             return []
         return self._answer(held, verdict.reply, verdict.message, verdict.answers)
 
@@ -275,10 +275,10 @@ class Desk:
         return actions
 
     def _answer(
-        self, held: Held, reply: ReplyWord, message: str | None, answers: Answers | None = None
+        self, held: TrackedRequest, reply: ReplyWord, message: str | None, answers: Answers | None = None
     ) -> list[Action]:
         held.stage = "answering"
-        held.answer = Answer(held.asked, reply, message, answers)
+        held.answer = AnswerRequest(held.asked, reply, message, answers)
         return [held.answer]
 
     # --- what became of our answers
@@ -312,7 +312,7 @@ class Desk:
 
     # --- the requests
 
-    def _is_open(self, request_id: str, beside: Held) -> bool:
+    def _is_open(self, request_id: str, beside: TrackedRequest) -> bool:
         """Whether OpenCode will refuse the one `beside` it by itself, when it hears the answer to this one."""
         held = self._held.get(request_id)
         if held is None or held.asked.session != beside.asked.session:
@@ -321,19 +321,19 @@ class Desk:
             return False
         return held.stage in ("judging", "answering")
 
-    def _open(self, session: str) -> list[Held]:
+    def _open(self, session: str) -> list[TrackedRequest]:
         return [one for one in self._held.values() if one.asked.session == session and one.stage != "over"]
 
-    def _remember(self, asked: Asked, stage: Stage = "judging") -> Held:
+    def _remember(self, asked: RequestAsked, stage: Stage = "judging") -> TrackedRequest:
         if len(self._held) >= KNOWN_COUNT:
             over = [one for one, held in self._held.items() if held.stage == "over"]
             for one in over[: max(1, KNOWN_COUNT // 10)]:
                 del self._held[one]
-        held = self._held[asked.request_id] = Held(asked, stage)
+        held = self._held[asked.request_id] = TrackedRequest(asked, stage)
         return held
 
 
-def _remembered(reply: ReplyWord, held: Held) -> Literal["once", "session", "reject"]:
+def _remembered(reply: ReplyWord, held: TrackedRequest) -> Literal["once", "session", "reject"]:
     """OpenCode forgets an always with its process; the ledger keeps it no longer than the session.
 
     An always that may have been drawn from another one grants nothing of its own.

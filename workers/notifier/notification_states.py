@@ -16,7 +16,7 @@ from ledger.core.limits import PAGE_COUNT
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Foreign, StreamKey
 from projections.folding import Folded, nothing
-from workers.notifier.book import Book, next_book
+from workers.notifier.notification_state import NotificationState, next_book
 from workers.notifier.planning import is_over
 
 log = logging.getLogger(__name__)
@@ -28,10 +28,10 @@ KEPT_COUNT: Final = 1024
 
 class _Held(msgspec.Struct):
     folded: Folded
-    book: Book
+    book: NotificationState
 
 
-class Books:
+class NotificationStates:
     def __init__(self, ledger: Ledger) -> None:
         self._store = ledger.store
         self._held: OrderedDict[str, _Held] = OrderedDict()
@@ -40,13 +40,13 @@ class Books:
         self.live: set[str] = set()
         """The sessions with something to say, now or later."""
 
-    async def of_all(self) -> list[Book]:
+    async def of_all(self) -> list[NotificationState]:
         """The books of all sessions where something waits, or has ended after somebody was told. Raises StoreError."""
         waiting = await self._store.due(None, WAITING_SESSIONS_MAX)
         await self.refresh({*self.live, *(session for session, _ in waiting)})
         return [self._held[session].book for session in self.live if session in self._held]
 
-    async def refresh(self, sessions: Collection[str]) -> list[Book]:
+    async def refresh(self, sessions: Collection[str]) -> list[NotificationState]:
         """The books of these sessions as their streams are now; those that are damaged are left out, and told."""
         async with self._reading:
             await self._read(set(sessions))
@@ -71,7 +71,7 @@ class Books:
         if held is None:
             folded = nothing(StreamKey("session", session))
             assert isinstance(folded.state, SessionState)
-            held = self._held[session] = _Held(folded, Book(state=folded.state))
+            held = self._held[session] = _Held(folded, NotificationState(state=folded.state))
         self._held.move_to_end(session)
         return held
 

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from workers.bridges.opencode.actions import CloseSession, Note, Record, Withdraw
+from workers.bridges.opencode.actions import CloseSession, Note, RecordReply, Withdraw
 from workers.bridges.opencode.asking import Sessions, ask_body
 from workers.bridges.opencode.questions import verdict_of_question
 from workers.bridges.opencode.server import LOST
-from workers.bridges.opencode.shapes import Asked
-from workers.bridges.opencode.verdicts import Verdict, verdict_of
+from workers.bridges.opencode.shapes import RequestAsked
+from workers.bridges.opencode.verdicts import OpencodeVerdict, verdict_of
 from workers.bridges.options import OnUnreachable
-from workers.transport.errors import BridgeError, RefusedError, UnreachableError
+from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient
 
 Tell = Callable[[str], None]
@@ -26,7 +26,7 @@ SETTLED: Final = frozenset({404, 409, 410})
 FORBIDDEN: Final = frozenset({403, 423})
 
 
-class RefusalError(Exception):
+class NoVerdictError(Exception):
     """Nobody could be asked, or the gateway would not have it. `may_be_pending`: it may have been written all the same."""
 
     def __init__(self, message: str, *, may_be_pending: bool) -> None:
@@ -34,7 +34,7 @@ class RefusalError(Exception):
         self.may_be_pending = may_be_pending
 
 
-class Errands:
+class GatewayEffects:
     """All that one bridge does at the gateway."""
 
     def __init__(
@@ -47,8 +47,8 @@ class Errands:
         self._tell = tell
         self._written: dict[str, asyncio.Event] = {}
 
-    async def judge(self, asked: Asked) -> Verdict:
-        """Ask, and wait as long as it takes. Raises RefusalError."""
+    async def judge(self, asked: RequestAsked) -> OpencodeVerdict:
+        """Ask, and wait as long as it takes. Raises NoVerdictError."""
         written = self._written[asked.request_id] = asyncio.Event()
         try:
             while True:
@@ -56,27 +56,29 @@ class Errands:
                     return await self._judged(asked, written)
                 except (UnreachableError, *LOST) as error:
                     if self._on_unreachable == "deny":
-                        raise RefusalError(
+                        raise NoVerdictError(
                             f"denied, because nobody could be asked: {error}", may_be_pending=True
                         ) from error
                     # It stands in OpenCode's own prompt all the while.
                     self._tell(f"`{asked.request_id}` is left to opencode's own prompt: {error}")
                     await asyncio.sleep(RETRY_SECONDS)
                 except BridgeError as error:
-                    raise RefusalError(f"the permission ledger refuses: {error.text}", may_be_pending=False) from error
+                    raise NoVerdictError(
+                        f"the permission ledger refuses: {error.text}", may_be_pending=False
+                    ) from error
         finally:
             written.set()
 
-    async def _judged(self, asked: Asked, written: asyncio.Event) -> Verdict:
+    async def _judged(self, asked: RequestAsked, written: asyncio.Event) -> OpencodeVerdict:
         try:
             return await self._asked(asked, written)
-        except RefusedError as error:
+        except GatewayRefusalError as error:
             if error.code != "UNKNOWN_SESSION":
                 raise
             self._sessions.forget(asked.session)
             return await self._asked(asked, written)
 
-    async def _asked(self, asked: Asked, written: asyncio.Event) -> Verdict:
+    async def _asked(self, asked: RequestAsked, written: asyncio.Event) -> OpencodeVerdict:
         agent = await self._sessions.open(asked.session, asked.directory)
         body = ask_body(asked, agent, self._url, await self._sessions.call_behind(asked))
         row = await self._client.ask(self._sessions.name(asked.session), body, seen=lambda _: written.set())
@@ -90,7 +92,7 @@ class Errands:
         await self._after_asking(one.request_id)
         await self._patiently(lambda: self._client.cancel(name, one.request_id, one.cause, one.reason))
 
-    async def record(self, one: Record) -> None:
+    async def record(self, one: RecordReply) -> None:
         """An answer given in OpenCode itself. Where the token may not record it, the request is withdrawn instead."""
         name = self._sessions.name(one.session)
         path = f"/v1/sessions/{name}/asks/{one.request_id}/answered"
@@ -102,7 +104,7 @@ class Errands:
                 row = await self._client.call("POST", path, said)
                 if row["outcome"] == "denied" and one.reply != "reject":
                     self._tell(f"`{one.request_id}` was allowed in opencode itself, and the rules deny it by now")
-            except RefusedError as error:
+            except GatewayRefusalError as error:
                 if error.status not in FORBIDDEN:
                     raise
                 reason = f"answered in opencode itself: {one.said}"
@@ -138,7 +140,7 @@ class Errands:
             except UnreachableError:
                 await asyncio.sleep(RETRY_SECONDS)
             except BridgeError as error:
-                if not isinstance(error, RefusedError) or error.status not in SETTLED:
+                if not isinstance(error, GatewayRefusalError) or error.status not in SETTLED:
                     self._tell(f"the gateway refuses: {error.text}")
                 return
             else:
