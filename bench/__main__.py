@@ -1,4 +1,4 @@
-"""`python -m bench`: measure on this machine, in one run: within a round the floors and the ledger take turns."""
+"""`python -m bench`: measurements on this machine, in one run; within a round the floors and the ledger take turns."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ async def measure(names: tuple[str, ...], *, quick: bool) -> Run:
 
 
 async def _run(probe: Probe, rounds: int, *, quick: bool) -> str:
-    """All rounds of one part; gives the server's name and version.
+    """Run all rounds of one part; return the server's name and version.
 
-    Each part has a server of its own: on a common one the processes of one part would hear of every append of another.
+    Each part has a server of its own: on a shared one every append of a part would wake the processes of the others.
     """
     with tempfile.TemporaryDirectory() as folder:
         async with embedded_server(Path(folder)) as server, place_at(server.url, quick=quick) as place:

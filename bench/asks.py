@@ -1,7 +1,7 @@
-"""Asks that a rule allows, durable: one at a time, many at once, and what they cost the server.
+"""Asks that a rule allows, durable: one at a time, many at once, and their cost to the server.
 
-The same command is asked for again and again, as agents do; beside it stand commands that were never judged before,
-and an edit, for which no shell line is read.
+The same command is asked for repeatedly, as agents do; other rows measure commands that were never judged before,
+and an edit, which needs no analysis of a shell line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Work = Callable[[int], Awaitable[object]]
 
 
 class _Asks:
-    """A bare append, the script and asks, each to `CONCURRENT_COUNT` streams of its own."""
+    """A bare append, the script and asks, each on `CONCURRENT_COUNT` streams of its own."""
 
     _place: Place
     _works: dict[str, Work]
@@ -49,7 +49,7 @@ class _Asks:
 
 
 class LoneAsk(_Asks):
-    """One at a time, all in turn."""
+    """One operation at a time, the kinds in turn."""
 
     name = "lone"
     fsyncs = FSYNCS
@@ -85,7 +85,7 @@ class LoneAsk(_Asks):
 
 
 class ConcurrentAppends(_Asks):
-    """64 at once in one process, each to a stream of its own."""
+    """64 appends at once in one process, each to a stream of its own."""
 
     name = "concurrent"
     fsyncs = FSYNCS
@@ -139,7 +139,7 @@ class ServerTime(_Asks):
             self._rounds.add(fsync, f"{figure} processor", in_all)
 
     async def _server_us(self, work: Work, command: str) -> tuple[float, float]:
-        """Microseconds of one call: inside the command, and of the whole process."""
+        """Return the microseconds of one call: inside the command, and of the whole process."""
         place = self._place
         each = place.size(60, 30)
         await _at_once(work, 3)

@@ -1,4 +1,4 @@
-"""A client that asks for permission many times, one after the other, and says how long each answer took (ms).
+"""A client that asks for permission many times in sequence, and prints the time of each answer (ms).
 
 `python -m bench.bridge_client PROTOCOL COUNT`, behind a bridge: it speaks as Claude Code, an ACP agent, Codex's app-server or
 Codelia's runtime do, on stdin and stdout. The time runs from the line that asks, once it is written.

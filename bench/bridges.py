@@ -21,7 +21,7 @@ from workers.bridges.claude.hooking import AGENT
 from workers.bridges.hook_lines import own_line
 
 WARM_UP_COUNT: Final = 20
-"""The first asks open the session and fill caches; an agent makes them once."""
+"""Asks before the measurement: they open the session and fill caches, which an agent does once."""
 
 START_SECONDS: Final = 30.0
 HOOKS_COUNT: Final = 10
@@ -30,17 +30,17 @@ RULES: Final[dict[str, Any]] = {
     "opencode": {"permission": {"bash": {"git *": "allow"}}},
     "codelia": {"permissions": {"allow": [{"tool": "bash", "command": "git"}]}},
 }
-"""By dialect."""
+"""A rule file by dialect."""
 
 ON_STDIO: Final = {"claude": "claude", "acp": "opencode", "codex": "opencode", "codelia": "codelia"}
-"""The bridges that stand between two programs, and the dialect that each judges by."""
+"""The bridges between two programs, and the dialect of each."""
 
 STDIO: Final = ("--input-format", "stream-json")
 """Options that tell `bridge claude` that the client speaks on stdio; the client itself ignores them."""
 
 
 class Bridges:
-    """A gateway process, each bridge around a client that only asks, or beside such a server, and an installed hook's line."""
+    """A gateway process; each bridge with a client or a server that only asks; and an installed hook's command line."""
 
     name = "bridges"
     fsyncs: tuple[Fsync, ...] = ("everysec",)
@@ -101,7 +101,7 @@ class Bridges:
         )
         assert bridge.stdin is not None
         assert bridge.stdout is not None
-        # Its own end of what is said to it stays open: the end of a host is a reason for an agent to end.
+        # The client's stdin stays open: an agent may end when its host does.
         while line := await bridge.stdout.readline():
             told = json.loads(line)
             if told.get("type") == "bench":
@@ -112,7 +112,7 @@ class Bridges:
         return times[WARM_UP_COUNT:]
 
     async def _beside_opencode(self) -> list[float]:
-        """From the event that asks to the answer at the server."""
+        """Return the times from the event that asks to the answer at the server."""
         server = OpenCodeServer()
         await server.start()
         words = ("bridge", "opencode", "--url", server.url, "--rules", str(self._rules["opencode"]))
@@ -162,7 +162,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 
 def _processor_ms(command: Sequence[str], inputs: Sequence[str], environment: Mapping[str, str]) -> float:
-    """Of one start, from the end of the last to the end of the next; what else the machine does is left out."""
+    """Return the processor time of one start, from one end to the next, without that of other processes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for text in inputs:
         subprocess.run(command, input=text, env=environment, capture_output=True, text=True, check=True)

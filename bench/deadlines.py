@@ -1,4 +1,4 @@
-"""Very many deadlines in the same second, and a lone one, met by a real expiry worker."""
+"""Many deadlines in the same second, and a single one, met by a real expiry worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETUP_PER_SECOND = 400
 
 
 class Deadlines:
-    """Requests that nobody answers. How late each ends is read from the log, by the server's clock."""
+    """Requests that nobody answers. The delay of each expiry is read from the log, by the server's clock."""
 
     name = "deadlines"
     fsyncs: tuple[Fsync, ...] = ("everysec",)
@@ -31,7 +31,7 @@ class Deadlines:
         self._place = place
         self._count = place.size(10_000, 500)
         await place.stack.enter_async_context(child("workers.cli", "worker", "expiry", "--url", place.url))
-        # Its first expiry shows that it is there.
+        # Its first expiry shows that the worker runs.
         await self._expire(1, LONE_SECONDS)
 
     async def round(self, fsync: Fsync) -> None:
@@ -77,7 +77,7 @@ class Deadlines:
         return late_ms, list(expired.values()), max(deadlines) - min(deadlines)
 
     async def _until_nothing_due(self, names: set[str]) -> None:
-        """Read the index now and then: an event for each would be work for this process, and that is not measured."""
+        """Poll the index: following the events would cost this process time that is not to be measured."""
         store = self._place.ledger.store
         while any(name in names for name, _ in await store.due(None, 3 * self._count)):
             await store.clock.wait_until(store.clock.now_ms() + LOOK_MS)

@@ -1,4 +1,4 @@
-"""One token that sends a gateway all that is costly, and an approver who looks at the inbox meanwhile."""
+"""One token that sends a gateway its costliest requests, while an approver uses the inbox."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.place import Place, child
 from bench.report import Fsync, Rounds, Row, percentile
 
 CONNECTIONS_COUNT = 4
-"""Of each kind of attack."""
+"""Connections of each kind of attack."""
 
 STREAMS_COUNT = 50
 
@@ -25,15 +25,15 @@ PAUSE_SECONDS = 0.02
 RULES = [f"Bash({'*a' * 40}{number})" for number in range(300)]
 LONG = "a " * 30_000
 LARGE = "echo " + "a; " * 60_000
-"""180 kB, which no rule decides."""
+"""A request of 180 kB, which no rule decides."""
 
 LINE: dict[str, Any] = {"dialect": "claude", "config": {"permissions": {"allow": RULES}}, "tool": "Bash", "cwd": "/w"}
 CHECKED = json.dumps([{**LINE, "input": {"command": f"{LONG}{number}"}} for number in range(12)]).encode()
-"""1.1 MB; made once, so that this process, which also measures, is not busy with it."""
+"""A body of 1.1 MB; made once, so that this process, which also measures, stays idle."""
 
 
 class Flood:
-    """A gateway with the limits that it is served with."""
+    """A gateway with its default limits."""
 
     name = "flood"
     fsyncs: tuple[Fsync, ...] = ("everysec",)
@@ -94,7 +94,7 @@ class Flood:
     async def _attack(self, send: Callable[[Connection], Awaitable[Any]]) -> None:
         connection = await self._connect(self._agent)
         while True:
-            # A connection that is closed on us is opened again: so does an attacker.
+            # A closed connection is opened again, as an attacker does.
             with suppress(ConnectionError, asyncio.IncompleteReadError):
                 await send(connection)
                 continue
@@ -121,7 +121,7 @@ class Flood:
         await connection.send("POST", "/v1/sessions/loose/asks", body)
 
     async def _ask_anew(self, connection: Connection) -> None:
-        """Ask in a session of its own, which is a stream more for who looks at all of them."""
+        """Ask in a new session, which adds a stream to the list of all sessions."""
         session = f"/v1/sessions/ses-{next(self._numbers)}"
         await connection.send("PUT", session, {"dialect": "opencode", "rules": []})
         body = {"tool_name": "bash", "input": {"command": "ls"}}

@@ -1,7 +1,7 @@
-"""The two floors: a bare command, and our own append script, through the least client that pipelines.
+"""The two floors: a bare command, and our own append script, through a minimal pipelining client.
 
-Nothing slower than this is the server's fault. The client does no more than it must: it writes once a turn of the
-loop, and hands answers to futures in order. It never reconnects, and any refusal ends the run.
+Time above the floor is not the server's. The client does the minimum: it writes once a turn of the
+loop, and resolves futures with answers in order. It never reconnects, and any refusal ends the run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FloorClient(asyncio.Protocol):
 
     @classmethod
     async def connect(cls, url: str) -> Self:
-        """A client of `unix:///path`."""
+        """Connect to `unix:///path`."""
         _, client = await asyncio.get_running_loop().create_unix_connection(cls, unquote(urlsplit(url).path))
         return client
 
@@ -52,7 +52,7 @@ class FloorClient(asyncio.Protocol):
                 future.set_result(reply)
 
     def send(self, *command: Argument) -> asyncio.Future[Any]:
-        """The answer to come. Raises hiredis.ReplyError when it is awaited."""
+        """Send a command; return the future of its answer. Raises hiredis.ReplyError when it is awaited."""
         future: asyncio.Future[Any] = self._loop.create_future()
         self._awaited.append(future)
         if not self._outbox:
@@ -70,7 +70,7 @@ class FloorClient(asyncio.Protocol):
             self._transport.close()
 
     async def pages(self, key: str) -> int:
-        """Read a stream to its end, page by page, and do nothing with it; gives how many entries there were."""
+        """Read a stream to its end, page by page, without processing it; return the number of entries."""
         count, after = 0, "-"
         while page := await self.send("XRANGE", key, after, "+", "COUNT", PAGE_COUNT):
             count += len(page)
@@ -79,7 +79,7 @@ class FloorClient(asyncio.Protocol):
 
 
 class ScriptStream:
-    """A stream that only this client appends to: what our script costs without anybody deciding anything."""
+    """A stream that only this client appends to: the cost of our script without any decision."""
 
     def __init__(self, client: FloorClient, keys: Keys, session: str) -> None:
         self._client = client
@@ -89,7 +89,7 @@ class ScriptStream:
         self._ms = self._version = 0
 
     async def append(self, payload: bytes) -> None:
-        """One event, its deadline hint unchanged, as an ask that a rule allows is written."""
+        """Append one event with an unchanged deadline hint, as an ask that a rule allows is written."""
         names = self._names
         kind, _, ms = await self._client.send(
             "EVALSHA",

@@ -1,6 +1,6 @@
-"""A gateway under load: very many open event streams while requests are asked and answered over HTTP.
+"""A gateway under load: many open event streams while requests are asked and answered over HTTP.
 
-And one ask that a rule allows, over HTTP on a kept-alive unix socket, beside the same ask in this process.
+Also an ask that a rule allows, over HTTP on a kept-alive unix socket, against the same ask in this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ASKED = re.compile(rb'event: permission\.asked\ndata: \{"session":"([^"]+)"[^\n]
 
 
 class GatewayLoad:
-    """One gateway, one process with all the readers, and this one, which asks and answers."""
+    """One gateway, one process with all readers, and this process, which asks and answers."""
 
     name = "gateway"
     fsyncs: tuple[Fsync, ...] = ("everysec", "always")
@@ -63,7 +63,7 @@ class GatewayLoad:
         self._unread = self._asked
 
     async def _memory_and_time(self) -> tuple[int, int]:
-        """Of the gateway: bytes, and ns of the processor."""
+        """Return the gateway's memory (bytes) and its processor time (ns)."""
         await self._gateway.tell("memory and time")
         memory, took = (await self._gateway.line()).split()
         return int(memory), int(took)
@@ -122,7 +122,7 @@ class GatewayLoad:
         self._rounds.add(fsync, "lost", len(fresh) - len(all_told))
 
     async def _ask_and_be_answered(self, count: int) -> None:
-        """So many requests, evenly in time; each asker waits for its answer on a connection of its own."""
+        """Ask `count` requests, evenly in time; each asker waits for its answer on a connection of its own."""
         idle: asyncio.Queue[Connection] = asyncio.Queue()
         for connection in self._askers:
             idle.put_nowait(connection)
@@ -144,7 +144,7 @@ class GatewayLoad:
         idle.put_nowait(connection)
 
     async def _answer_what_is_asked(self) -> None:
-        """A person with quick fingers, who reads the same events as all the others."""
+        """Answer every request at once, from the same event stream that all readers have."""
         listener = await self._connect()
         lines = await listener.listen("/v1/events")
         idle: asyncio.Queue[Connection] = asyncio.Queue()
@@ -176,7 +176,7 @@ class GatewayLoad:
             self._rounds.plain(f"{many}: reply to asker resumed, p99", "everysec", "resumed", "ms", at_most=100),
             self._rounds.plain(f"{many}: reply to all streams told, p99", "everysec", "told", "ms", at_most=500),
             self._rounds.plain(f"{many}: events lost", "everysec", "lost", "", at_most=0),
-            # What the machine does besides shows in the times above, not here: one processor has 5 ms for each.
+            # Other load of the machine shows in the times above, not here: one processor has 5 ms for each.
             self._rounds.plain(
                 f"{many}: processor time of the gateway, an ask", "everysec", "processor", "ms", at_most=5
             ),

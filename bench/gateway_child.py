@@ -1,6 +1,6 @@
 """A gateway as a process of its own: `python -m bench.gateway_child URL SOCKET [limited]`.
 
-Says a token when it takes requests, and whenever it is told anything its memory (bytes) and its processor time (ns).
+Prints a token when it takes requests, and its memory (bytes) and processor time (ns) after each line on stdin.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Very many readers of a gateway's events: `python -m bench.gateway_readers SOCKET TOKEN COUNT`.
+"""Many readers of a gateway's events: `python -m bench.gateway_readers SOCKET TOKEN COUNT`.
 
-Says `open` when all have their snapshot. Told a number, it says, once each reader was told of so many answers in all,
-and one a line: the request, and the clock when the last of the readers was told of its answer; then `done`.
+Prints `open` when all have their snapshot. After a number on stdin it waits until all readers have so many answers,
+and prints one a line: the request, and the time when the last reader received its answer; then `done`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OPENED_AT_ONCE_COUNT = 50
 
 
 class Answers:
-    """When the last reader was told of each answer; all are told in the same order."""
+    """The time when the last reader received each answer; all receive them in the same order."""
 
     def __init__(self, count: int) -> None:
         self.last_ns: list[int] = []
@@ -49,7 +49,7 @@ class Answers:
 
 
 class Reader(asyncio.Protocol):
-    """Counts answers; the first of the readers also looks which requests they were of."""
+    """Counts answers; the first reader also records their requests."""
 
     def __init__(self, answers: Answers, number: int, head: bytes) -> None:
         self._answers = answers

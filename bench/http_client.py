@@ -1,4 +1,4 @@
-"""The least HTTP client that keeps its connection: for measuring a gateway, not for talking to the world."""
+"""A minimal HTTP client with a kept-alive connection, for measuring a gateway only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Connection:
         self._writer.close()
 
     async def send(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status, and the body as JSON. Bytes are sent as they are."""
+        """Send a request, bytes unchanged; return the status and the body, parsed as JSON."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         self._write(method, path, data)
         status, headers = await self._head()
@@ -31,7 +31,7 @@ class Connection:
         return status, json.loads(content) if content else None
 
     async def listen(self, path: str) -> asyncio.StreamReader:
-        """Open a stream; what comes is its lines, in chunks."""
+        """Open a stream and return its lines, in chunks."""
         self._write("GET", path, b"")
         status, _ = await self._head()
         assert status == 200, status

@@ -1,4 +1,4 @@
-"""A stand-in for `opencode serve`, as far as a bridge needs it: an event stream, empty lists, and answers that it times."""
+"""A stand-in for `opencode serve` with the parts a bridge needs: an event stream, empty lists, and timed answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SESSION: Final = "ses_bench"
 
 
 class OpenCodeServer:
-    """One session, which asks when it is told to."""
+    """One session, which asks on demand."""
 
     def __init__(self) -> None:
         self._pending: dict[str, Any] = {}
@@ -38,11 +38,11 @@ class OpenCodeServer:
             self._stream.close()
 
     async def followed(self) -> None:
-        """A bridge listens to the events."""
+        """Wait until a bridge follows the events."""
         await self._listens.wait()
 
     async def ask(self, number: int) -> float:
-        """Ask for a permission; how long until the answer has arrived (ms). It must be `once`."""
+        """Ask for a permission; return the time until the answer arrived (ms). It must be `once`."""
         request_id = f"per_{number:05}"
         command = f"git status {number}"
         self._pending[request_id] = {

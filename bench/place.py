@@ -24,14 +24,14 @@ ALLOW = (
 ASK = ({"permission": "bash", "pattern": "*", "action": "ask"},)
 
 PAYLOAD = b"x" * 662
-"""As long as the event of an ask that a rule allows."""
+"""A payload as long as the event of an ask that a rule allows."""
 
 LINE_SECONDS = 300.0
 """Time that another process may take until its next line."""
 
 
 class Place(NamedTuple):
-    """A ledger on its server, and a floor client beside it."""
+    """A ledger on its server, and a floor client."""
 
     url: str
     ledger: Ledger
@@ -53,14 +53,14 @@ class Place(NamedTuple):
         return {name: value for name, _, value in lines}
 
     async def another_floor(self) -> FloorClient:
-        """A second connection, for commands that block."""
+        """Open a second connection, for commands that block."""
         client = await FloorClient.connect(self.url)
         self.stack.callback(client.close)
         return client
 
 
 class Probe(Protocol):
-    """One part of the table. `fsyncs` are the settings under which its rounds are run."""
+    """One part of the table. `fsyncs` are the settings of its rounds."""
 
     name: str
     fsyncs: tuple[Fsync, ...]
@@ -83,7 +83,7 @@ async def place_at(url: str, *, quick: bool) -> AsyncIterator[Place]:
 
 
 class Child:
-    """Another Python process, spoken to in lines."""
+    """Another Python process, driven by lines."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -104,7 +104,7 @@ class Child:
 
 @asynccontextmanager
 async def child(module: str, *arguments: Any) -> AsyncIterator[Child]:
-    """Run a module of this checkout in a process of its own; ended after the block."""
+    """Run a module of this checkout in a process of its own; it is ended after the block."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", module, *map(str, arguments), cwd=ROOT, stdin=pipe, stdout=pipe

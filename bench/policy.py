@@ -40,13 +40,13 @@ LINES: Final[dict[str, Callable[[int], str]]] = {
 }
 LONGEST_MS_MAX: Final = 250
 SIZES: Final = (4, 8)
-"""Eighths of the whole; the second is twice the first, so linear time is twice as long."""
+"""Sizes in eighths of the whole; the second is twice the first, so linear time doubles."""
 LINEAR_RATIO_MAX: Final = 2.5
-"""Twice, and what a busy machine adds."""
+"""The largest ratio that counts as linear: two, and the noise of a busy machine."""
 
 
 def spec_match(value: str, pattern: str) -> bool:
-    """opencode-zh.md 4.2, line by line: the pattern is made into a regular expression at every call."""
+    """Match as opencode-zh.md 4.2 does, line by line: the pattern is compiled to a regular expression at every call."""
     escaped = re.sub(r"[.+^${}()|\[\]\\]", r"\\\g<0>", pattern.replace("\\", "/"))
     escaped = escaped.replace("*", ".*").replace("?", ".")
     if escaped.endswith(" .*"):
@@ -55,7 +55,7 @@ def spec_match(value: str, pattern: str) -> bool:
 
 
 def spec_evaluate(permission: str, text: str, rules: Sequence[Rule]) -> Verdict:
-    """opencode-zh.md 4.1: the last rule whose permission and pattern match, else ask."""
+    """Evaluate as opencode-zh.md 4.1 does: the last rule whose permission and pattern match, else ask."""
     for rule in reversed(rules):
         if spec_match(permission, rule.permission) and spec_match(text, rule.pattern):
             return rule.action
@@ -67,7 +67,7 @@ def numbered_rules(shape: str, count: int) -> tuple[Rule, ...]:
 
 
 def texts_for(shape: str, count: int) -> list[str]:
-    """Half of them match a rule, spread over all; the other half match none."""
+    """Return texts of which half match a rule, spread over all rules, and half match none."""
     step = count // (TEXT_COUNT // 2)
     found = [shape.format(number).replace("*", "a") for number in range(0, count, step)]
     return found + [text.replace("tool", "tall").replace("sub", "sob") for text in found]
@@ -78,7 +78,7 @@ def faithful(rules: tuple[Rule, ...]) -> Policy:
 
 
 def seconds_each(work: Callable[[Any], object], items: Iterable[Any], times: int = 1) -> float:
-    """Seconds of the processor's time: judging waits for nothing, and the machine may be shared."""
+    """Return processor seconds per call: judging waits for nothing, and the machine may be shared."""
     listed = list(items) * times
     began = time.process_time()
     for item in listed:
@@ -87,7 +87,7 @@ def seconds_each(work: Callable[[Any], object], items: Iterable[Any], times: int
 
 
 class PolicySpeed:
-    """Evaluations of compiled rules, none of which keeps a verdict."""
+    """Evaluations of compiled rules without a cache of verdicts."""
 
     name = "policy"
     fsyncs: tuple[Fsync, ...] = ("everysec",)

@@ -1,4 +1,4 @@
-"""Building state anew with every link of the chain checked, against only reading the entries."""
+"""Rebuilding state with every link of the chain checked, against only reading the entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVENTS_COUNT = 1000
 
 
 class Rebuild:
-    """Sessions of a thousand events each, read one after the other by one process."""
+    """Sessions of a thousand events each, read in sequence by one process."""
 
     name = "rebuild"
     fsyncs: tuple[Fsync, ...] = ("everysec",)

@@ -1,4 +1,4 @@
-"""The process that answers: `python -m bench.replier URL SESSIONS`, for the floor's trips and for the ledger's."""
+"""The process that answers: `python -m bench.replier URL SESSIONS`, for the trips of the floor and of the ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REPLIES = "bench:replies"
 
 
 async def read_on(reader: FloorClient, stream: str, take: Callable[[bytes], object]) -> None:
-    """Hand on the number of every entry that comes from now on."""
+    """Forward the number of every entry that arrives from now on."""
     newest = await reader.send("XREVRANGE", stream, "+", "-", "COUNT", 1)
     last = newest[0][0] if newest else b"0-0"
     while True:
@@ -30,7 +30,7 @@ async def answer_floor(url: str) -> None:
 
 
 async def answer(session: Session, begun: asyncio.Semaphore) -> None:
-    """Allow once whatever is asked in a session."""
+    """Allow every request of a session once."""
     state = await session.state()
     replies: set[asyncio.Task[object]] = set()
     begun.release()

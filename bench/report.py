@@ -20,7 +20,7 @@ JSON_VERSION = 1
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table. With `base` the target is for the ratio to it, otherwise for the value itself."""
+    """One line of the table. With `base` the target limits the ratio to it, otherwise the value itself."""
 
     name: str
     what: str
@@ -36,7 +36,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the bench, as `--json` writes it."""
+    """One run of the bench, in the form of `--json`."""
 
     version: int = JSON_VERSION
     quick: bool
@@ -48,7 +48,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rounds:
-    """Figures by name, one a round. Ratios are taken within a round, so that what slows a machine slows both."""
+    """Figures by name, one a round. Ratios are taken within a round, so that a slow machine slows both sides."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -75,7 +75,7 @@ class Rounds:
         at_most: float | None = None,
         at_least: float | None = None,
     ) -> Row:
-        """A row whose target is for the ratio to another figure of the same rounds."""
+        """Return a row whose target limits the ratio to another figure of the same rounds."""
         ratio = self.ratio(fsync, figure, base)
         relation, target, holds = _judged(ratio, at_most, at_least)
         return Row(
@@ -102,7 +102,7 @@ class Rounds:
         at_most: float | None = None,
         at_least: float | None = None,
     ) -> Row:
-        """A row whose target is for the figure itself."""
+        """Return a row whose target limits the figure itself."""
         value = self.median(fsync, figure)
         relation, target, holds = _judged(value, at_most, at_least)
         return Row(
@@ -127,7 +127,7 @@ def _judged(
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent of all do not exceed."""
+    """Return the smallest value that `percent` percent of all values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 

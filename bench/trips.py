@@ -1,4 +1,4 @@
-"""Ask, reply in another process, resume: against XADD and XREAD each way."""
+"""Round trips: ask, reply in another process, resume; against XADD and XREAD each way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Trip = Callable[[int], Awaitable[object]]
 
 
 class FloorTrips:
-    """Requests go into one stream, replies come out of another; one reader hands them to who asked."""
+    """Requests in one stream, replies in another; one reader forwards replies to the askers."""
 
     def __init__(self, client: FloorClient, reader: FloorClient) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class FloorTrips:
 
 
 class Trips:
-    """With one, 64 and a thousand waiting, each in a session of its own."""
+    """Round trips with one, 64 and a thousand waiters, each in a session of its own."""
 
     name = "trips"
     fsyncs = FSYNCS
@@ -117,7 +117,7 @@ async def _timed(trip: Trip, i: int) -> float:
 
 
 async def _together(trip: Trip, count: int, each: int) -> tuple[float, list[float]]:
-    """Trips a second, and the seconds of every one."""
+    """Return the trips per second, and the seconds of each."""
     seconds: list[float] = []
 
     async def one(i: int) -> None:

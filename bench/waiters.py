@@ -1,6 +1,6 @@
-"""The process in which many wait: `python -m bench.waiters URL PREFIX COUNT`.
+"""The process of the waiters: `python -m bench.waiters URL PREFIX COUNT`.
 
-Says its memory with one waiter, then with all, then the clock whenever one of them was woken; the woken ask again.
+Prints its memory with one waiter, then with all, then the time of each wake-up; a woken waiter asks again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def main(url: str, prefix: str, count: int) -> None:
                 group.create_task(wait_in(ledger, f"{prefix}-{i}", gate, asked))
             for _ in range(first, last):
                 await asked.acquire()
-            # Time for the last of them to come from asking to waiting.
+            # Time for the last waiter to get from asking to waiting.
             await asyncio.sleep(0.5)
             gc.collect()
             print(resident_bytes(), flush=True)

@@ -1,4 +1,4 @@
-"""Very many requests waiting in one process: its connections, its memory, and how soon one of them is woken."""
+"""Many requests waiting in one process: its connections, its memory, and the delay of a wake-up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALONE = "alone"
 
 
 class Waiting:
-    """One process with all the waiters beside one with a single one; they are woken in turn."""
+    """A process with all waiters and a process with one; both are woken in turn."""
 
     name = "waiting"
     fsyncs: tuple[Fsync, ...] = ("everysec",)
@@ -51,7 +51,7 @@ class Waiting:
             self._rounds.add(fsync, prefix, median(seconds) * 1e6)
 
     async def _wake(self, prefix: str, i: int) -> float:
-        """Seconds from the reply to the moment at which who waited goes on."""
+        """Return the seconds from the reply until the waiter continues."""
         name = f"{prefix}-{i}"
         session = await self._place.ledger.attach(name)
         request_id = f"{name}-{self._turns.setdefault(name, 0)}"

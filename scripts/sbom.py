@@ -24,22 +24,22 @@ ELSEWHERE: Final = {
     "pywin32": "PSF-2.0",
     "tzdata": "Apache-2.0",
 }
-"""Licences of locked packages that some platforms do not install; nothing here can be asked for them."""
+"""Licences of locked packages that some platforms do not install; on those, no metadata names them."""
 
 IN_A_TEXT: Final = {"rich-click": "MIT"}
-"""Licences that a package's metadata hold as the whole text only, which the tool leaves out."""
+"""Licences of packages whose metadata hold only the whole text, which the tool leaves out."""
 
 Part = dict[str, Any]
 
 
 def locked() -> dict[str, tuple[str, str]]:
-    """Version and marker of each package of the lock, by its normal name."""
+    """Return version and marker of each package of the lock, by normal name."""
     entry = re.compile(r"^([a-z0-9-]+)==([^ ;\\]+)(?: ; ([^\\]+?))?(?: \\)?$", re.MULTILINE)
     return {name: (version, marker) for name, version, marker in entry.findall(LOCK.read_text())}
 
 
 def installed() -> Part:
-    """The bill of everything in the environment of this interpreter."""
+    """Return the bill of all packages in this interpreter's environment."""
     options = [
         "--pyproject",
         str(ROOT / "pyproject.toml"),
@@ -51,7 +51,7 @@ def installed() -> Part:
         "-",
     ]
     command = [sys.executable, "-m", "cyclonedx_py", "environment", *options, sys.executable]
-    return dict(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))  # noqa: S603 - our own words
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))  # noqa: S603 - constant words
 
 
 def normal(name: str) -> str:
@@ -59,7 +59,7 @@ def normal(name: str) -> str:
 
 
 def added(name: str, version: str, marker: str) -> Part:
-    """A package that this platform does not install."""
+    """Return the entry of a package that this platform does not install."""
     return {
         "type": "library",
         "bom-ref": f"{name}=={version}",
@@ -72,7 +72,7 @@ def added(name: str, version: str, marker: str) -> Part:
 
 
 def bill(wheel: Path) -> Part:
-    """The bill of what the wheel runs on. Raises SystemExit where .venv or this script is behind the lock."""
+    """Return the bill of the wheel's dependencies. Raises SystemExit when .venv or this script is behind the lock."""
     whole, pins = installed(), locked()
     here = [part for part in whole["components"] if normal(part["name"]) in pins]
     for part in here:

@@ -51,11 +51,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # Started in the background of a shell, a process ignores Ctrl-C, and so would everything that the tests start.
+    # A process started in the background of a shell ignores Ctrl-C, and so would all processes that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    # Which server is on the PATH is the machine's affair; the tests mean the same one everywhere.
+    # The PATH may hold any server; the tests use the same one on every machine.
     os.environ.setdefault(BINARY_VARIABLE, str(binary_named(EMBEDDED).path))
 
 
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # What stands by now stays: collecting after a test of a cluster then looks at what that test made.
+    # Frozen objects stay: a collection after a test of a cluster then looks only at that test's own objects.
     gc.collect()
     gc.freeze()
 
@@ -121,27 +121,27 @@ def clock() -> TestClock:
 
 @pytest.fixture
 def server(shared_server: RealServer) -> RealServer:
-    """A real server that holds nothing yet."""
+    """A real server without data."""
     return emptied(shared_server)
 
 
 @pytest.fixture
 async def admin(server: RealServer) -> AsyncIterator[Operator]:
-    """For what is done to the real server without the ledger."""
+    """A client for changes to the real server behind the ledger's back."""
     async with Redis.from_url(server.url, protocol=2) as client:
         yield Operator(client)
 
 
 @pytest.fixture(params=BACKENDS)
 def backend_name(request: pytest.FixtureRequest) -> str:
-    """Every test that needs a store runs on all of them."""
+    """The name of a backend: every test that needs a store runs on all of them."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
 def cluster(shared_cluster: Cluster) -> Cluster:
-    """A real cluster that holds nothing yet."""
+    """A real cluster without data."""
     shared_cluster.flush()
     return shared_cluster
 
@@ -177,7 +177,7 @@ async def backend(storage: RealServer | Cluster | None, clock: TestClock) -> Asy
 
 @pytest.fixture
 async def live_backend(storage: RealServer | Cluster | None) -> AsyncIterator[Backend]:
-    """As `backend`, by the server's own clock."""
+    """As `backend`, on the server's own clock."""
     backend = Backend(storage, None)
     yield backend
     await backend.close()
@@ -190,7 +190,7 @@ async def store(backend: Backend) -> Store:
 
 @pytest.fixture
 async def server_backend(server: RealServer, clock: TestClock) -> AsyncIterator[Backend]:
-    """As `backend`, on a real server only: for what cannot happen to a memory."""
+    """As `backend`, on a real server only: for events that a memory store does not have."""
     backend = Backend(server, clock)
     yield backend
     await backend.close()
@@ -203,7 +203,7 @@ async def server_store(server_backend: Backend) -> RedisStore:
 
 @pytest.fixture
 async def live_server_store(server: RealServer) -> AsyncIterator[RedisStore]:
-    """A store on the real server that goes by the server's own clock."""
+    """A store on the real server, on the server's own clock."""
     backend = Backend(server, None)
     yield as_redis(await backend.open())
     await backend.close()

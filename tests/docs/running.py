@@ -1,4 +1,4 @@
-"""A program of a page, as a file that somebody runs."""
+"""Python programs of a page, run as files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.processes import environment_without_settings
 
 @contextmanager
 def python_file(file: Path, home: Path) -> Iterator[subprocess.Popen[str]]:
-    """The file as a program of its own, whose ledger is in the data folder."""
+    """Run the file as a program of its own, with its ledger in the data folder."""
     process = subprocess.Popen(
         [sys.executable, file],
         cwd=file.parent,

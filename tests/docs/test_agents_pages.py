@@ -29,7 +29,7 @@ NAMED: Final = re.compile(rf"({'|'.join(map(re.escape, VERSIONED))}) (\d+\.\d+\.
 
 
 def checked() -> Iterator[tuple[str, str, str]]:
-    """Each `Checked with NAME VERSION` of a page."""
+    """Return each `Checked with NAME VERSION` of a page."""
     for page in sorted(PAGES.glob("*.md")):
         text = " ".join(page.read_text().split())
         for said in CHECKED.findall(text):

@@ -1,4 +1,4 @@
-"""Every `permission-ledger …` of README and docs is one that the command line's own parser takes: no flag that is none."""
+"""Every `permission-ledger …` of README and docs is accepted by the command line's own parser; no flag is unknown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lines_of_blocks(text: str) -> list[str]:
 
 
 def commands(line: str) -> Iterator[list[str]]:
-    """The words behind each `permission-ledger` that starts a command of a shell line; a variable may stand before it."""
+    """Return the words after each `permission-ledger` that starts a shell command; a variable may precede it."""
     lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars="();|&<>")
     lexer.whitespace_split = True
     words: list[str] = []
@@ -57,7 +57,7 @@ def typed(page: Path) -> list[list[str]]:
 
 
 def resolved(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command that words begin with, through its groups, and what follows; raises click.UsageError."""
+    """Return the command that words begin with, through its groups, and the rest. Raises click.UsageError."""
     command: click.Command = cli
     context = click.Context(cli, info_name=PROGRAM)
     while isinstance(command, click.Group) and words:
@@ -80,7 +80,7 @@ def refusal(words: list[str]) -> str | None:
 
 
 def options_named(page: Path) -> Iterator[tuple[str, str, click.Command]]:
-    """Each option that the text gives a command of ours, in `permission-ledger ask --rules FILE` or `serve --rules`."""
+    """Return each option given to a command of ours, in `permission-ledger ask --rules FILE` or `serve --rules`."""
     for found in INLINE.findall(BLOCK.sub("", page.read_text())):
         words = found.removeprefix(f"{PROGRAM} ").split()
         if not words or cli.get_command(click.Context(cli), words[0]) is None:

@@ -1,4 +1,4 @@
-"""The page of errors says which exit code each error has, and it is right."""
+"""The page of errors states the right exit code of each error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROW = re.compile(r"^\| (\d+) \| ([^|]*) \|", re.MULTILINE)
 PUBLIC = {"ledger.core.errors", "ledger.policy.errors", "ledger.stores.embedded.errors"}
 
 LEFT_OUT = {"UNAUTHORIZED", "REFUSED", "REPLY"}
-"""Only a gateway turns anybody away; the other two are bases, and nothing raises them."""
+"""Errors left off the page: one that only a gateway raises, and two bases that nothing raises."""
 
 
 def _errors(kind: type[LedgerError]) -> Iterator[type[LedgerError]]:

@@ -1,4 +1,4 @@
-"""The examples of the guides about rules: the program prints what stands there."""
+"""The examples of the guides about rules print what the page shows."""
 
 from __future__ import annotations
 

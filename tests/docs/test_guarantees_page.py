@@ -1,4 +1,4 @@
-"""The page of guarantees names only tests that there are."""
+"""The page of guarantees cites only existing tests."""
 
 from __future__ import annotations
 

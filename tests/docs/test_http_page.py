@@ -1,4 +1,4 @@
-"""docs/reference/http.md says of every route who may use it, and of every code its status."""
+"""docs/reference/http.md states the roles of every route and the status of every error code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_every_member_of_a_pending_row_stands_there() -> None:
         root = Principal(name="root", role="admin")
         await session.submit_tool("bash", {"command": "sudo ls > out"}, always=["sudo *"])
         [row] = (await find_pending(Gateway(ledger, GatewaySettings()), root, PendingFilter(), 10))["pending"]
-    # These are left out where they say nothing, as here.
+    # These are left out when empty, as here.
     assert {*row, "still_asked", "offers", "demands", "demanded"} == written
 
 

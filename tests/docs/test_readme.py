@@ -1,4 +1,4 @@
-"""The README shows what really happens: its console session and its Python file are run as they stand there."""
+"""The README shows real output: its console session and its Python file are run unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def masked(text: str) -> list[str]:
 
 
 def commands_of(block: str) -> list[tuple[list[str], str]]:
-    """Each command of a console block, with what the README says it prints."""
+    """Return each command of a console block, with its output in the README."""
     parts = re.split(r"^\$ permission-ledger ", block, flags=re.MULTILINE)[1:]
     split = [part.partition("\n") for part in parts]
     return [(shlex.split(words), output) for words, _, output in split]

@@ -1,4 +1,4 @@
-"""SECURITY.md says what an attacker cannot do; each line names a test that shows it, and every file of attacks is named."""
+"""Each defence in SECURITY.md cites a test that shows it, and every file of attacks is cited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that say where each section of the specifications, and each rule, is kept: nothing missing, nothing stale.
+"""The pages that locate each section of the specifications, and each rule: nothing missing, nothing stale.
 
 The specifications are not part of the project; their headings are, in `tests/data/spec-headings.json`.
 """
@@ -27,7 +27,7 @@ NONE: Final = "–"  # noqa: RUF001 - the dash of an empty cell
 
 
 class Row(NamedTuple):
-    """One line of a table: of which page and section, what it is called, and its other cells."""
+    """One line of a table: its page and section, its name, and its other cells."""
 
     page: str
     section: str
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 def rows(page: str, text: str) -> Iterator[Row]:
-    """All lines of all tables that have the columns `module` and `held by`."""
+    """Return all lines of all tables that have the columns `module` and `held by`."""
     section = ""
     counts = False
     for line in text.splitlines():
@@ -78,7 +78,7 @@ def named(row: Row) -> str:
 
 @cache
 def functions_of(path: Path) -> frozenset[str]:
-    """The tests of a file as pytest names them, without parameters."""
+    """Return the tests of a file as pytest names them, without parameters."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
     in_classes = {
         f"{node.name}::{name}" for node in body if isinstance(node, ast.ClassDef) for name in _functions(node.body)

@@ -1,4 +1,4 @@
-"""A power cut in the middle of a write: whatever byte the file ends at, an append is there as a whole or not at all."""
+"""A power cut in the middle of a write: at whatever byte the file ends, an append is whole or absent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def entries(server: RealServer, key: str) -> Entries:
 
 
 async def reject_all(server: RealServer, count: int) -> tuple[str, int]:
-    """One reply that ends so many requests, in one append. The stream's key, and where in the file the append begins."""
+    """End `count` requests by one reply, in one append; return the stream's key and the append's offset in the file."""
     async with Ledger.connect(server.url, entry_points=False) as ledger:
         session = await ledger.session("ses_1")
         for number in range(count):
@@ -57,7 +57,7 @@ async def test_whatever_byte_the_log_ends_at_the_last_append_is_there_as_a_whole
     start_server: StartServer,
 ) -> None:
     server = start_server()
-    # Two, so that a file of this size can be cut at each of its bytes in half a minute.
+    # Two, so that the file can be cut at each of its bytes in half a minute.
     key, begins = await reject_all(server, 2)
     server.kill9()
     file = log_file(server)

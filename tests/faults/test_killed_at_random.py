@@ -1,6 +1,6 @@
-"""Everything is killed at random moments, again and again: what anybody was told is what the log says, once each.
+"""Processes killed at random moments: the outcomes that callers received are those of the log, once each.
 
-A moment is random because it comes when so many of the calls under way have been answered, and the rest have not.
+The moment is random: it comes when a number of the calls in flight have been answered, and the others have not.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ REQUESTS_A_ROUND: Final = 8
 SEEDS: Final = (1, 2)
 
 SHORT: Final = "ses_short"
-"""Its requests expire after a second, so that replies race with the expiry worker."""
+"""A session whose requests expire after a second, so that replies race with the expiry worker."""
 
 SESSIONS: Final = ("ses_1", "ses_2", SHORT)
 PEOPLE: Final = ("ann", "bob")
 REPLIES: Final = ("once", "reject", "always")
 
-# What a call may come to while everything dies: nobody is told anything false by these.
+# Errors a call may end with while processes die: none of them is a false answer.
 EXPECTED_ERRORS: Final = {
     "ALREADY_ANSWERED",
     "IN_DOUBT",
@@ -43,7 +43,7 @@ EXPECTED_ERRORS: Final = {
 }
 
 Call = tuple[str, Future[dict[str, Any]]]
-"""The request that a call is about, and its answer, which never comes if one of the two is killed."""
+"""A call's request, and its answer, which never comes if one of the two processes is killed."""
 
 
 class Chaos:
@@ -67,7 +67,7 @@ class Chaos:
             self.players["agent-0"].do("open", on=session, project="shop", cascade_reject="none", timeouts=timeouts)
 
     def play(self) -> None:
-        """One round: agents ask, people answer at the same time, and somebody dies in the midst of it."""
+        """Run one round: agents ask, people answer at the same time, and a process is killed meanwhile."""
         under_way = [call for number in range(REQUESTS_A_ROUND) for call in self._ask_and_answer(number)]
         self.random.shuffle(under_way)
         enough = self.random.randrange(len(under_way))
@@ -97,7 +97,7 @@ class Chaos:
             self.players[victim] = self.stage.player(victim)
 
     def end(self) -> dict[str, dict[str, Any]]:
-        """Agents ask again what they do not know the end of, and a person answers; how each request ended."""
+        """Repeat all asks without a known outcome, and answer them; return how each request ended."""
         agent, person = self.players["agent-0"], self.players["ann"]
         for request, session in self.requests.items():
             number = int(request[1:]) % REQUESTS_A_ROUND

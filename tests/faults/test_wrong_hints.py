@@ -1,4 +1,4 @@
-"""Something else lies at the keys of hints while agents ask and people answer: no decision depends on a hint."""
+"""Foreign values at the keys of hints while agents ask and people answer: no decision depends on a hint."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_request_ends_at_its_deadline_whatever_lies_at_a_hints_key(
 async def test_who_cannot_be_heard_of_any_more_keeps_no_request_from_ending(
     ledger: Ledger, admin: Operator, clock: TestClock
 ) -> None:
-    """A client is connected, and whether it still is cannot be read: as if its lease had run out."""
+    """A client whose presence cannot be read counts as one whose lease has run out."""
     session = await ledger.session("ses_1", timeouts=Timeouts(attended=60, unattended=600))
     await session.connect("phone", actor="ann")
     asked = await ask_and_wait(session, "r1")

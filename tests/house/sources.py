@@ -1,4 +1,4 @@
-"""The project's own files and what stands in them, for the rules of this folder."""
+"""The project's own files and their contents, for the rules of this folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ WRITTEN: Final = (*PACKAGES, "tests", "bench", "examples", "docs", "scripts", ".
 
 
 def files(*folders: str, suffix: str = ".py") -> list[str]:
-    """Paths below the folders that exist, relative to the checkout, in order."""
+    """Return the paths below the folders that exist, relative to the checkout, in order."""
     found = (path for folder in folders for path in _below(ROOT / folder) if path.name.endswith(suffix))
     return sorted(path.relative_to(ROOT).as_posix() for path in found if "__pycache__" not in path.parts)
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All files; of the checkout itself only those at the top, since what else lies there is nobody's work."""
+    """Yield all files; of the checkout's root only the top level, since its other folders are not project files."""
     return (path for path in (folder.iterdir() if folder == ROOT else folder.rglob("*")) if path.is_file())
 
 
@@ -40,7 +40,7 @@ def module_of(file: str) -> str:
 
 
 def imports_of(file: str) -> list[tuple[int, str]]:
-    """Line and dotted name of all that a file imports, `from a import b` as `a` and as `a.b`."""
+    """Return line and dotted name of every import of a file, `from a import b` as `a` and as `a.b`."""
     package = module_of(file).split(".")
     if not file.endswith("__init__.py"):
         package.pop()
@@ -56,7 +56,7 @@ def imports_of(file: str) -> list[tuple[int, str]]:
 
 
 def names_used(file: str) -> list[tuple[int, str]]:
-    """Line and full dotted name of everything that a file refers to, whatever it calls it: `t.sleep` is `time.sleep`."""
+    """Return line and full dotted name of every reference in a file, aliases resolved: `t.sleep` is `time.sleep`."""
     tree = tree_of(file)
     meaning: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -83,7 +83,7 @@ def _dotted(node: ast.expr, meaning: dict[str, str]) -> str | None:
 
 
 def strings_in(file: str) -> list[tuple[int, str]]:
-    """Line and text of every string, the fixed parts of f-strings included."""
+    """Return line and text of every string, the fixed parts of f-strings included."""
     return [
         (node.lineno, node.value)
         for node in ast.walk(tree_of(file))
@@ -93,10 +93,10 @@ def strings_in(file: str) -> list[tuple[int, str]]:
 
 @cache
 def written_tests() -> frozenset[str]:
-    """The name of every test that there is."""
+    """Return the names of all tests."""
     return frozenset(name for file in files("tests") for name in re.findall(r"def (test_\w+)\(", text_of(file)))
 
 
 def shown_by(page: str) -> set[str]:
-    """The tests that a page names as what shows it."""
+    """Return the tests that a page cites as evidence."""
     return set(re.findall(r"`(test_\w+)`", text_of(page)))

@@ -19,7 +19,7 @@ from workers.gateway.routes import service
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load(text_of("compose.yaml"))
 SERVICES: Final[dict[str, dict[str, Any]]] = COMPOSE["services"]
 ONCE: Final = "server-user"
-"""Runs to its end before the server starts."""
+"""Services that run to their end before the server starts."""
 
 OURS: Final = [name for name, service in SERVICES.items() if "build" in service and name != ONCE]
 ACL_FOLDER: Final = "/var/lib/permission-ledger/acl"
@@ -35,7 +35,7 @@ def instructions(word: str) -> list[str]:
 
 
 def arguments(value: str | list[str]) -> list[str]:
-    """The program and its arguments of a command or a health check, in either notation."""
+    """Return the program and its arguments of a command or a health check, in either notation."""
     words = shlex.split(value) if isinstance(value, str) else list(value)
     if words[0] == "CMD-SHELL":
         return shlex.split(words[1].partition("|")[0])
@@ -147,7 +147,7 @@ def test_every_worker_waits_for_the_server_and_is_asked_about_the_same_one(name:
 
 
 def copied() -> list[str]:
-    """Everything that the build takes from the checkout."""
+    """Return the paths that the build copies from the checkout."""
     lines = [value.split() for value in instructions("COPY")]
     return sorted(source for words in lines if not words[0].startswith("--from") for source in words[:-1])
 

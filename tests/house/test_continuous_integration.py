@@ -1,4 +1,4 @@
-"""Continuous integration begins as a stranger does, before anything is installed for it."""
+"""Continuous integration starts from a machine on which nothing is installed."""
 
 from __future__ import annotations
 

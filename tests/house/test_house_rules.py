@@ -1,4 +1,4 @@
-"""The rules of this house that no linter knows. Each says what to do instead."""
+"""House rules that no linter checks. Each failure names the replacement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PURE: Final = (
     "ledger/core/chain.py",
 )
 SOURCES: Final = files(*PACKAGES)
-# What people wrote; recordings, pictures and test data say what they say.
+# Written by people; recordings, pictures and test data stay as they are.
 AUTHORED: Final = [
     file
     for file in files(*WRITTEN, suffix="")
@@ -48,7 +48,7 @@ PURE_SOURCES: Final = [file for file in SOURCES if any(fnmatch(file, pattern) fo
 
 @dataclass(frozen=True)
 class Ban:
-    """A name that is not used in files of these patterns (but for `besides`), and what is used in its place."""
+    """A name banned in files of these patterns (except `besides`), and its replacement."""
 
     name: str
     where: tuple[str, ...]
@@ -87,7 +87,7 @@ BANS: Final = [
     Ban("os.urandom", PURE, "an id in the command"),
 ]
 
-# Signals between parts of one package: caught before they reach a caller, so they are not of the public tree.
+# Signals between parts of one package: caught before they reach a caller, so they are not in the public tree.
 SIGNALS: Final = {
     "workers.bridges.stdio.LongLineError": "the reading of that pipe ends, with a word on stderr",
     "workers.bridges.hooks.asking.SettledHereError": "the hook ends: the user has answered at the agent's own prompt",
@@ -185,7 +185,7 @@ def test_every_error_is_named_so_and_derives_from_the_root(file: str) -> None:
 
 
 def _shown_by_click(cls: type) -> bool:
-    """The command line's own errors know their exit code through click."""
+    """Return whether click gives the error its exit code, as it does for the command line's own errors."""
     return cls.__name__.endswith("Error") and any(base.__module__ == "click.exceptions" for base in cls.__mro__)
 
 
@@ -203,7 +203,7 @@ def test_every_module_is_imported_by_another_or_is_an_entrance(file: str) -> Non
 
 @cache
 def _reached() -> set[str]:
-    """Modules that a source file imports, or names in a string for a late import."""
+    """Return the modules that a source file imports, or names in a string for a late import."""
     return {
         name.partition(":")[0]
         for file in SOURCES
@@ -213,7 +213,7 @@ def _reached() -> set[str]:
 
 
 def _started() -> set[str]:
-    """Modules that the installed distribution starts by itself."""
+    """Return the modules that the installed distribution starts by itself."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     points = [project.get("scripts", {}), *project.get("entry-points", {}).values()]
     return {target.partition(":")[0] for group in points for target in group.values()}

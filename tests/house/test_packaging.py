@@ -44,7 +44,7 @@ IMPORTED_AS: Final = {
     "tree-sitter-bash": "tree_sitter_bash",
 }
 OF_SOME_VERSIONS: Final = {"_sha2", "_sha256"}
-"""Modules of the standard library before or from Python 3.12 on."""
+"""Modules that the standard library has only before or from Python 3.12 on."""
 
 DEVELOPMENT: Final = ("_pytest", "hypothesis", "importlinter", "mypy", "pytest", "pytest_asyncio", "xdist")
 
@@ -54,7 +54,7 @@ ENTRY_POINT = "permission_ledger.py"
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built by the locked backend, without isolation and without a network."""
+    """The wheel, built by the locked backend, without isolation and without a network."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env={**os.environ, "NO_COLOR": "1"})
@@ -110,7 +110,7 @@ def test_a_source_file_imports_only_what_is_declared(file: str) -> None:
 
 
 def entries(lock: str) -> list[str]:
-    """One string a requirement, its hashes included."""
+    """Return one string per requirement, its hashes included."""
     return text_of(lock).replace("\\\n", " ").splitlines()
 
 

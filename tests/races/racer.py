@@ -1,7 +1,7 @@
-"""One process of a race: asks its share of all requests and waits, then answers every request, as fast as it can.
+"""One process of a race: it asks its share of all requests, then answers every request as fast as it can.
 
-It says `asked` when all its requests wait, begins to answer at a line on stdin, and says `done` when everything was
-told. What it was told, as asker and as approver, is then in its file, one JSON array a line:
+It prints `asked` when all its requests are pending, begins to answer after a line on stdin, and prints `done` after
+the last outcome. The outcomes it received, as asker and as approver, are then in its file, one JSON array a line:
 `[role, session, request, outcome, reply, by, at in ms]`.
 """
 
@@ -23,7 +23,7 @@ Told = tuple[str, str, str, str | None, str | None, str, int]
 
 
 class Racer:
-    """`number` of `racers`; answers `once` when even and `reject` when odd."""
+    """Racer `number` of `racers`; answers `once` when even and `reject` when odd."""
 
     def __init__(self, ledger: Ledger, number: int, requests: list[tuple[str, str]]) -> None:
         self._ledger = ledger
@@ -40,7 +40,7 @@ class Racer:
         self._sessions = dict(zip(names, handles, strict=True))
 
     async def ask(self, mine: list[tuple[str, str]]) -> list[asyncio.Task[None]]:
-        """Ask, and go on waiting for the answers in the tasks that are returned."""
+        """Ask, and wait for the answers in the tasks that are returned."""
         asked = [self._sessions[session].submit("bash", [request], request_id=request) for session, request in mine]
         await asyncio.gather(*asked)
         return [asyncio.create_task(self._wait(session, request)) for session, request in mine]
@@ -53,7 +53,7 @@ class Racer:
         self._note("asker", result)
 
     async def answer_all(self) -> None:
-        """In nearly the same order as everybody else, so that all want the same ones at the same time."""
+        """Answer in nearly the same order as all others, so that all want the same requests at the same time."""
         for first in range(0, len(self._requests), ANSWERED_AT_ONCE_COUNT):
             some = self._requests[first : first + ANSWERED_AT_ONCE_COUNT]
             self._chance.shuffle(some)

@@ -1,4 +1,4 @@
-"""Four processes answer the same 10,000 requests at once: one outcome each, and everybody is told the same one."""
+"""Four processes answer the same 10,000 requests at once: one outcome each, and all callers receive the same one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Told = tuple[str, str, str, str | None, str | None, str, int]
 
 
 async def open_sessions(url: str) -> None:
-    """A reject ends only the request that it answers, so that every request is a race of its own."""
+    """Open sessions in which a reject ends only its own request, so that every request is a race of its own."""
     async with Ledger.connect(url, entry_points=False) as ledger:
         for number in range(SESSIONS_COUNT):
             await ledger.session(f"ses_{number}", cascade_reject="none", timeouts=Timeouts(unattended=None))
@@ -65,7 +65,7 @@ def as_told(line: list[Any]) -> Told:
 
 
 async def logs(url: str) -> dict[str, list[Recorded]]:
-    """Every session's events, each checked to follow the one before."""
+    """Return every session's events, each checked to follow the one before."""
     store = open_store(url)
     await store.start()
     try:
@@ -104,5 +104,5 @@ async def test_ten_thousand_contested_requests_have_one_outcome_each_and_all_are
     wrong = [one for one in told if winners[one[1], one[2]] != one[3:]]
     assert wrong == []
     assert Counter(role for role, *_ in told) == {"asker": REQUESTS_COUNT, "approver": RACERS_COUNT * REQUESTS_COUNT}
-    # It was a race: everybody won some.
+    # It was a race: each process won some.
     assert {by for _, _, by, _ in winners.values()} == {f"racer{number}" for number in range(RACERS_COUNT)}

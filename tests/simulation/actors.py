@@ -1,7 +1,7 @@
 """Actors: askers, approvers, granters, a lawmaker, clients, expiry workers, and those who close sessions.
 
-All write down what they heard. Each goes on where it was after a crash of its process: what it had not been told of,
-it does again.
+All record the outcomes they receive. After a crash of its process each continues where it was: a call without
+an answer is repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RULES: Final = [
 TIMEOUTS: Final = Timeouts(attended=10, unattended=30, cap=60)
 EARLY_MS: Final = 50
 LATE_MS: Final = 200
-"""Two requests of three are answered only about their deadline, when it matters who is in time."""
+"""The latest answer: two of three requests are answered near their deadline, where the order of events matters."""
 REPLIES: Final[tuple[ReplyKind, ...]] = ("once", "once", "session", "always", "reject")
 PATIENCE_SECONDS: Final = 2.0
 
@@ -78,11 +78,11 @@ class Diary:
         self.world = world
         self.told: list[Told] = []
         self.noted: list[tuple[str, str]] = []
-        """(session, call id) of notes that were acknowledged."""
+        """(session, call id) of acknowledged notes."""
 
 
 class Call:
-    """One call on its way: when it began, and what comes of it."""
+    """One call in flight: its start and its result."""
 
     def __init__(self, diary: Diary, who: str, kind: Any, on: tuple[str, str], said: str | None) -> None:
         session, request_id = on
@@ -141,7 +141,7 @@ class Someone:
         raise NotImplementedError
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Try again while the server is away or does not answer."""
+        """Retry while the server is unreachable or does not answer."""
         while True:
             try:
                 return await work()
@@ -149,7 +149,7 @@ class Someone:
                 await self._world.pass_time(PATIENCE_SECONDS)
 
     async def _session(self, ledger: Ledger, session_id: str) -> Session:
-        """Opened once in each life of the process: later calls go by what its cache knows."""
+        """Open the session once per life of the process: later calls use its cache."""
         held = self._held.get((id(ledger), session_id))
         if held is None:
             held = await self._patiently(lambda: self._open(ledger, session_id))
@@ -157,7 +157,7 @@ class Someone:
         return held
 
     async def _open(self, ledger: Ledger, session_id: str) -> Session:
-        """By the rules that are written for it now."""
+        """Open the session with the rules now written for it."""
         cascade: Any = "project" if session_id.endswith("1") else "session"
         rules = self._world.rules.get(session_id, RULES)
         return await ledger.session(
@@ -169,7 +169,7 @@ class Someone:
 
 
 class Asker(Someone):
-    """Asks, by the same id until it is told an outcome; sometimes gives up and withdraws; notes what it ran."""
+    """Asks under the same id until it receives an outcome; sometimes gives up and withdraws; notes the tools it ran."""
 
     def __init__(self, diary: Diary, name: str, session: str, turns: int) -> None:
         super().__init__(diary, name, turns)
@@ -177,7 +177,7 @@ class Asker(Someone):
         self._number = 0
 
     async def _act(self, ledger: Ledger) -> None:
-        # By how often it has acted, so that it asks the same again after a crash.
+        # Derived from its number of turns, so that it repeats the same ask after a crash.
         number = self._left
         request_id = f"{self.name}-{number}"
         pattern = PATTERNS[number % len(PATTERNS)] if number % 7 else "rm -rf /"
@@ -201,7 +201,7 @@ class Asker(Someone):
                 call.heard("closed")
                 return False
             except UnknownRequestError:
-                # Only where the server lost it.
+                # Only when the server lost it.
                 call.heard("lost")
             except StoreError:
                 await self._world.pass_time(PATIENCE_SECONDS)
@@ -239,7 +239,7 @@ class Asker(Someone):
 
 
 class Approver(Someone):
-    """Answers what it heard of, also what others answer at the same time."""
+    """Answers the requests it knows, also those that others answer at the same time."""
 
     async def _act(self, ledger: Ledger) -> None:
         if not self._world.board:
@@ -277,7 +277,7 @@ class Approver(Someone):
 
 
 class Granter(Someone):
-    """Grants to the whole project, and takes it back."""
+    """Grants to the whole project, and revokes it."""
 
     async def _act(self, ledger: Ledger) -> None:
         try:
@@ -285,13 +285,13 @@ class Granter(Someone):
         except StoreError:
             return
         await self._world.pass_time(5)
-        # Unknown only where the server lost it.
+        # Unknown only when the server lost it.
         with suppress(UnknownGrantError):
             await self._patiently(lambda: ledger.revoke(grant.grant.grant_id, actor=self.name))
 
 
 class Lawmaker(Someone):
-    """Denies the command of a request that waits, until nobody can answer it any more; then takes that back."""
+    """Denies the command of a pending request until nobody can answer it any more; then lifts the denial."""
 
     async def _act(self, ledger: Ledger) -> None:
         session_id = self._chance.choice(["ses_0", "ses_1"])
@@ -311,7 +311,7 @@ class Lawmaker(Someone):
 
 
 class Client(Someone):
-    """A person's client that opens a session for a while; it is there while its lease is renewed."""
+    """A person's client that opens a session for a while; it is present while its lease is renewed."""
 
     async def _act(self, ledger: Ledger) -> None:
         session = await self._session(ledger, self._chance.choice(["ses_0", "ses_1"]))
@@ -333,7 +333,7 @@ class Closer(Someone):
 
 
 class ExpiryWorker(Someone):
-    """Settles what the index of deadlines names, as the worker does, until everybody else is done."""
+    """Settles what the index of deadlines names, as the worker does, until all others are done."""
 
     is_daemon = True
 

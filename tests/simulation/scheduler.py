@@ -1,7 +1,7 @@
-"""One seed decides who goes on: a loop whose time is simulated, and which asks the scheduler whenever all wait.
+"""A loop with simulated time, in which one seed decides the order of all steps.
 
-Whatever waits for the outside world (a call of the store, its answer, a wake-up) is parked under a name. When nothing
-can run any more, the scheduler lets go one of the parked, or lets time pass. The same seed gives the same run.
+Each wait for the outside world (a call of the store, its answer, a wake-up) is parked under a name. When nothing
+can run any more, the scheduler releases one parked step, or lets time pass. The same seed gives the same run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 TURN_SECONDS: Final = 0.02
-"""At most so much time passes while somebody could go on."""
+"""The most time that passes at once while some step could run."""
 
 LONG_TURN_SECONDS: Final = 1.5
 LONG_TURN_SHARE: Final = 0.004
@@ -23,7 +23,7 @@ TIME_SHARE: Final = 0.15
 
 
 class Parked:
-    """Something that waits for its turn: `go` when it comes, `drop` when it never will."""
+    """A parked step: `go` runs it, `drop` cancels it."""
 
     def __init__(self, name: str, owner: object, go: Callable[[], object], drop: Callable[[], object]) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class Parked:
 
 
 class _Idle(selectors.SelectSelector):
-    """In place of waiting for sockets, of which there are none."""
+    """A selector without sockets: waiting for events advances the simulation."""
 
     step: Callable[[float | None], None]
 
@@ -44,7 +44,7 @@ class _Idle(selectors.SelectSelector):
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """Its time moves only when nobody can go on, or when the scheduler wants it to."""
+    """A loop whose time moves only when no step can run, or when the scheduler moves it."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -64,13 +64,13 @@ class Scheduler:
         self.now = 0.0
         self.steps = 0
         self.between: Callable[[], None] = lambda: None
-        """Called between any two steps: here processes crash."""
+        """Called between any two steps, where processes crash."""
         self._parked: list[Parked] = []
         self._trace = hashlib.sha256()
 
     @property
     def trace(self) -> str:
-        """Two runs with the same trace were the same."""
+        """A digest of all steps; runs with equal traces were the same."""
         return self._trace.hexdigest()
 
     def happens(self, probability: float) -> bool:
@@ -80,13 +80,13 @@ class Scheduler:
         self._parked.append(parked)
 
     def take_all(self, of: Callable[[Parked], bool]) -> list[Parked]:
-        """Those parked that are so, in the order of their names; they are not parked any more."""
+        """Take the parked steps that match, in the order of their names."""
         taken = sorted(filter(of, self._parked), key=lambda one: one.name)
         self._parked = [one for one in self._parked if one not in taken]
         return taken
 
     async def turn(self, name: str, owner: object) -> None:
-        """Return when the scheduler says so."""
+        """Wait until the scheduler releases this step."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def go() -> None:
@@ -97,7 +97,7 @@ class Scheduler:
         await future
 
     def step(self, timeout: float | None) -> None:
-        """Nobody can go on by himself; the next timer rings in `timeout` seconds."""
+        """Advance when no step can run; the next timer is due in `timeout` seconds."""
         self.steps += 1
         self.between()
         if not self._parked:
@@ -108,7 +108,7 @@ class Scheduler:
             passes = self.chance.random() * most
             self.now += passes if timeout is None else min(passes, timeout)
         else:
-            # By name: in which order they were parked may depend on where objects lie in memory.
+            # By name: the order of parking may depend on the addresses of objects.
             self._parked.sort(key=lambda one: one.name)
             chosen = self._parked.pop(self.chance.randrange(len(self._parked)))
             self._trace.update(f"{self.now:.6f} {chosen.name}\n".encode())
@@ -119,10 +119,10 @@ def run(scheduler: Scheduler, main: Callable[[], Any], task_factory: Any) -> Any
     """Run a coroutine function to its end in simulated time."""
     loop = SimulatedLoop(scheduler)
     loop.set_task_factory(task_factory)
-    # What a process that crashed leaves behind, and reads in the background that fail, are no news.
+    # Remains of a crashed process, and failed reads in the background, are expected.
     loop.set_exception_handler(lambda *_: None)
     logging.disable()
-    # What runs is chosen here; that of others (a worker shuffles its work) must be the same each time, too.
+    # The order of steps is chosen here; random choices of others (a worker shuffles its work) must repeat, too.
     known = random.getstate()
     random.seed(scheduler.chance.random())
     try:

@@ -1,4 +1,4 @@
-"""One run by one seed: who takes part, what goes wrong, and whether everything was as it should be."""
+"""One run by one seed: its actors, its faults, and the check that everything was correct."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tests.simulation.world import Actor, Process, World, task_factory
 SESSIONS: Final = ("ses_0", "ses_1")
 PROCESSES_COUNT: Final = 3
 TROUBLE_SECONDS: Final = 40
-"""So long things go wrong; then everybody has as long as it takes to end, within reason."""
+"""Seconds with faults; afterwards all actors have as long as they need to end, within reason."""
 
 END_SECONDS: Final = 400
 SKEW_MS: Final = 1500
 RULES_CHANGE_EVERY: Final = 4
-"""In one seed of so many somebody changes rules. Nothing is drawn for it: the other seeds stay the runs they were."""
+"""One seed in this many changes rules. The choice draws no random number, so the runs of other seeds stay the same."""
 
 
 class Simulation:
-    """`seed` says all. With `failovers` the server loses acknowledged entries now and then, and no faults besides."""
+    """A run determined by `seed`. With `failovers` the server loses acknowledged entries at times, its only fault."""
 
     def __init__(self, seed: int, *, failovers: bool = False) -> None:
         self.seed = seed
@@ -49,7 +49,7 @@ class Simulation:
         return self._scheduler.steps
 
     def run(self) -> None:
-        """Raises AssertionError, with the seed, when something was not as it should be."""
+        """Run the simulation. Raises AssertionError, with the seed, when a check fails."""
         try:
             run(self._scheduler, self._main, task_factory)
             self._audit()
@@ -62,7 +62,7 @@ class Simulation:
     # --- who and what -----------------------------------------------------------------------------------------------
 
     def _world(self, chance: random.Random) -> World:
-        """Each seed has troubles of its own; some have hardly any, so that one trouble does not hide another."""
+        """Make the world. Each seed has its own faults, some hardly any, so that one fault does not hide another."""
 
         def some(most: float) -> float:
             return most * chance.random() if chance.random() < 0.5 else 0
@@ -124,7 +124,7 @@ class Simulation:
     # --- what must hold ---------------------------------------------------------------------------------------------
 
     def log(self, key: StreamKey) -> list[Recorded]:
-        """Decoded, with every link of the chain checked."""
+        """Return the decoded log, with every link of the chain checked."""
         entries = [Entry(*START, b""), *self.world.server.streams.get(key, [])]
         return [
             read_entry(key, entry, Position(before.ms, before.version), before.payload)
@@ -140,7 +140,7 @@ class Simulation:
         return state
 
     def _hints_are_lost_too(self, key: StreamKey) -> None:
-        """The index of deadlines lies on the same server: it is as old as the stream."""
+        """Lose the deadline hints of a lost stream: the index lies on the same server and is as old as the stream."""
         if key.kind == "session":
             due_ms = next_due_ms(self._replayed(key.id))
             self.world.server.due.pop(key.id, None)
@@ -148,8 +148,8 @@ class Simulation:
                 self.world.server.due[key.id] = due_ms
 
     async def _compare_folds(self) -> None:
-        """Every process's fold, grown by its own appends and by wake-ups, is what a replay gives."""
-        # Once beforehand: who finds that the server has lost entries writes that down.
+        """Check that every process's fold, grown by its appends and by wake-ups, equals a replay."""
+        # Once beforehand: a process that detects lost entries records the loss.
         for _ in self.world.processes:
             await self._live_folds()
         for name, (shared, sessions) in (await self._live_folds()).items():
@@ -176,7 +176,7 @@ class Simulation:
     def _audit(self) -> None:
         project = self.log(StreamKey("project", cast_of.PROJECT))
         if self._failovers:
-            # What was lost had been told: only the logs themselves can be judged.
+            # Lost entries had been reported to callers: only the logs themselves can be checked.
             return
         oracles = {name: Oracle(self.log(StreamKey("session", name)), project) for name in SESSIONS}
         check_all(self._diary.told, self._diary.noted, oracles)

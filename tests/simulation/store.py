@@ -1,4 +1,4 @@
-"""A store as a process on a bad network has it: every call and answer waits its turn, and may be lost."""
+"""A store as seen by a process on a bad network: every call and answer is delayed, and may be lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ledger.stores.port import (
 from tests.simulation.scheduler import Parked, Scheduler
 
 T0: Final = 1_800_000_000_000
-"""When a simulation begins (server ms)."""
+"""The time at which a simulation begins (server ms)."""
 
 
 POST_REFUSED: Final = 0.3
@@ -53,7 +53,7 @@ NO_FAULTS: Final = Faults()
 
 
 class ServerClock:
-    """The server's time is that of the simulation; a process is wrong about it by its skew."""
+    """The server's time is the simulation's; a process's estimate is off by its skew."""
 
     known = True
     is_moved_by_hand = False
@@ -67,12 +67,12 @@ class ServerClock:
         return T0 + int(self._scheduler.now * 1000) + self._skew_ms
 
     def observe(self, now_ms: int) -> None:
-        """It stays wrong."""
+        """Ignore the observation: the estimate stays off."""
 
     async def wait_until(self, ms: int) -> None:
         loop = asyncio.get_running_loop()
         reached = loop.create_future()
-        # A hair more than until then: a timer must not ring before the whole millisecond is there.
+        # Slightly longer: a timer must not fire before the whole millisecond is reached.
         timer = loop.call_later(max((ms - self.now_ms() + 1) / 1000, 0), reached.set_result, None)
         try:
             await reached
@@ -81,7 +81,7 @@ class ServerClock:
 
 
 class FaultyStore:
-    """A `MemoryStore` behind the scheduler. A dead one, of a process that crashed, answers no more."""
+    """A `MemoryStore` behind the scheduler. A dead one, of a crashed process, answers no more."""
 
     confirms = False
 
@@ -136,7 +136,7 @@ class FaultyStore:
         return True
 
     def post(self, append: Append, answered: Answered) -> bool:
-        """As `append`, but whoever sent it goes on at once."""
+        """Post as `append` does, without waiting for the answer."""
         self._must_live()
         if self._scheduler.happens(self.faults.unreachable) or self._scheduler.happens(POST_REFUSED):
             return False
@@ -158,7 +158,7 @@ class FaultyStore:
         return True
 
     async def _arrive(self, where: str, append: Append) -> AppendResult:
-        """The server carries it out, also where the process that sent it is dead by then."""
+        """Apply the command on the server, also when the process that sent it has died."""
         self._must_live()
         arrived: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
 
@@ -230,9 +230,9 @@ class FaultyStore:
         self.gap(partition)
 
     def woken(self, wake_up: WakeUp) -> None:
-        """The server published it; it is lost, or on its way."""
+        """Deliver or lose a wake-up that the server published."""
         if self._scheduler.happens(self.faults.gap):
-            # The connection breaks: what was on its way is lost, and said to be when it is there again.
+            # The connection breaks: wake-ups in flight are lost, and the loss is reported after the reconnect.
             self._scheduler.take_all(lambda one: one.owner is self and one.name.endswith(" rings"))
             partition = self._inner.partition_of(wake_up.key)
             self._ring(f"gap {partition:04}", lambda: self.gap(partition))

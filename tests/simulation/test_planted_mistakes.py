@@ -1,4 +1,4 @@
-"""The simulation can see: with a mistake planted in the core or in the server, some seed soon goes wrong."""
+"""The simulation detects mistakes: with one planted in the core or in the server, some seed soon fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.simulation.simulation import Simulation
 
 SEEDS_COUNT: Final = 150
 LONG: Final = Timeouts(attended=90, unattended=90, cap=120)
-"""Seconds: longer than a sweep and all slack, so that only a wake-up tells in time."""
+"""Seconds, longer than a sweep and all slack, so that only a wake-up can be in time."""
 
 
 def first_failure(*, failovers: bool = False) -> str:
@@ -36,7 +36,7 @@ def first_failure(*, failovers: bool = False) -> str:
 
 
 def only_wake_ups_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody sweeps, and deadlines, at which whoever waits looks by himself, are far away."""
+    """Turn sweeps off and put deadlines, at which waiters look by themselves, far away."""
 
     async def never(self: Streams) -> None:
         await asyncio.Event().wait()
@@ -78,7 +78,7 @@ def test_a_gap_that_is_passed_over_is_caught(monkeypatch: pytest.MonkeyPatch) ->
     only_wake_ups_tell(monkeypatch)
     monkeypatch.setattr(Stream, "_absorb_quietly", absorb)
     caught = first_failure()
-    # The wake-up of an answer was passed over, or the revoke of a grant.
+    # The wake-up of an answer was lost, or that of a grant's revoke.
     assert "was told too late" in caught or "by a grant that had been revoked" in caught
 
 
@@ -124,7 +124,7 @@ def _outside(field: str) -> Callable[..., Any]:
 
 
 def test_a_server_that_takes_an_allow_after_the_deadline_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Only who is far behind the server's clock, or long on the way, replies too late without knowing it.
+    # Only a process far behind the server's clock, or a slow call, replies too late unknowingly.
     monkeypatch.setattr(simulation, "SKEW_MS", 8_000)
     monkeypatch.setattr(MemoryStore, "_append", _outside("not_after_ms"))
     assert "no allow after the deadline" in first_failure()
@@ -136,7 +136,7 @@ def test_a_server_that_takes_an_expiry_before_the_deadline_is_caught(monkeypatch
 
 
 def test_an_answer_that_is_told_before_it_is_written_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that acknowledges and forgets."""
+    """A store that acknowledges without writing."""
     written = MemoryStore._append
     count = iter(range(1, 1_000_000))
 

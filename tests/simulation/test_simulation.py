@@ -1,6 +1,6 @@
-"""Hundreds of runs, each by a seed: crashes, lost answers, wrong clocks, changed rules; and all was as it should be.
+"""Hundreds of runs, each by a seed: crashes, lost answers, wrong clocks, changed rules; every check holds.
 
-A run that goes wrong names its seed: `pytest tests/simulation --simulation-seed 4711` does the same again.
+A failed run names its seed: `pytest tests/simulation --simulation-seed 4711` repeats it.
 """
 
 from __future__ import annotations

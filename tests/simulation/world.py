@@ -1,4 +1,4 @@
-"""Processes over one server of the memory, on one scheduler: they crash between any two steps, and start again."""
+"""Processes on one memory server and one scheduler: they crash between any two steps, and start again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROCESS: Final[contextvars.ContextVar[Process | None]] = contextvars.ContextVar(
 
 
 class Actor(Protocol):
-    """Keeps in itself what it has done, so that it goes on with a new process's ledger after a crash."""
+    """An actor keeps its progress, so that it continues with a new process's ledger after a crash."""
 
     name: str
     is_done: bool
@@ -31,7 +31,7 @@ class Actor(Protocol):
 
 
 class Process:
-    """A ledger with a cache of its own, and who acts through it."""
+    """A ledger with a cache of its own, and its actors."""
 
     def __init__(self, world: World, name: str, skew_ms: int, actors: list[Actor]) -> None:
         self.name = name
@@ -44,7 +44,7 @@ class Process:
         self._store: FaultyStore | None = None
 
     def start(self) -> None:
-        """With an empty cache, whatever was known before."""
+        """Start with an empty cache, whatever was cached before."""
         self._births += 1
         contextvars.copy_context().run(self._start)
 
@@ -69,7 +69,7 @@ class Process:
     async def _act(self, actor: Actor, ledger: Ledger) -> None:
         try:
             await actor.run(ledger)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run has failed with it
+        except Exception as error:  # noqa: BLE001 - any error fails the run
             self._world.fail(error)
         actor.is_done = True
 
@@ -87,7 +87,7 @@ class Process:
         return self._store is not None
 
     def crash(self) -> None:
-        """Nothing of it goes on; what it sent may still arrive."""
+        """Crash the process; commands it sent may still arrive."""
         store, self._store, self.ledger = self.store, None, None
         store.is_dead = True
         for task in list(self._tasks):
@@ -100,7 +100,7 @@ class Process:
 
 
 class World:
-    """The server, its clock, the processes, and what goes wrong."""
+    """The server, its clock, the processes, and their faults."""
 
     def __init__(self, scheduler: Scheduler, faults: Faults, crash: float, failover: float) -> None:
         self.scheduler = scheduler
@@ -110,12 +110,12 @@ class World:
         self.server = MemoryServer(ServerClock(scheduler), PARTITION_COUNT)
         self.processes: list[Process] = []
         self.board: list[tuple[str, str]] = []
-        """Requests that somebody said he asks: (session, request id)."""
+        """Announced requests: (session, request id)."""
         self.rules: dict[str, list[dict[str, str]]] = {}
         """The contents of each session's rule file."""
         self.failures: list[BaseException] = []
         self.lost: Callable[[StreamKey], None] = lambda _: None
-        """Told of a stream that has lost entries."""
+        """Called with a stream that has lost entries."""
         self._spawned: set[asyncio.Task[Any]] = set()
         scheduler.between = self._between
 
@@ -136,7 +136,7 @@ class World:
         task.add_done_callback(self._spawned.discard)
 
     def calm(self) -> None:
-        """Nothing goes wrong any more."""
+        """End all faults."""
         self.faults = NO_FAULTS
         self.crash_share = self.failover_share = 0
         for process in self.processes:
@@ -155,7 +155,7 @@ class World:
             self._lose_entries()
 
     def _lose_entries(self) -> None:
-        """Another server takes over, which had not been sent the last entries of a stream."""
+        """Fail over to a server that has not received the last entries of a stream."""
         streams = {key: entries for key, entries in self.server.streams.items() if len(entries) > 1}
         if streams:
             key = self.scheduler.chance.choice(sorted(streams))
@@ -164,11 +164,11 @@ class World:
             self.lost(key)
 
     async def pass_time(self, most_seconds: float) -> None:
-        """At most so many seconds go by."""
+        """Let at most `seconds` pass."""
         await self._pass(self.scheduler.chance.random() * most_seconds)
 
     async def reach(self, ms: int) -> None:
-        """Return when it is this time on the server, or later."""
+        """Wait until the server's time is at least this."""
         await self._pass(max(ms - self.now_ms, 0) / 1000)
 
     async def _pass(self, seconds: float) -> None:
@@ -181,7 +181,7 @@ class World:
             timer.cancel()
 
     async def until(self, holds: Callable[[], bool], seconds: float, what: Callable[[], str]) -> None:
-        """Look every simulated second; fails when it does not hold in time, or somebody has failed."""
+        """Check every simulated second; fails when the condition is not met in time, or an actor has failed."""
         end = self.scheduler.now + seconds
         while not holds():
             if self.failures:
@@ -193,7 +193,7 @@ class World:
 
 
 def task_factory(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
-    """Every task belongs to the process that made it."""
+    """Assign every task to the process that made it."""
     task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **more)
     process = PROCESS.get()
     if process is not None:

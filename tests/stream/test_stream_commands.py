@@ -278,7 +278,7 @@ async def test_waking_brings_what_others_write_without_a_read(backend: Backend) 
 
 
 async def test_payloads_of_somebody_elses_making_are_not_taken_for_own_events(store: Store) -> None:
-    """The search for the own event id after a conflict decodes; a text that mentions the id is not the event."""
+    """The search for the own event id after a conflict decodes entries; a mere mention of the id is not the event."""
     stream = tally(store)
     await stream.submit(add("a"))
     watched = Watched(store)

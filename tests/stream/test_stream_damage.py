@@ -1,4 +1,4 @@
-"""Streams that are not what the ledger wrote: reported, and nothing is appended."""
+"""Streams that the ledger did not write: reported, and never appended to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Harm = Callable[[Operator, str, Log], Awaitable[None]]
 
 
 async def _edited(admin: Operator, key: str, log: Log, **changes: bytes) -> None:
-    """Write the stream anew, as somebody would who does not want it to show."""
+    """Rewrite the stream as an attacker would who hides the edit."""
     await admin.run("DEL", key)
     for entry_id, fields in log:
         changed = changes.get(entry_id.partition(b"-")[2].decode(), fields[b"d"])
@@ -99,7 +99,7 @@ async def store(server_backend: Backend) -> RedisStore:
 
 @pytest.fixture
 async def written_log(store: RedisStore) -> Stream[Tally]:
-    """Three events, each of an append of its own, as the stream that wrote them knows it."""
+    """Three events, each of an append of its own, as known to the stream that wrote them."""
     stream = tally(store)
     for name in "abc":
         await stream.submit(add(name))
@@ -134,7 +134,7 @@ AT_THE_HEAD: list[Harm] = [
     add_what_is_no_event,
     put_something_else_there,
 ]
-"""Harm that also shows to one who knows the stream; other harm shows when it is folded again, and to `verify`."""
+"""Damage that a stream with a cached state detects too; other damage shows in a new fold and in `verify`."""
 
 
 @pytest.mark.parametrize("command", [None, add("x")], ids=["reading", "appending"])

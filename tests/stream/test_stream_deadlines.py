@@ -1,4 +1,4 @@
-"""Deadlines: what is due is settled before anything else, and the server's clock alone decides what counts."""
+"""Deadlines: due events are settled before anything else, and the server's clock alone decides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def session(store: Store) -> Stream[SessionState]:
 
 
 async def asked(store: Store, *request_ids: str, deadline_ms: int = DEADLINE_MS) -> Stream[SessionState]:
-    """A session in which these are pending and nobody is connected."""
+    """A session in which these requests are pending and nobody is connected."""
     stream = session(store)
     await stream.submit(opens(settings=Settings(unattended_ms=deadline_ms)))
     for request_id in request_ids:
@@ -120,7 +120,7 @@ async def test_two_processes_that_settle_at_once_write_one_expiry(backend: Backe
 
 
 async def test_of_a_reply_and_an_expiry_at_once_exactly_one_counts(backend: Backend, clock: TestClock) -> None:
-    """One process is late with its clock's last millisecond, the other settles; the log holds one outcome."""
+    """One process is behind by its clock's last millisecond, the other settles; the log holds one outcome."""
     replying = Watched(await backend.open())
     stream = await asked(replying.as_store, "per_1")
     expiring = session(await backend.open())
@@ -193,7 +193,7 @@ async def test_by_the_servers_clock_a_late_reply_expires_the_request(live_backen
 
 
 def skew(store: Store, ms: int) -> None:
-    """Put a process's estimate of the server's clock wrong, until the next answer."""
+    """Shift a process's estimate of the server's clock, until the next answer."""
     clock = as_redis(store)._clock
     assert isinstance(clock, EstimatedClock)
     clock._offset_ms = (clock._offset_ms or 0.0) + ms

@@ -1,4 +1,4 @@
-"""Several processes with caches on one stream, late and doubled wake-ups, lost answers: one history for all."""
+"""Several processes with caches on one stream, late and repeated wake-ups, lost answers: one history for all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEATS = st.sampled_from("ab")
 
 
 class Processes(RuleBasedStateMachine):
-    """`names` is the model: what was acknowledged, in the order of the log."""
+    """Processes on one stream; `names` is the model: the acknowledged names, in the order of the log."""
 
     def __init__(self, run: Run, stores: list[Store], key: StreamKey) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Processes(RuleBasedStateMachine):
 
     @rule(process=PROCESSES, seat=SEATS)
     def claim_a_seat(self, process: int, seat: str) -> None:
-        """Decided once, however stale the cache of the one who claims."""
+        """Claim a seat: it is decided once, however stale the claimant's cache."""
         taken = [name for name in self.names if name.startswith(f"{seat}=")]
         try:
             done = self.run(self.streams[process].submit(Claim(seat, f"{process}")))

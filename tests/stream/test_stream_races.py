@@ -28,7 +28,7 @@ class Processes:
         self.theirs = tally(other)
 
     async def wake(self, *, inline: bool = True) -> None:
-        """Hand the other's last entries to our stream as a wake-up would, now."""
+        """Deliver the other's last entries to our stream now, as a wake-up would."""
         log = await log_of(self.other)
         self.ours.woken(WakeUp(SESSION, log[-1].position, log[-1:] if inline else ()))
 
@@ -114,7 +114,7 @@ async def test_the_own_wake_up_is_told_once_and_as_it_stands_in_the_log(processe
 
 
 async def test_the_own_event_is_found_although_a_wake_up_brought_it_first(processes: Processes) -> None:
-    """The answer is lost, the own wake-up comes, and the append that is sent again meets a conflict with itself."""
+    """The answer is lost, the own wake-up comes, and the repeated append conflicts with itself."""
     await processes.ours.refresh()
 
     async def sent_once_already() -> None:
@@ -143,7 +143,7 @@ async def test_the_own_event_is_found_although_others_wrote_after_it(processes: 
 
 
 class SlowToSettle(TallyFold):
-    """A fold that asks the store who is there before it decides, as a session's does when something is due."""
+    """A fold that reads presence from the store before it decides, as a session's does when something is due."""
 
     step: Callable[[], Awaitable[None]] | None = None
 
@@ -158,7 +158,7 @@ class SlowToSettle(TallyFold):
 
 
 async def test_what_a_wake_up_brings_while_it_is_looked_who_is_there_is_decided_upon(backend: Backend) -> None:
-    """Else the command would be decided on the state before, and appended after what it never saw."""
+    """Otherwise the command would be decided on the state before, and appended after an event it never saw."""
     store = await backend.open()
     fold = SlowToSettle()
     ours, theirs = Stream(store, SESSION, fold), tally(await backend.open())
@@ -184,7 +184,7 @@ async def test_a_wake_up_that_leaves_a_gap_makes_the_stream_read(processes: Proc
 
 
 async def test_a_state_that_was_folded_is_never_seen_half_folded_or_empty_again(processes: Processes) -> None:
-    """While a stream is folded anew after a doubtful append, those who wait look at the state they know."""
+    """While a stream is folded again after an append in doubt, waiters read the last known state."""
     for first in range(3):
         await processes.theirs.submit(add(*[f"{first}"] * 500))
     ours = processes.ours

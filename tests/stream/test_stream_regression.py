@@ -21,7 +21,7 @@ async def store(server_backend: Backend) -> RedisStore:
 
 @pytest.fixture
 async def stream(store: RedisStore, admin: Operator, clock: TestClock) -> Stream[Tally]:
-    """Knows five events, of which the server, promoted from a replica that lagged, has only two."""
+    """A stream that knows five events, of which the server, promoted from a replica that lagged, has only two."""
     stream = tally(store)
     await stream.submit(add("a", "b"))
     key = store.keys.stream(SESSION)

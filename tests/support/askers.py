@@ -1,4 +1,4 @@
-"""Agents that ask again and again while servers come and go, and what they were told."""
+"""Agents that keep asking while servers stop and start, and a record of the answers they received."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASK = [{"permission": "bash", "pattern": "*", "action": "ask"}]
 
 
 class Asker:
-    """Asks one question after another in its session; what failed is asked again under its id."""
+    """Asks one question after another in its session; a failed ask is repeated under its id."""
 
     def __init__(self, ledger: Ledger, session: str) -> None:
         self._ledger = ledger
@@ -37,14 +37,14 @@ class Asker:
                 await session.ask("bash", ["make"], request_id=request_id)
             except StoreError as error:
                 self.failures.append(error)
-                # What is refused at once must not keep the loop from everything else.
+                # An immediate refusal must not keep the loop from everything else.
                 await pause()
             else:
                 self.allowed.append(request_id)
 
 
 async def check_log(ledger: Ledger, askers: Sequence[Asker]) -> None:
-    """Everything that was allowed is in the log, once, in a chain that is whole."""
+    """Check that the log holds every allowed request once, in an unbroken chain."""
     for asker in askers:
         key = StreamKey("session", asker.session)
         assert (await check_stream(ledger.store, key)).problems == []

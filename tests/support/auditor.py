@@ -1,6 +1,6 @@
-"""A second, slow opinion on a session's history, written from the design and not from the fold.
+"""An independent, slow reading of a session's history, written from the design and not from the fold.
 
-It reads events one by one and fails at the first that could not have happened.
+It reads events one by one and fails at the first that is impossible.
 """
 
 from __future__ import annotations

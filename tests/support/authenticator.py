@@ -28,7 +28,7 @@ def b64(value: bytes) -> str:
 
 
 class Authenticator:
-    """One passkey. `verifies` False is one that is touched without a PIN or a fingerprint."""
+    """One passkey; `verifies=False` is one that is touched without a PIN or a fingerprint."""
 
     def __init__(self, *, verifies: bool = True, counts: bool = True, rp_id: str = RP_ID, origin: str = ORIGIN) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -58,7 +58,7 @@ class Authenticator:
         return json.dumps({"type": kind, "challenge": b64(challenge), "origin": self.origin, **more}).encode()
 
     def create(self, challenge: bytes) -> dict[str, Any]:
-        """The response of `navigator.credentials.create`."""
+        """Return the response of `navigator.credentials.create`."""
         attested = bytes(16) + struct.pack(">H", len(self.credential_id)) + self.credential_id + self._public_key()
         statement = {"fmt": "none", "attStmt": {}, "authData": self._data(_HAS_CREDENTIAL, attested)}
         return {
@@ -83,7 +83,7 @@ class Authenticator:
         )
 
     def sign(self, challenge: Any, **client_data: Any) -> Signed:
-        """A challenge of `ledger.passkeys`, signed."""
+        """Return a signed challenge of `ledger.passkeys`."""
         return Signed(
             assertion=self.get(challenge.bytes, **client_data),
             nonce=challenge.claims.nonce,

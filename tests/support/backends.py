@@ -18,7 +18,7 @@ from tests.support.programs import EMBEDDED, binary_named, others_to_test
 from tests.support.servers import RealServer
 
 PARTITION_COUNT: Final = 8
-"""Few, so that calls that go to all partitions stay cheap."""
+"""The number of partitions; small, so that calls to all partitions stay cheap."""
 
 MEMORY: Final = "memory"
 SERVER: Final = str(binary_named(EMBEDDED)).replace(" ", "-")
@@ -43,7 +43,7 @@ class Backend:
         return self._server is None
 
     async def open(self) -> Store:
-        """A store as a process of its own would have it, started."""
+        """Open a started store, as a process of its own has it."""
         store = self._made()
         self._opened.append(store)
         await store.start()
@@ -72,7 +72,7 @@ def append_of(
 async def written(
     store: Store, *payloads: bytes, key: StreamKey = SESSION, after: Position = START, due: Due | str | None = None
 ) -> Position:
-    """Append where nobody is in the way; the position of the last entry."""
+    """Append without a conflict, and return the position of the last entry."""
     answer = await answer_to(store, append_of(*payloads, key=key, after=after, due=due))
     assert isinstance(answer, Appended), answer
     return Position(answer.ms, after.version + len(payloads))
@@ -85,7 +85,7 @@ async def answer_to(store: Store, append: Append) -> AppendResult:
 
 
 async def log_of(store: Store, key: StreamKey = SESSION) -> tuple[Entry, ...]:
-    """All entries, page by page."""
+    """Return all entries, read page by page."""
     entries: list[Entry] = []
     after = START
     while page := await store.read(key, after, 1000):
@@ -99,13 +99,13 @@ def entries(ms: int, first_version: int, payloads: Sequence[bytes]) -> tuple[Ent
 
 
 def as_redis(store: Store) -> RedisStore:
-    """The store of a real server, for what only such a one has."""
+    """Return the store of a real server, for checks that only such a store allows."""
     assert isinstance(store, RedisStore)
     return store
 
 
 class Operator:
-    """A plain client of a real server: what an operator, or somebody with an ill will, has."""
+    """A plain client of a real server, as an operator or an attacker has."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""The browser that tests drive: Chromium on the PATH, which only continuous integration always has."""
+"""The browser that tests drive: Chromium on the PATH, which is guaranteed only in continuous integration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 
 CI_VARIABLE: Final = "CI"
-"""Set to true, a browser that is not there fails its tests; otherwise they are left out, and that is said at the end."""
+"""Set to true, a missing browser fails its tests; otherwise they are left out and reported at the end of the run."""
 
 
 def chromium() -> Path:

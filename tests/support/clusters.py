@@ -1,6 +1,6 @@
 """A real cluster (three primaries, three replicas) and a real primary with a replica and three sentinels, for tests.
 
-All processes listen on free ports of 127.0.0.1, live in a temporary folder and are killed for sure at the end.
+All processes listen on free ports of 127.0.0.1, keep their data in a temporary folder and are killed at the end.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Node:
         )
 
     def run(self, *command: str | int | bytes) -> Any:
-        """One command's answer, as bytes."""
+        """Return the answer of one command, as bytes."""
         with self.client() as client:
             return client.execute_command(*command)
 
@@ -92,14 +92,14 @@ class Node:
         self._process.send_signal(number)
 
     def pause(self) -> None:
-        """The process hangs: it takes connections and answers nothing."""
+        """Suspend the process: it accepts connections and answers nothing."""
         self.signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
         self.signal(signal.SIGCONT)
 
     def kill9(self) -> None:
-        """Gone at once; harmless when it is not running."""
+        """Kill the process with SIGKILL; harmless when it is not running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(timeout=10)
@@ -156,7 +156,7 @@ class Cluster:
         self.wait_until_well()
 
     def wait_until_well(self) -> None:
-        """All six run, all slots are served, all replicas are in step, and all agree on that."""
+        """Wait until all six run, all slots are served, all replicas are in step, and all nodes agree on that."""
         wait_until(self._is_well, "the cluster to be well", FAILOVER_S)
 
     def _is_well(self) -> bool:
@@ -174,7 +174,7 @@ class Cluster:
         return False
 
     def mend(self) -> None:
-        """Bring back what a test has killed or paused."""
+        """Restart or resume every server that a test has killed or paused."""
         for node in self.nodes:
             if node._process is None:
                 node.restart()
@@ -182,7 +182,7 @@ class Cluster:
         self.wait_until_well()
 
     def flush(self) -> None:
-        """Empty it; who is a primary may change just now."""
+        """Empty the cluster; the primaries may change meanwhile."""
 
         def flushed() -> bool:
             with suppress(RedisError, OSError):
@@ -196,7 +196,7 @@ class Cluster:
         return [node for node in self.nodes if node._process is not None and _role(node) == "master"]
 
     def primary_of(self, key: str) -> Node:
-        """The node that serves a key now, by what most nodes say."""
+        """Return the node that serves a key now, by the majority of nodes."""
         slot = key_slot(key.encode())
         said: list[int] = []
         for node in self.nodes:
@@ -286,12 +286,12 @@ class Sentinels:
         return False
 
     def wait_until_in_step(self) -> None:
-        """The replica has all that the primary has."""
+        """Wait until the replica has replicated all data of the primary."""
 
         wait_until(lambda: in_step(*self.servers), "the replica to be in step")
 
     def mend(self) -> None:
-        """Bring back what a test has killed; it becomes a replica."""
+        """Restart a server that a test has killed; it becomes a replica."""
         for node in self.servers:
             if node._process is None:
                 # Otherwise it begins as a primary, until the sentinels have looked twice.
@@ -310,12 +310,12 @@ class Sentinels:
         return {flat[i].decode(): flat[i + 1].decode() for i in range(0, len(flat), 2)}
 
     def primary(self) -> Node:
-        """Whom the first sentinel names."""
+        """Return the primary that the first sentinel names."""
         port = int(self._facts(self.ports[0])["port"])
         return next(node for node in self.servers if node.port == port)
 
     def fail_over(self) -> None:
-        """As an operator asks for it; returns when the other server is the primary."""
+        """Fail over as an operator does; return when the other server is the primary."""
         before = self.primary()
         with self._client(self.ports[0]) as client:
             client.execute_command("SENTINEL", "FAILOVER", SERVICE)
@@ -341,7 +341,7 @@ def in_step(*servers: Node) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on just now, all different."""
+    """Return different ports, all free at this moment."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -385,7 +385,7 @@ def _role(node: Node) -> str:
 
 
 def _who_serves(node: Node) -> tuple[tuple[int, int, int], ...]:
-    """First slot, last slot and port of each range, by what this node says."""
+    """Return the first slot, last slot and port of each range, as this node reports them."""
     with node.client() as client:
         client.response_callbacks.clear()
         ranges = client.execute_command("CLUSTER", "SLOTS")
@@ -394,7 +394,7 @@ def _who_serves(node: Node) -> tuple[tuple[int, int, int], ...]:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
-    """A primary and its replica, which nobody watches."""
+    """A primary and its replica, without sentinels."""
     first, second = (Node(tmp_path / f"node-{port}", port, {}) for port in free_ports(2))
     second.options["replicaof"] = f"{HOST} {first.port}"
     try:
@@ -409,8 +409,8 @@ def pair(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
 
 @pytest.fixture(scope="session")
 def shared_cluster() -> Iterator[Cluster]:
-    """One cluster for all tests of a worker that leave it as it is."""
-    # On a machine that is busy with other tests nobody is to be taken for dead.
+    """One cluster for all tests of an xdist worker that leave it unchanged."""
+    # No server of a machine that is busy with other tests may be declared dead.
     cluster = Cluster({"cluster-node-timeout": str(PATIENT_NODE_TIMEOUT_MS)})
     try:
         cluster.start()

@@ -56,7 +56,7 @@ class CommandLine:
         }
 
     def __call__(self, *words: str | Path, code: int | None = None, **environment: str) -> Ran:
-        """Run a command to its end; fails when the exit code is not the one that was named."""
+        """Run a command to its end; fails when its exit code is not the expected one."""
         done = subprocess.run(
             [*PROGRAM, *map(str, words)],
             cwd=self.folder,
@@ -72,7 +72,7 @@ class CommandLine:
         return ran
 
     def started(self, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
-        """A command that runs beside the test; gone after the block."""
+        """Start a command beside the test; it is killed at the end of the block."""
         return self._beside([*PROGRAM, *words])
 
     def beside(self, program: str) -> AbstractContextManager[subprocess.Popen[str]]:
@@ -101,7 +101,7 @@ class CommandLine:
 
 
 def ended(process: subprocess.Popen[str]) -> Ran:
-    """The rest of what a started command says, when it has ended by itself."""
+    """Return the remaining output and the exit code of a command that ended by itself."""
     out, err = process.communicate(timeout=20)
     return Ran(process.returncode, out, err)
 

@@ -1,4 +1,4 @@
-"""Commands as the tests of sessions say them: short, and checked as everything from outside is."""
+"""Short constructors of commands for the tests of sessions, validated like commands from outside."""
 
 from __future__ import annotations
 

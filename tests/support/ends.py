@@ -1,4 +1,4 @@
-"""Both ends of a bridge in a test's hands: the host's, which are its pipes, and the agent's, which is a relay to here."""
+"""Both ends of a bridge under a test's control: the host's are its pipes, the agent's is a relay to the test."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ while data := there.recv(65536):
         data = data[os.write(1, data):]
 os._exit(0)
 """
-"""The agent: what is written to the socket it says, and what it is told comes back."""
+"""The agent: it prints what is written to the socket, and sends its input back."""
 
 
 class End:
-    """One side: what it was told, line by line, and a way to speak."""
+    """One side: its messages received, line by line, and a way to send."""
 
     def __init__(self, source: Iterable[bytes], sink: IO[bytes]) -> None:
         self.lines: list[bytes] = []
@@ -71,7 +71,7 @@ class End:
         return self.messages
 
     def answer_to(self, rpc_id: Any) -> Message:
-        """The only answer to a request."""
+        """Return the only answer to a request."""
 
         def found() -> list[Message]:
             return [one for one in self.messages if one.get("id") == rpc_id and "method" not in one]
@@ -92,7 +92,7 @@ class Between:
     """A running bridge with an agent of ours behind it."""
 
     def __init__(self, name: str, words: Sequence[str], environment: dict[str, str]) -> None:
-        # Short: the paths of sockets are bounded.
+        # Short: socket paths are limited in length.
         self._folder = tempfile.TemporaryDirectory(prefix="pl-end-")
         place = str(Path(self._folder.name) / "agent.sock")
         listening = socket.socket(socket.AF_UNIX)
@@ -122,7 +122,7 @@ class Between:
         return self._errors.read().decode()
 
     def end_agent(self, code: int = 0) -> None:
-        """The agent says no more, and ends."""
+        """End the agent's output, and the agent."""
         self._socket.sendall(f"exit {code}".encode())
 
     def kill_bridge(self) -> None:

@@ -1,4 +1,4 @@
-"""Every type of event with any content, drawn from the types themselves, so that a new field is tested at once."""
+"""A strategy for events of every type with any content, derived from the types: new fields are tested at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 
 
 def values_of(kind: inspect.Type) -> st.SearchStrategy[Any]:
-    """Any value of a type that an event may hold."""
+    """Return a strategy for the values of a type that an event may hold."""
     match kind:
         case inspect.StructType():
             fields = {field.name: values_of(field.type) for field in kind.fields}

@@ -1,4 +1,4 @@
-"""Streams as somebody with access to the server leaves them: damaged, or with a chain that holds and values that do not."""
+"""Streams changed by somebody with access to the server: damaged, or with a valid chain and invalid values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Payload = dict[str, Any]
 
 
 def forge(url: str, key: str, change: Callable[[Payload], None], shift_ms: int = 0) -> None:
-    """Write a stream anew with other payloads or times, its chain as it must be for these."""
+    """Rewrite a stream with other payloads or times, and with a chain that fits them."""
     with redis.Redis.from_url(url) as client:
         found: Any = client.xrange(key)
         client.delete(key)
@@ -34,14 +34,14 @@ def forge(url: str, key: str, change: Callable[[Payload], None], shift_ms: int =
 
 
 def with_endless_durations(payload: Payload) -> None:
-    """A request that may wait for 146 million years."""
+    """A stream with a request that may wait for 146 million years."""
     event = payload["event"]
     if event["type"] == "asked":
         event.update(duration_ms=TOO_LONG_MS, unattended_ms=TOO_LONG_MS, cap_ms=TOO_LONG_MS)
 
 
 def unchanged(payload: Payload) -> None:
-    """For a stream of which only the times are forged."""
+    """Return the payload as it is, for a stream of which only the times are forged."""
 
 
 def with_an_edit(url: str, key: str) -> None:

@@ -1,4 +1,4 @@
-"""A gateway as a process, which a test may kill and start again, and the people who answer at it."""
+"""A gateway as a process that a test may kill and start again, and the people who answer there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 START_S: Final = 20.0
 ASKED_S: Final = 60.0
-"""Real agents start slowly on a busy machine, and ask only then."""
+"""Time that a real agent may take to start and ask on a busy machine."""
 
 PEOPLE: Final = ("ann", "bob")
 
@@ -36,7 +36,7 @@ class RunningGateway:
     """`permission-ledger serve` on a unix socket of a data folder of its own, whose ledger is on `server`."""
 
     def __init__(self, server: RealServer, *words: str, with_pages: bool = False) -> None:
-        # Short: the paths of sockets are bounded.
+        # Short: socket paths are limited in length.
         self.home = Path(tempfile.mkdtemp(prefix="pl-gw-"))
         self.server = server
         self.page_url = f"http://127.0.0.1:{free_port()}" if with_pages else ""
@@ -47,7 +47,7 @@ class RunningGateway:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For programs that are to find this gateway by its data folder."""
+        """Variables for programs that are to find this gateway by its data folder."""
         return {
             **environment_without_settings(),
             "PERMISSION_LEDGER_HOME": str(self.home),
@@ -87,7 +87,7 @@ class RunningGateway:
         return any(str(path.stat().st_ino) in locked for path in (self.home / "askers").glob(f"{session}/*"))
 
     async def _make_tokens(self) -> None:
-        """The people's, and the agent's in the file where programs of this user look for it."""
+        """Create the people's tokens, and the agent's in the file from which programs of this user read it."""
         async with Ledger.connect(self.server.url) as ledger:
             made = await ledger.tokens.create("worker", "agent", brings_rules=True, any_project=True)
             for name in PEOPLE:
@@ -108,16 +108,16 @@ class RunningGateway:
         return find_place({"PERMISSION_LEDGER_HOME": str(self.home)})
 
     def token(self, name: str = "ann") -> str:
-        """Of somebody who may answer: one of PEOPLE."""
+        """Return the token of one of PEOPLE, who may answer."""
         return self._tokens[name]
 
     def person(self, name: str = "ann") -> Person:
-        """Somebody who may answer: one of PEOPLE."""
+        """Return one of PEOPLE, who may answer."""
         return Person(self.address, self._tokens[name])
 
 
 class Person:
-    """Looks and answers over the gateway."""
+    """A person who reads and answers requests through the gateway."""
 
     def __init__(self, address: str, token: str) -> None:
         self._client = GatewayClient(lambda: parse_place(address, token))
@@ -152,7 +152,7 @@ class Person:
         return await self._client.call("POST", path, {"reply": reply, **more})
 
     async def answer_next(self, session: str, reply: str, **more: Any) -> Row:
-        """Answer what has waited longest, when something does; what was shown."""
+        """Answer the request that has been pending longest, after waiting for one; return it as shown."""
         [shown, *_] = await self.waiting(session)
         await self.reply(session, shown["request_id"], reply, **more)
         return shown
@@ -170,7 +170,7 @@ class Person:
         return rows
 
     async def outcomes(self, session: str) -> list[tuple[str, str]]:
-        """Type of each event that ends a request, and the request's id."""
+        """Return the type and request id of each event that ends a request."""
         return [
             (row["type"], row["event"].get("request_id", ""))
             for row in await self.events(session)
@@ -183,7 +183,7 @@ class Person:
 
 @pytest.fixture
 def gateway(server: RealServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningGateway]:
-    """A gateway, which bridges of this process find as well."""
+    """A running gateway, which bridges of this process find as well."""
     running = RunningGateway(server)
     for name in [name for name in os.environ if name.startswith("PERMISSION_LEDGER_")]:
         monkeypatch.delenv(name)
@@ -197,7 +197,7 @@ def gateway(server: RealServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run
 
 @pytest.fixture
 async def ann(gateway: RunningGateway) -> AsyncIterator[Person]:
-    """A person who answers at it."""
+    """A person who answers at the gateway."""
     person = gateway.person()
     yield person
     await person.close()

@@ -1,4 +1,4 @@
-"""Tool calls of every kind that a person may be asked about, and the words without which nobody can judge them."""
+"""Tool calls of every kind that a person may be asked about, and the words needed to judge them."""
 
 from __future__ import annotations
 

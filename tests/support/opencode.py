@@ -1,6 +1,6 @@
-"""An OpenCode server as far as permissions go, on a real socket: its lists, events, cascades and its faults.
+"""A simulated OpenCode server on a real socket: its permission lists, events, cascades and faults.
 
-What it does is what the recorded transcripts of the real one show (tests/data/agents/opencode); the journeys of
+Its behaviour follows recorded transcripts of the real one (tests/data/agents/opencode); the journeys of
 `make test-agents` run the same bridge against the real one.
 """
 
@@ -25,7 +25,7 @@ DIRECTORY: Final = "/home/me/shop"
 
 
 class OpenCodeServer:
-    """One process: `stop` and `start` again lose what it had pending, as the real one does."""
+    """One process: `stop` and `start` lose the pending requests, as the real one does."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, Row] = {}
@@ -61,7 +61,7 @@ class OpenCodeServer:
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
 
     async def stop(self) -> None:
-        """As when it is killed: what was pending is gone, and no event says so."""
+        """Stop as if killed: pending requests are lost, without an event for them."""
         if self._server is None or self._serving is None:
             return
         self.drop_streams()
@@ -73,7 +73,7 @@ class OpenCodeServer:
         self.busy.clear()
 
     def drop_streams(self) -> None:
-        """Every event stream ends; its reader must come again."""
+        """End every event stream; readers must reconnect."""
         for stream in self._streams:
             stream.put_nowait(None)
 
@@ -84,7 +84,7 @@ class OpenCodeServer:
     # --- what an agent does in it
 
     def ask(self, session: str = "ses_1", pattern: str = "git push", *, parent: str | None = None, **more: Any) -> str:
-        """A tool call asks for permission; the request's id."""
+        """Ask for permission as a tool call does; return the request's id."""
         self._count += 1
         request_id = f"per_{self._count:04}"
         info = {"id": session, "directory": DIRECTORY, "agent": "general" if parent else "build"}
@@ -105,7 +105,7 @@ class OpenCodeServer:
         return request_id
 
     def ask_person(self, session: str = "ses_1", *questions: Row) -> str:
-        """A call of the `question` tool; the request's id."""
+        """Ask as the `question` tool does; return the request's id."""
         self._count += 1
         request_id = f"que_{self._count:04}"
         self.sessions[session] = {"id": session, "directory": DIRECTORY, "agent": "build"}
@@ -117,7 +117,7 @@ class OpenCodeServer:
         return request_id
 
     def answer(self, request_id: str, answers: list[list[str]] | None) -> bool:
-        """A question is answered, or dismissed; whether it was there. Nothing else is drawn from that."""
+        """Answer or dismiss a question; return whether it was pending. It has no effect on other questions."""
         request = self.questions.pop(request_id, None)
         if request is None:
             return False
@@ -128,7 +128,7 @@ class OpenCodeServer:
         return True
 
     def reply(self, request_id: str, reply: str, message: str | None = None) -> bool:
-        """An answer, with all that OpenCode draws from it; whether the request was there."""
+        """Reply to a request with all of OpenCode's cascades; return whether the request was pending."""
         request = self.pending.pop(request_id, None)
         if request is None:
             return False
@@ -150,7 +150,7 @@ class OpenCodeServer:
         self.publish("message.part.updated", {"part": {**part, "state": {"status": status, "title": "done"}}})
 
     def abort(self, session: str) -> None:
-        """The session stops; what it asked stays in the list, and no reply is told."""
+        """Abort the session: its requests stay in the list, and no reply is published."""
         self.busy.discard(session)
         self.publish("session.idle", {"sessionID": session})
 

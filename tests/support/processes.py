@@ -17,7 +17,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 def environment_without_settings() -> dict[str, str]:
-    """This process's environment without what the ledger is told in it; which server program to start stays."""
+    """Return this process's environment without the ledger's settings; the choice of the server program stays."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PERMISSION_LEDGER_")}
     named = os.environ.get(BINARY_VARIABLE)
     return ours if named is None else {**ours, BINARY_VARIABLE: named}
@@ -27,7 +27,7 @@ def environment_without_settings() -> dict[str, str]:
 def python(
     program: str, *arguments: str | Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a program's text in a session of its own, its three streams in the test's hands; gone after the block."""
+    """Run a program's text in a session of its own with its three streams piped; it is killed after the block."""
     process = subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],
         cwd=ROOT,
@@ -46,7 +46,7 @@ def python(
 
 
 def next_line(process: subprocess.Popen[str]) -> str:
-    """The next line that the program prints; fails with its error output when it ended instead."""
+    """Return the next line that the program prints; fails with its error output when it ended instead."""
     assert process.stdout
     assert process.stderr
     line = process.stdout.readline()

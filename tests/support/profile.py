@@ -1,6 +1,6 @@
 """The one Hypothesis profile of the suite: examples are limited by count, never by time.
 
-A deadline, or a complaint that examples are made too slowly, would fail a test of logic for a busy machine.
+A deadline, or a health check of slow generation, would fail a test of logic on a busy machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 NAME: Final = "by count"
 
 GUESSES: Final = settings(deadline=None, suppress_health_check=list(HealthCheck))
-"""For what is guessed from a schema of ours, whose bounds let many guesses be thrown away."""
+"""Settings for examples guessed from a schema of ours, whose bounds discard many guesses."""
 
 
 def load() -> None:

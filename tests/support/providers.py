@@ -1,4 +1,4 @@
-"""An OpenID Connect provider of a test's own, which can be told to lie: real HTTP, real keys, real signatures."""
+"""A test's own OpenID Connect provider, which can be set to lie: real HTTP, real keys, real signatures."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Claims = dict[str, Any]
 
 @cache
 def key_named(kid: str) -> RSAKey:
-    """A key of this name, made once for all tests: that takes a processor's tenth of a second."""
+    """Return the key of this name, made once for all tests: making one takes 0.1 s of processor time."""
     return RSAKey.generate_key(2048, parameters={"kid": kid})
 
 
 class LyingProvider:
-    """Signs people in as OpenID Connect demands it, but for what a test changes."""
+    """Signs people in as OpenID Connect requires, except for the changes of a test."""
 
     def __init__(self) -> None:
         self.person: Claims = {"sub": "1", "email": "ann@example.com", "email_verified": True, "groups": ["shop"]}
         self.user_info: Claims = {"sub": "1"}
         self.metadata: Claims = {}
-        """Members that are told differently."""
+        """Members of the metadata that are replaced."""
         self.change: Callable[[Claims], Claims] = dict
-        """The claims of an ID token, before they are signed."""
+        """A change to the claims of an ID token, made before they are signed."""
         self.sign: Callable[[Claims], str] = self.signed
         self.keys = [key_named("key-1")]
         self.asked: list[str] = []
@@ -50,11 +50,11 @@ class LyingProvider:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def signed(self, claims: Claims) -> str:
-        """By the newest key."""
+        """Sign claims with the newest key."""
         return jwt.encode({"alg": "RS256", "kid": self.keys[-1].kid}, claims, self.keys[-1])
 
     def take_new_key(self) -> None:
-        """The old one is withdrawn."""
+        """Replace the signing key; the old one is withdrawn."""
         self.keys = [key_named("key-2")]
 
     def signs_in(self, address: str) -> dict[str, str]:
@@ -110,7 +110,7 @@ class LyingProvider:
         return known.get(path)
 
     def _exchange(self, form: dict[str, str], headers: Any) -> Claims | None:
-        """A code is good once, for the client that asked, with the verifier that fits the challenge."""
+        """Exchange a code, valid once, for the client that asked, with the verifier that fits the challenge."""
         visit = self._visits.pop(form.get("code", ""), None)
         sent = b64decode(headers.get("authorization", "").removeprefix("Basic ")).decode()
         challenge = urlsafe_b64encode(sha256(form.get("code_verifier", "").encode()).digest()).rstrip(b"=").decode()

@@ -22,13 +22,13 @@ class Fault(Enum):
     """The fault of a command."""
 
     NOT_FORWARDED = auto()
-    """The server never hears of it; the client's connection is cut."""
+    """The command does not reach the server; the client's connection is cut."""
 
     ANSWER_LOST = auto()
-    """The server answers it; the client's connection is cut instead."""
+    """The server answers the command; the client's connection is cut before the answer."""
 
     SILENCE = auto()
-    """The server answers it; the client hears nothing any more, and its connection stays."""
+    """The server answers the command; the client receives nothing more, and its connection stays open."""
 
 
 class _Rule:
@@ -39,7 +39,7 @@ class _Rule:
         self.times = times
 
     def fault_for(self, command: Command) -> Fault | None:
-        """The fault of this command, counted among those of its name."""
+        """Return the fault of this command, counted among those of its name."""
         if command[0].upper() != self.name or self.times == 0:
             return None
         if self.after > 0:
@@ -61,14 +61,14 @@ class Proxy:
         self._rules: list[_Rule] = []
         self.socket = self._folder / "proxy.sock"
         self.commands: list[Command] = []
-        """All that clients have sent."""
+        """All commands that clients have sent."""
 
     @property
     def url(self) -> str:
         return socket_url(self.socket)
 
     def lose(self, name: str, fault: Fault, *, after: int = 0, times: int | None = 1) -> None:
-        """Apply a fault to the next commands of this name: to so many (None: all), `after` so many went well."""
+        """Apply a fault to the next `times` commands of this name (None: all), after `after` unharmed ones."""
         self._rules.append(_Rule(name, fault, after, times))
 
     def heal(self) -> None:
@@ -88,7 +88,7 @@ class Proxy:
         return port
 
     async def stop(self) -> None:
-        """Nobody listens any more, and every connection is cut; `start` may follow."""
+        """Stop listening and cut every connection; `start` may follow."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -96,7 +96,7 @@ class Proxy:
         self.socket.unlink(missing_ok=True)
 
     async def cut(self) -> None:
-        """Cut every connection there is."""
+        """Cut every open connection."""
         connections = list(self._connections)
         for connection in connections:
             connection.cancel()
@@ -108,7 +108,7 @@ class Proxy:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None:
-            # Came in while the proxy was being stopped.
+            # Accepted while the proxy was being stopped.
             writer.close()
             return
         connection = asyncio.create_task(self._serve(reader, writer))
@@ -164,7 +164,7 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _read_command(reader: asyncio.StreamReader) -> tuple[bytes, Command]:
-    """The next command as it came, and its words."""
+    """Read the next command: its raw bytes, and its words."""
     head = await reader.readuntil(b"\r\n")
     raw, words = [head], []
     for _ in range(int(head[1:])):
@@ -176,7 +176,7 @@ async def _read_command(reader: asyncio.StreamReader) -> tuple[bytes, Command]:
 
 
 async def _read_answer(reader: asyncio.StreamReader) -> bytes:
-    """The next RESP2 answer as it came."""
+    """Read the next RESP2 answer, unchanged."""
     head = await reader.readuntil(b"\r\n")
     kind, size = head[:1], head[1:]
     if kind == b"$" and int(size) >= 0:

@@ -1,4 +1,4 @@
-"""Given, when, then for the decider: a session that lives in a test, on a clock that the test moves.
+"""Given, when, then for the decider: a session in memory, on a clock that the test moves.
 
     given(opens(), connects("phone"), asks("per_1", "git push"), later("30s"))
         .when(replies("per_1", "once"))
@@ -35,26 +35,26 @@ T0: Final = 1_800_000_000_000
 """When a scenario begins (server ms)."""
 
 AS_OPENED: Final = compile_policy(PolicySource())
-"""In a command: judge by the rules that the session was opened with."""
+"""Stands for the rules that the session was opened with, in a command."""
 
 AS_IT_STANDS: Final = ProjectState(project_id="")
-"""In a command: the state of the session's project at that moment."""
+"""Stands for the current state of the session's project, in a command."""
 
 
 class Later(msgspec.Struct, frozen=True):
-    """Time passes."""
+    """A span of time that passes."""
 
     ms: int
 
 
 class LosesLease(msgspec.Struct, frozen=True):
-    """A client is not heard of any more, and nobody has written that down."""
+    """A client's lease ends, and no event records that yet."""
 
     client_id: str
 
 
 class HasInboxOpen(msgspec.Struct, frozen=True):
-    """A person looks at the inbox, without having opened the session."""
+    """A person who has the inbox open, without having opened the session."""
 
     client: Presence
 
@@ -95,7 +95,7 @@ class Project:
         self.state = evolve_project(self.state, recorded)
 
     def take(self, replied: Replied, asked_permission: str, actor: Actor, session: str, now_ms: int) -> None:
-        """Make the grants of a winning reply, as a ledger does after the reply is in the log."""
+        """Make the grants of a winning reply, as a ledger does once the reply is in the log."""
         assert replied.detail is not None
         for grant_id, pattern in zip(replied.grants, replied.detail.patterns, strict=True):
             command = GrantInProject(
@@ -128,7 +128,7 @@ class Scenario:
     # --- given ------------------------------------------------------------------------------------------------------
 
     def given(self, *steps: Step) -> Scenario:
-        """Live through a history; a command in it must not be refused."""
+        """Apply a history; its commands must not be refused."""
         for step in steps:
             self._live_through(step)
         return self
@@ -156,7 +156,7 @@ class Scenario:
     # --- when -------------------------------------------------------------------------------------------------------
 
     def when(self, command: Command | Settle, *, now: int | None = None) -> Happened:
-        """Decide a command at `now` (server ms, default: as late as it is); what is due is settled first."""
+        """Decide a command at `now` (server ms, default: the scenario's time), after settling what is due."""
         if now is not None:
             self.now_ms = now
         settled = self._settle()
@@ -178,11 +178,11 @@ class Scenario:
         return result_of(self.state, request_id)
 
     def waiting(self) -> list[str]:
-        """The ids of what is pending, in order of asking."""
+        """Return the ids of the pending requests, in order of asking."""
         return [one.request_id for one in sorted(self.state.pending.values(), key=lambda one: one.version)]
 
     def deadline_of(self, request_id: str) -> int | None:
-        """In ms after the beginning."""
+        """Return a request's deadline in ms after the beginning."""
         deadline_ms = self.state.pending[request_id].deadline_ms
         return None if deadline_ms is None else deadline_ms - T0
 
@@ -228,7 +228,7 @@ class Scenario:
 
     @property
     def policy(self) -> Policy:
-        """The rules of the session. A dialect that is not at hand yet is judged by the rules of `opencode`."""
+        """The rules of the session. A dialect without an implementation so far is judged by the rules of `opencode`."""
         source = self.state.policy or PolicySource()
         if self._compiled is None or self._compiled[0] != source:
             self._compiled = (source, compile_policy(replace(source, dialect="opencode")))
@@ -263,7 +263,7 @@ class Scenario:
 
 
 def after(entry: Entry) -> str:
-    """`prev` of an entry of the next append."""
+    """Return `prev` of an entry of the next append."""
     return chain.after_entry(entry.ms, entry.version, entry.payload)
 
 
@@ -279,7 +279,7 @@ class Happened:
         self.refusal = refusal
 
     def then(self, *expected: Event) -> Scenario:
-        """Exactly these events were made, in this order."""
+        """Check that exactly these events were made, in this order."""
         if self.refusal is not None:
             raise self.refusal
         assert self.events == expected
@@ -289,12 +289,12 @@ class Happened:
         return self.then()
 
     def then_settled_first(self, *expected: Event) -> Happened:
-        """Exactly these events were due before the command."""
+        """Check that exactly these events were due before the command."""
         assert self.settled == expected
         return self
 
     def then_refused(self, error: type[LedgerError], code: str, *, contains: str = "", **data: object) -> Scenario:
-        """Refused with exactly this error; `data` is part of what the error carries."""
+        """Check that the command was refused with exactly this error; `data` is part of the error's data."""
         if self.refusal is None:
             pytest.fail(f"nothing was refused; made were {self.events}")
         assert (type(self.refusal), self.refusal.code) == (error, code)

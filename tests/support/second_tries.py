@@ -1,6 +1,6 @@
-"""Second tries: for browsers and other people's agents alone, and each is told in the last lines of the run.
+"""Second tries: for browsers and other people's agents only, each reported in the last lines of the run.
 
-They are other people's programs. What the tests of our own logic find is found the first time.
+Their faults are not ours. A test of our own logic has one try.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 BROWSER_FIXTURE: Final = "browser"
 AGENTS_MARKER: Final = "agents"
 RERUN: Final = "rerun"
-"""The outcome that pytest-rerunfailures gives a report which is followed by another try."""
+"""The outcome that pytest-rerunfailures gives a report when another try follows it."""
 
 
 def may_be_tried_again(item: pytest.Item) -> bool:
@@ -28,7 +28,7 @@ def allow(items: list[pytest.Item]) -> None:
 
 
 def tell(reporter: pytest.TerminalReporter) -> None:
-    """Write how many tests were tried again, and which; nothing where there were none."""
+    """Write how many tests were tried again, and their names; nothing when there were none."""
     names = [report.nodeid for report in reporter.getreports(RERUN)]
     if not names:
         return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     StartServer = Callable[..., "RealServer"]
 
 NOT_DURABLE: Final = {"appendonly": "no"}
-"""For servers whose data no test wants to see again."""
+"""Options of servers whose data no test reads again."""
 
 
 class RealServer:
@@ -51,7 +51,7 @@ class RealServer:
         return (self.folder / "server.log").read_text(errors="replace")
 
     def start(self) -> None:
-        """Returns when the server has read its data and answers."""
+        """Start the server; return when it has read its data and answers."""
         assert self._process is None, "the server is running already"
         self.folder.mkdir(parents=True, exist_ok=True)
         options = {**self.options, "unixsocket": str(self.socket)}
@@ -67,13 +67,13 @@ class RealServer:
         wait_until(self._is_ready, f"{self.binary} in {self.folder}")
 
     def stop(self) -> None:
-        """End it as an operator would; harmless when it is not running."""
+        """Stop the server as an operator does; harmless when it is not running."""
         if self._process:
             self._process.terminate()
             self._ended()
 
     def kill9(self) -> None:
-        """The server is gone at once and had no chance to say or write anything."""
+        """Kill the server with SIGKILL; it writes nothing more."""
         assert self._process, "the server is not running"
         self._process.kill()
         self._ended()
@@ -101,7 +101,7 @@ class RealServer:
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    """One server for all tests of a worker; each test uses keys of its own or flushes."""
+    """One server for all tests of an xdist worker; each test uses keys of its own or flushes."""
     server = RealServer(tmp_path_factory.mktemp("shared-server"), options=NOT_DURABLE)
     try:
         server.start()
@@ -112,7 +112,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServ
 
 @pytest.fixture(scope="session")
 def other_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], RealServer]]:
-    """One server of each other kind for all tests of a worker, started when the first of them asks for it."""
+    """One server of each other kind for all tests of an xdist worker, started on first use."""
     servers: dict[str, RealServer] = {}
 
     def server(name: str) -> RealServer:

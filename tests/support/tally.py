@@ -1,4 +1,4 @@
-"""The smallest fold that a stream can drive: a list of names; and a store that lets a test in between its steps."""
+"""The smallest fold that a stream can drive, a list of names; and a store that interrupts its steps for a test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TESTER = Actor("person", "tester")
 
 
 class Add(msgspec.Struct, frozen=True):
-    """Add names, whatever is there; in this window of server time."""
+    """Add names, whatever the list holds; valid in this window of server time."""
 
     names: tuple[str, ...]
     not_before_ms: int | None = None
@@ -28,14 +28,14 @@ class Add(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Add a name that nobody has yet; by whom is remembered. Refused when it is there, unless by the same."""
+    """Add a name that nobody has claimed; records the claimant. Refused when another has claimed it."""
 
     name: str
     by: str = "me"
 
 
 class Tally(NamedTuple):
-    """Names in their order, who claimed which, the versions that were lost, and how much was folded."""
+    """The names in order, their claimants, the lost versions, and how much was folded."""
 
     names: tuple[str, ...] = ()
     regressions: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ Step = Callable[[], Awaitable[None]]
 
 
 class Watched:
-    """A store that counts calls, and does what a test wants before a call is sent or after its answer came."""
+    """A store that counts calls, and runs a test's hook before a call is sent or after its answer arrived."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -124,7 +124,7 @@ class Watched:
         return answer
 
     def post(self, append: Append, answered: Answered) -> bool:
-        """Everything goes the long way, where a test can come in between."""
+        """Take the long way for every post, so that a test can interrupt it."""
         return False
 
     async def open(self, key: StreamKey) -> Opening:
@@ -143,14 +143,14 @@ class Watched:
 
     @staticmethod
     async def _step(steps: dict[str, Step], name: str) -> None:
-        """Each step is done once."""
+        """Run each hook once."""
         step = steps.pop(name, None)
         if step is not None:
             await step()
 
 
 class Ears:
-    """A listener that hands wake-ups on to streams, as a process does, and keeps what it heard."""
+    """A listener that hands wake-ups to streams, as a process does, and records them."""
 
     def __init__(self, *streams: Stream[Any]) -> None:
         self._streams = streams

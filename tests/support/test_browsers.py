@@ -1,4 +1,4 @@
-"""A browser that is not on a machine is never passed over in silence."""
+"""A missing browser is always reported."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.support import cluster_warnings
 
 
 class Dropped:
-    """Something whose end fails, in a cycle, so that only a collection finds it."""
+    """An object in a cycle whose finalizer warns, so that only a collection triggers it."""
 
     def __init__(self, name: str) -> None:
         self.itself = self
@@ -27,7 +27,7 @@ Dropped.__del__.__qualname__ = "AbstractConnection.__del__"
 
 
 class Other(Dropped):
-    """Something else whose end fails."""
+    """An object of another kind whose finalizer fails."""
 
     def __del__(self) -> None:
         raise RuntimeError(self.name)

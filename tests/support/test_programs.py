@@ -1,4 +1,4 @@
-"""A server that is not on a machine is never passed over in silence."""
+"""A missing server is always reported."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_server_of_another_version_is_not_taken_for_the_one_that_is_named(tmp_
 
 
 def run_on(store: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """One test in a pytest of its own, where no server is on the PATH."""
+    """Run one test in a pytest of its own, with no server on the PATH."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", f"{TEST}[{store}]"],
         cwd=ROOT,

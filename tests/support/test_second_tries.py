@@ -1,4 +1,4 @@
-"""A second try is for browsers and agents alone, and is told of."""
+"""Second tries are for browsers and agents only, and are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The helpers that the other tests lean on."""
+"""Tests of the helpers that the other tests use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Plays a recorded client: says what it said, in order, and goes on where it had been answered as it is answered now.
+"""Play a recorded client: send its lines in order, and continue after an answer as the recorded answer is now given.
 
 Run as a program with the transcript's path. Lines of a transcript: `{"dir": "from_client" | "to_client", "line": text}`.
-Answers that stood one after the other may come in any order. Ends with code 9 when something else is said to it.
+Consecutive answers may come in any order. Ends with code 9 when it receives anything else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def play(path: Path) -> int:
 
 
 def heard(awaited: list[Any]) -> bool:
-    """Read as many lines as are awaited; whether they are those."""
+    """Read as many lines as are expected; return whether they are those."""
     while awaited:
         line = sys.stdin.buffer.readline()
         said = json.loads(line) if line else None

@@ -1,4 +1,4 @@
-"""Waiting for a condition, with a deadline and a word on what was seen: the only place of the tests that sleeps."""
+"""Waiting for a condition, with a deadline and a message of the last value: the only place of the tests that sleeps."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TIMEOUT_S: Final = 60.0
-"""A condition that holds is seen at once; only a failure waits so long, on however busy a machine."""
+"""Time until a wait fails; long, because only a failure waits for all of it, on however busy a machine."""
 
 POLL_INTERVAL_S: Final = 0.003
 
 
 def wait_until(predicate: Callable[[], T], what: str, timeout_s: float = TIMEOUT_S) -> T:
-    """Call `predicate` until what it returns is true, and return that.
+    """Call `predicate` until its result is true, and return that result.
 
-    Raises AssertionError, which says what was waited for and what was seen last, after `timeout_s` seconds.
+    Raises AssertionError, which names the condition and the last result, after `timeout_s` seconds.
     """
     until_s = time.monotonic() + timeout_s
     while not (seen := predicate()):
@@ -46,7 +46,7 @@ async def wait_until_async(predicate: Callable[[], object], what: str, timeout_s
 
 
 async def pause() -> None:
-    """For a program that a test plays, between two tries; never to wait for something."""
+    """Yield between two tries of a program that a test plays; never to wait for a condition."""
     await asyncio.sleep(0.05)
 
 
