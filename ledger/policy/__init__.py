@@ -1,4 +1,4 @@
-"""Rules: what they look like, how they match, and the dialects that judge a tool call by them."""
+"""Policies: rules, matching, and the dialects that judge a tool call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which grants a policy would not honour: nobody should be offered an `always` that the next call is asked about anyway.
+"""Entries of an offered `always` that a policy would not accept, so that no grant without effect is offered.
 
-In the hardened profile a wildcard for a program that runs whatever it is given (`python -m *`, `npx *`, `sudo *`) lifts
-nothing, whoever granted it; only a rule without wildcard that spells the whole command does.
+In the hardened profile a wildcard for a program that runs any code it is given (`python -m *`, `npx *`, `sudo *`)
+lifts nothing, whoever granted it. Only a rule without wildcard that spells the whole command does.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ledger.policy.shell import Access, accesses, analyse
 from ledger.policy.shell.text import shorten
 
 TRIED_COUNT: Final = 16
-"""So many entries, and so many commands of a line, are tried with each other; of more nothing is said."""
+"""Entries, and commands of a line, that are tried with each other; a call with more of them is not tried."""
 
 
 def not_accepted(policy: Policy, call: Call, evaluation: Evaluation, entries: Iterable[str]) -> tuple[str, ...]:
-    """The entries of an offered `always` that lift none of the commands of this call, taken by itself.
+    """Return the entries of an offered `always` that lift none of the commands of this call, each taken alone.
 
-    Only the hardened profile knows such entries, and only for shell commands; Codelia's suggestions hold none of them.
+    Only the hardened profile has such entries, and only for shell commands. Codelia's suggestions contain none.
     """
     if evaluation.verdict is not Verdict.ASK:
         return ()
@@ -33,7 +33,7 @@ def not_accepted(policy: Policy, call: Call, evaluation: Evaluation, entries: It
         return ()
     offered = list(dict.fromkeys(entries))
     line = call.input.get("command") if isinstance(call.input, Mapping) else None
-    # A command spelled with its redirection is no part where the grammar gives that to the whole pipeline.
+    # The grammar gives some redirections to the whole pipeline: such a command with its redirection is not a part.
     spelled = [one for one in offered if isinstance(line, str) and one in line]
     commands = list(dict.fromkeys([*(part.text for part in evaluation.parts if part.inside is None), *spelled]))
     if not commands or len(commands) > TRIED_COUNT or len(offered) > TRIED_COUNT:
@@ -49,10 +49,7 @@ def still_asked(
     entries: Sequence[str],
     standing: Sequence[Grant] = (),
 ) -> tuple[str, ...]:
-    """Return why the next such call is asked about although all `entries` were granted; nothing where they cover it.
-
-    Each part that stays asked is named, and each file that a redirection reads or writes.
-    """
+    """Return the reasons why the next such call is asked about although all `entries` were granted; none if covered."""
     if not entries or evaluation.verdict is not Verdict.ASK:
         return ()
     offered = [Grant(f"offered {number}", call.permission, entry) for number, entry in enumerate(entries)]
@@ -64,7 +61,7 @@ def still_asked(
 
 
 def _uncovered(policy: Policy, call: Call, after: Evaluation, grants: Sequence[Grant]) -> Iterator[str]:
-    """The parts that no grant lifts even by themselves; of one part alone the evaluation says more."""
+    """Yield the parts that no grant lifts even when judged alone; nothing for a call of one part."""
     texts = list(dict.fromkeys(part.text for part in after.parts if part.verdict is Verdict.ASK and part.text))
     if len(after.parts) < 2 or len(texts) > TRIED_COUNT:
         return
@@ -74,7 +71,7 @@ def _uncovered(policy: Policy, call: Call, after: Evaluation, grants: Sequence[G
 
 
 def _files(call: Call) -> tuple[str, ...]:
-    """What the redirections of a command line do with files."""
+    """Return the files that the redirections of a command line read and write."""
     command = call.input.get("command") if isinstance(call.input, Mapping) else None
     if not isinstance(command, str):
         return ()

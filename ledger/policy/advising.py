@@ -1,4 +1,4 @@
-"""What to write for another verdict on one call: a rule for exactly that call, which never lifts a deny. Pure."""
+"""Advice on changing the verdict on one call: a rule for exactly that call, which never lifts a deny. Pure."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from ledger.policy.offering import offers
 from ledger.policy.reaching import also_allowed
 
 Compile = Callable[[PolicySource], Policy]
-"""Makes a policy that judges with the same facts about files."""
+"""A function that compiles a policy with the same facts about files."""
 
 PROBED_COUNT: Final = 200
-"""Configured rules whose own calls are judged again before a rule is suggested."""
+"""Configured rules, at most, whose example calls are judged again before a rule is suggested."""
 
 _SUGGESTED: Final = {"claude": "local"}
-"""The name of the layer where a suggestion would be written, where names have a meaning."""
+"""Layer names for suggestions, in the dialects where the name of a layer has a meaning."""
 
 _ONCE: Final = "a person may answer `once`"
 
 
 class Fix(msgspec.Struct, frozen=True):
-    """What to do for another verdict; `config` is to be added above all other layers, or None where words must do.
+    """One way to get another verdict. `config` is to be added above all other layers; None where only `text` tells it.
 
-    `lets_through` are commands that an advised allow lets through besides, as far as they were tried.
+    `lets_through` are other commands that the advised allow also allows, as far as they were tried.
     """
 
     verdict: Verdict
@@ -60,7 +60,7 @@ def _denied(judged: JudgedCall) -> str:
 
 
 def placed(rule: RuleRef) -> str:
-    """A rule with the place where it stands, as far as that is known."""
+    """Return a rule with its file and line, or its layer, as far as they are known."""
     where = (
         f"{rule.file}:{rule.line}" if rule.file and rule.line else rule.file or (rule.layer and f"layer {rule.layer}")
     )
@@ -92,13 +92,13 @@ class _Adviser:
         return self._last(named) or self._refusal(self._why_not(named))
 
     def _allow(self, text: str, config: dict[str, Any]) -> Fix:
-        """The fix with what else it lets through."""
+        """Return the fix, with the other commands that it allows."""
         policy = self._with(self._layer(config))
         more = () if policy is None else also_allowed(self.policy, policy, self.call)
         return Fix(Verdict.ALLOW, text, config, more)
 
     def _kind(self) -> Fix | None:
-        """The family of a command that no rule names alone, where that takes nothing out of a deny or an ask."""
+        """Return a fix for the family of a command that no rule names alone; None if it loosens a deny or an ask."""
         dialect = self.source.dialect
         if self.judged.first or self.call.permission != shell_tool(dialect):
             return None
@@ -124,7 +124,7 @@ class _Adviser:
         )
 
     def _below(self) -> str:
-        """The place of the rule in a file whose order decides."""
+        """Return the position of the new rule in a file whose order decides."""
         dialect, rules = self.source.dialect, self.judged.rules
         if dialect not in LAST_MATCH or not rules or self.source.options.get("order") == "key-length":
             return ""
@@ -133,7 +133,10 @@ class _Adviser:
         return f" below {placed(above[-1])}" if above else ""
 
     def _last(self, named: Sequence[NamedEntry]) -> Fix | None:
-        """The same rules behind all others: a known key of a file keeps its place, and an agent's section comes later."""
+        """Return a fix that writes the same rules behind all others.
+
+        Needed because a known key of a file keeps its position, and the section of an agent is read later.
+        """
         if self.source.dialect not in LAST_MATCH:
             return None
         written = {(rule.permission, rule.pattern) for rule in self.rules if rule.action is Verdict.DENY}
@@ -148,7 +151,7 @@ class _Adviser:
         return Fix(Verdict.ALLOW, f"to allow it, write {texts} below {where}, and nowhere above: the last match wins")
 
     def _why_not(self, named: Sequence[NamedEntry]) -> str:
-        """What still stands in the way with the narrowest rules, or what they would do besides."""
+        """Return the obstacle that remains with the narrowest rules, or their side effect."""
         policy = self._with(self._layer(config_of(self.source.dialect, named, Verdict.ALLOW, self.source.layers)))
         after = self.judged if policy is None else JudgedCall(policy, self.call)
         if after.rules:
@@ -170,7 +173,7 @@ class _Adviser:
     # --- both
 
     def _tried(self, named: Sequence[NamedEntry], action: Verdict) -> tuple[Verdict | None, dict[str, Any]]:
-        """The verdict with these entries; None where they cannot be written, or change what nobody asked about."""
+        """Return the verdict with these entries; None if they cannot be written or loosen another verdict."""
         config = config_of(self.source.dialect, named, action, self.source.layers)
         policy = self._with(self._layer(config))
         if policy is None or not named or not self._loosens_nothing(policy):
@@ -187,10 +190,10 @@ class _Adviser:
             return None
 
     def _loosens_nothing(self, policy: Policy) -> bool:
-        """Whether what the configured rules are about is judged at least as strictly as before.
+        """Return whether the example calls of all configured rules are judged at least as strictly as before.
 
-        The call's own parts are excepted, but not where one is denied by itself: BRUTUS asks about a line before it
-        sees a later part that it denies.
+        The call's own parts are excepted unless one is denied by itself: BRUTUS asks about a line before it reaches a
+        later part that it denies.
         """
         return all(
             strictest((before, after)) is after
@@ -201,7 +204,7 @@ class _Adviser:
 
 
 def _probes(dialect: str, rules: Sequence[ListedRule]) -> Iterator[Call]:
-    """A few calls that each configured rule is about."""
+    """Yield example calls for each configured rule."""
     for rule in rules[:PROBED_COUNT]:
         name = shell_tool(dialect) if rule.permission == "*" else rule.permission.replace("*", "x").replace("?", "x")
         plain = rule.pattern.removesuffix(":*").replace("*", "x").replace("?", "x")

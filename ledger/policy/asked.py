@@ -1,4 +1,4 @@
-"""What a question of `policy check` says: its configuration, its call and its grants, read and checked."""
+"""The members of a `policy check` question: its configuration, its call and its grants, parsed and checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ledger.policy.rules import EDIT_TOOLS
 from ledger.policy.toolrules.grants import read_grant
 
 PolicyOptions = Mapping[str, Any]
-"""Members of a question by their names."""
+"""Members of a question by name."""
 
 ASKED: Final = ("id", "tool", "input", "permission", "patterns")
 CONFIGURED: Final = ("dialect", "config", "layers", "grants")
@@ -27,7 +27,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "codelia": ("profile", "cwd", "home", "fs", "sandbox_root", "supports_confirm", "defaults", "edition"),
     "opencode": ("profile", "cwd", "home", "fs", "sandbox_root", "agent", "defaults", "edition", "order", "compat"),
 }
-"""What each dialect may be told besides its rules; the other names say nothing to it and are left out."""
+"""Options that each dialect accepts besides its rules; all others are ignored."""
 
 OPTION_NAMES: Final = frozenset(name for names in OPTIONS.values() for name in names)
 _KNOWN: Final = frozenset((*ASKED, *CONFIGURED, *OPTION_NAMES))
@@ -37,13 +37,13 @@ _LOWER_CASE_TOOLS: Final = EDIT_TOOLS | {
     "bash", "shell", "read", "glob", "grep", "list", "task", "webfetch", "websearch", "todowrite", "todoread", "skill",
 }  # fmt: skip
 OFFERED: Final = ("reach", "wide", "always", "name", "still_asked")
-"""What `policy remember` says of a grant besides the grant; nothing is judged by it."""
+"""Members that `policy remember` adds to a grant; judging ignores them."""
 INLINE: Final = "config"
-"""The name of the layer that a question's `config` is."""
+"""The name of the layer made from a question's `config`."""
 
 
 def source_of(asked: PolicyOptions) -> PolicySource:
-    """The configuration of a question. Raises PolicyError, also for a member that nobody knows."""
+    """Return the configuration of a question. Raises PolicyError, also for an unknown member."""
     unknown = next((name for name in asked if name not in _KNOWN), None)
     if unknown is not None:
         raise PolicyError(f"a line has no member {shown(unknown)}", key=str(unknown))
@@ -89,7 +89,7 @@ def _layer(value: object, index: int) -> Layer:
 
 
 def call_of(asked: PolicyOptions) -> Call:
-    """The call of a question: a tool with its input, or a permission with patterns. Raises PolicyError."""
+    """Return the call of a question: a tool with its input, or a permission with patterns. Raises PolicyError."""
     tool, permission = asked.get("tool"), asked.get("permission")
     if (tool is None) == (permission is None):
         raise PolicyError("a line asks about a `tool` with `input`, or about a `permission` with `patterns`")
@@ -110,7 +110,7 @@ def _name(value: object, what: str) -> str:
 
 
 def permission_of(dialect: object, tool: str) -> str:
-    """The permission that a tool's call is recorded under; grants are kept by it."""
+    """Return the permission under which a tool's call is recorded and its grants are kept."""
     if dialect in _TOOL_RULES:
         return tool
     if dialect == "codelia":
@@ -119,18 +119,18 @@ def permission_of(dialect: object, tool: str) -> str:
 
 
 def known_tool(dialect: object, tool: str) -> str:
-    """A tool by the name that its rules know: `Bash` must not slip past the rules for `bash` as a tool of its own."""
+    """Return the name that the rules use for a tool: `Bash` must not evade the rules for `bash`."""
     lower = tool.lower()
     return lower if dialect not in _TOOL_RULES and lower in _LOWER_CASE_TOOLS else tool
 
 
 def shell_tool(dialect: str) -> str:
-    """The name of the tool that runs command lines."""
+    """Return the name of the tool that runs command lines."""
     return "Bash" if dialect in _TOOL_RULES else "bash"
 
 
 def grants_of(asked: PolicyOptions) -> tuple[Grant, ...]:
-    """The grants of a question in its dialect's shape. Raises PolicyError."""
+    """Return the grants of a question in its dialect's shape. Raises PolicyError."""
     dialect = asked.get("dialect")
     return tuple(
         grant
@@ -160,7 +160,7 @@ def _grant(dialect: object, value: Mapping[str, Any], grant_id: str) -> Grant | 
 
 
 def _denying(asked: PolicyOptions) -> tuple[Rule, ...]:
-    """Entries of `grants` that do not allow: the last rules of all."""
+    """Return the entries of `grants` that do not allow, as rules behind all others."""
     rules = (_rule_of(value) for value in _listed_grants(asked))
     return tuple(rule for rule in rules if rule.action is not Verdict.ALLOW)
 

@@ -1,4 +1,4 @@
-"""One question of `policy check`, answered: a JSON object in, a JSON object out. Pure; facts about files are handed in."""
+"""Answers to `policy check` questions, from JSON object to JSON object. Pure; facts about files are passed in."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ledger.policy.facts import FileFacts
 from ledger.policy.own import guarded
 
 COMPILED_COUNT: Final = 256
-"""Compiled configurations that one checker keeps; the one not used for the longest time goes first."""
+"""Compiled configurations that one checker keeps; the least recently used is dropped first."""
 
 EXTERNAL: Final = "external_directory"
 
 
 class Checker:
-    """Answers questions one after the other; each distinct configuration is compiled once.
+    """Answers questions in turn; each distinct configuration is compiled once.
 
-    `options` are those of the question's own names and stand for what a question leaves out.
+    `options` are defaults for the members of a question with the same names.
     """
 
     def __init__(self, options: PolicyOptions | None = None, facts: FileFacts | None = None) -> None:
@@ -33,7 +33,7 @@ class Checker:
         self._compiled: OrderedDict[str, Policy | PolicyError] = OrderedDict()
 
     def answer(self, question: object) -> dict[str, Any]:
-        """The answer, or `{"id", "error"}` for a question that cannot be judged; never an exception."""
+        """Return the answer, or `{"id", "error"}` for a question that cannot be judged. Never raises."""
         if not isinstance(question, Mapping):
             return {"id": None, "error": f"a line must be an object, not {shown(question)}"}
         asked = {**self._options, **question}
@@ -46,7 +46,7 @@ class Checker:
         return {"id": identity, **verdict}
 
     def policy(self, source: PolicySource) -> Policy:
-        """The compiled policy. Raises PolicyError, the second time as the first."""
+        """Return the compiled policy. Raises PolicyError, again at each later call with the same source."""
         key = _key(source)
         known = self._compiled.get(key)
         if known is None:
@@ -67,13 +67,13 @@ class Checker:
 
 
 def _key(source: PolicySource) -> str:
-    """Equal sources have equal keys; the order of members counts, because rules stand in it."""
+    """Return a cache key. The order of members is part of it, because the order of rules decides."""
     layers = [[one.name, one.config, one.trusted, one.file, repr(one.rules)] for one in source.layers]
     return json.dumps([source.dialect, layers, source.options])
 
 
 def with_facts(policy: Policy, facts: FileFacts | None) -> Policy:
-    """The policy, judging with these facts about files, and guarding the ledger itself where it is hardened."""
+    """Return the policy with these facts about files; in the hardened profile it also guards the ledger's own files."""
     if facts is None:
         return policy
     give = getattr(policy, "with_facts", None)
@@ -91,7 +91,7 @@ class JudgedCall:
 
     @property
     def all(self) -> tuple[Evaluation, ...]:
-        """In the order in which they are asked."""
+        """Return the evaluations in the order in which they are asked."""
         return (*(found for _, found in self.first), self.own)
 
     @property
@@ -104,12 +104,12 @@ class JudgedCall:
 
     @property
     def rules(self) -> tuple[RuleRef, ...]:
-        """The rules that decided, without repeats."""
+        """Return the rules that decided, without repeats."""
         return tuple(dict.fromkeys(rule for found in self.deciding for rule in found.rules))
 
     @property
     def message(self) -> str | None:
-        """What the source system would tell the agent of a deny."""
+        """Return the message that the source system would give the agent for a deny."""
         return next((found.message for found in self.deciding if found.message), None)
 
     @property
@@ -118,20 +118,20 @@ class JudgedCall:
 
     @property
     def external_directories(self) -> list[str]:
-        """What must be allowed first, as the dialect writes it, without repeats."""
+        """Return the patterns that must be allowed first, as the dialect writes them, without repeats."""
         texts = (text for call, _ in self.first if call.permission == EXTERNAL for text in call.patterns)
         return list(dict.fromkeys(texts))
 
     @property
     def always(self) -> list[Any]:
-        """What an `always` would grant; Codelia's are rule objects, which a grant holds as JSON."""
+        """Return the entries that an `always` would grant; Codelia's are rule objects, which a grant holds as JSON."""
         if self.dialect != "codelia":
             return list(self.own.always)
         return [json.loads(entry) for entry in self.own.always]
 
 
 def judge(policy: Policy, call: Call, grants: tuple[Grant, ...] = ()) -> dict[str, Any]:
-    """The answer but for its id."""
+    """Return the answer without its id."""
     judged = JudgedCall(policy, call, grants)
     return {
         "verdict": judged.verdict.value,
@@ -145,7 +145,7 @@ def judge(policy: Policy, call: Call, grants: tuple[Grant, ...] = ()) -> dict[st
 
 
 def part_json(part: Part) -> dict[str, Any]:
-    """A part; `in` names the outer part of a command that the hardened profile found inside it."""
+    """Return a part as JSON; `in` names the outer part of a command that the hardened profile found inside it."""
     shown_part: dict[str, Any] = {"text": part.text, "verdict": part.verdict.value}
     shown_part["rules"] = [rule_json(rule) for rule in part.rules]
     inside = getattr(part, "inside", None)

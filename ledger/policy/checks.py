@@ -1,4 +1,4 @@
-"""What a rule must look like, and the words in which one that does not is refused."""
+"""Checks of rules as they are read, and the errors for malformed ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN_CHARS: Final = 60
 
 @dataclass(frozen=True)
 class RuleOrigin:
-    """Where a configuration was written: its layer, its file, and the line of each member by JSON pointer."""
+    """The source of a configuration: its layer, its file, and the line of each member by JSON pointer."""
 
     layer: str | None = None
     file: str | None = None
@@ -34,7 +34,7 @@ class RuleOrigin:
         return self.lines.get(pointer(*keys))
 
     def problem(self, text: str, keys: tuple[str | int, ...]) -> PolicyError:
-        """An error that says where: file and line as far as they are known."""
+        """Return an error with the file and line, as far as they are known."""
         line = self.line(keys)
         where = f"{shown(self.file)}" if self.file else f"layer {shown(self.layer)}" if self.layer else ""
         if line:
@@ -52,21 +52,21 @@ def origin_of(layer: Layer) -> RuleOrigin:
 
 
 def shown(text: object) -> str:
-    """Somebody's own text as an error shows it."""
+    """Return user text as an error message quotes it: shortened, in backticks."""
     whole = text if isinstance(text, str) else repr(text)
     short = whole if len(whole) <= _SHOWN_CHARS else whole[:_SHOWN_CHARS] + "…"
     return f"`{short if short.isprintable() else ascii(short)[1:-1]}`"
 
 
 def check_action(value: object, what: str, origin: RuleOrigin, keys: tuple[str | int, ...]) -> Verdict:
-    """An action by its name."""
+    """Return an action by its name. Raises PolicyError."""
     if not isinstance(value, str) or value not in Verdict.__members__.values():
         raise origin.problem(f"{what} must be `allow`, `ask` or `deny`, not {shown(value)}", keys)
     return Verdict(value)
 
 
 def check_permission(value: object, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
-    """The permission side of a rule."""
+    """Check the permission side of a rule. Raises PolicyError."""
     text = _check_text(value, "a permission", origin, keys)
     if len(text) > NAME_LENGTH_CHARS:
         raise origin.problem(f"the permission {shown(text)} has more than {NAME_LENGTH_CHARS} characters", keys)
@@ -74,7 +74,7 @@ def check_permission(value: object, origin: RuleOrigin, keys: tuple[str | int, .
 
 
 def check_pattern(value: object, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
-    """The pattern side of a rule."""
+    """Check the pattern side of a rule. Raises PolicyError."""
     text = _check_text(value, "a pattern", origin, keys)
     if len(text.encode()) > PATTERN_LENGTH_BYTES:
         raise origin.problem(f"the pattern {shown(text)} has more than {PATTERN_LENGTH_BYTES} bytes", keys)

@@ -1,8 +1,9 @@
-"""The rules of a sub-agent's session: never looser than its dialect makes them from those of the parent. Pure.
+"""The policy of a sub-agent's session, never looser than its dialect derives it from the parent's. Pure.
 
-OpenCode defines them: the denies of the parent's session and its rules for `external_directory` go on, and `todowrite`
-and `task` are denied to a sub-agent that has no rule for them. The other dialects know no such thing; there the parent's
-ask and deny rules go on. The result stands in the child's own stream, so replay needs no other.
+OpenCode defines the derivation: a child inherits the denies of the parent's session and its rules for
+`external_directory`; `todowrite` and `task` are denied to a sub-agent that has no rule for them. In the other dialects,
+which define none, the child inherits the parent's ask and deny rules. The result is stored in the child's own stream,
+so replay reads no other stream.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ FAITHFUL: Final = "faithful"
 def child_source(
     parent: PolicySource, own: PolicySource | None, agent: str | None, *, denies_alone: bool = False
 ) -> PolicySource:
-    """What judges a child: its `own` rules, or without any its parent's configuration, and what the parent hands on.
+    """Return the policy of a child: its `own` rules, else its parent's configuration, with the rules it inherits.
 
-    Layers that both have are judged for the child by the child's agent. With `denies_alone` the parent's allow rules for
-    `external_directory` do not go on: then nothing is looser than `own`. Raises InputError when the two speak different
-    dialects, PolicyError for rules that are misshapen.
+    Layers that both have are judged for the child by the child's agent. With `denies_alone` the parent's allow rules
+    for `external_directory` are not inherited, so nothing is looser than `own`. Raises InputError when the two have
+    different dialects, PolicyError for malformed rules.
     """
     found = _with_demands(_with_rules(parent, own, agent), parent)
     return replace(found, layers=tuple(_no_allows(layer) for layer in found.layers)) if denies_alone else found
 
 
 def _no_allows(layer: Layer) -> Layer:
-    """What was inherited, without allow rules."""
+    """Return an inherited layer without its allow rules; any other layer unchanged."""
     if layer.name != INHERITED:
         return layer
     return replace(layer, rules=tuple(rule for rule in layer.rules if rule.action is not Verdict.ALLOW))
@@ -59,12 +60,12 @@ def _with_rules(parent: PolicySource, own: PolicySource | None, agent: str | Non
 
 
 def orphan_source(own: PolicySource) -> PolicySource:
-    """The same for a child whose parent is no session of this ledger, so that nothing is known of its rules."""
+    """Return the policy of a child whose parent is no session of this ledger; the parent's rules are unknown."""
     return _with_denies(own, ()) if own.dialect == OPENCODE else own
 
 
 def _as_parents(parent: PolicySource, agent: str | None) -> PolicySource:
-    """The parent's configuration; rules that were set for its session alone are handed on by `child_rules`."""
+    """Return the parent's configuration without the rules set for its session alone; `child_rules` inherits those."""
     if parent.dialect != OPENCODE:
         return parent
     options = parent.options if agent is None else {**parent.options, "agent": agent}
@@ -72,7 +73,10 @@ def _as_parents(parent: PolicySource, agent: str | None) -> PolicySource:
 
 
 def _no_looser(options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:
-    """A child of a parent in the stricter profile is judged in it, and its grants lift no deny that they may not lift there."""
+    """Return options that are no looser than the parent's.
+
+    A child of a hardened parent is judged hardened, and its grants lift no deny that the parent's grants cannot lift.
+    """
     if parent.options.get("profile") != FAITHFUL and options.get("profile") == FAITHFUL:
         options = {name: value for name, value in options.items() if name not in ("profile", "compat")}
     if parent.dialect == OPENCODE and OpenCodePolicy(parent).compat == "v2":
@@ -91,12 +95,12 @@ def _with_denies(source: PolicySource, parents: tuple[PolicySource, ...]) -> Pol
 
 
 def _with_demands(source: PolicySource, parent: PolicySource) -> PolicySource:
-    """A child's requests are answered under the demands of its parent too."""
+    """Return the policy with the parent's demands added to the child's own."""
     own = demand_rules(source)
     lacking = tuple(rule for rule in demand_rules(parent) if rule not in own)
     return replace(source, layers=(*source.layers, Layer(INHERITED, demands=lacking))) if lacking else source
 
 
 def _bare(options: dict[str, Any]) -> dict[str, Any]:
-    """Without the built-in rules, which are the agent's and not the session's."""
+    """Return the options without the built-in rules, which belong to the agent and not to the session."""
     return {name: value for name, value in options.items() if name != "defaults"}

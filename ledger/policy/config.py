@@ -19,7 +19,7 @@ _LEGACY_EDIT_TOOLS = frozenset({"write", "edit", "patch"})
 
 
 class ConfiguredAction(NamedTuple):
-    """One action and where it was written."""
+    """One action and its origin."""
 
     action: Verdict
     origin: RuleOrigin
@@ -27,7 +27,7 @@ class ConfiguredAction(NamedTuple):
 
 
 Section = dict[str, ConfiguredAction | dict[str, ConfiguredAction]]
-"""What a `permission` object says, key by key and in the order of its keys."""
+"""The contents of a `permission` object, in the order of its keys."""
 
 
 def read_section(config: object, origin: RuleOrigin = NOWHERE, keys: Keys = ()) -> Section:
@@ -60,7 +60,7 @@ def _entry(action: object, what: str, origin: RuleOrigin, keys: Keys) -> Configu
 
 
 def read_tools(tools: object, origin: RuleOrigin = NOWHERE, keys: Keys = ()) -> Section:
-    """The older `tools` object, from tool to true or false; `write`, `edit` and `patch` share the key `edit`."""
+    """Check the older `tools` object, from tool to true or false; `write`, `edit` and `patch` share the key `edit`."""
     if not isinstance(tools, Mapping):
         raise origin.problem(f"`tools` must be an object, not {shown(tools)}", keys)
     section: Section = {}
@@ -74,7 +74,7 @@ def read_tools(tools: object, origin: RuleOrigin = NOWHERE, keys: Keys = ()) -> 
 
 
 def merge_sections(low: Section, high: Section) -> Section:
-    """Merge key by key: a known key keeps its place and takes the later value, a new one is appended."""
+    """Merge key by key: a known key keeps its position and takes the later value, a new one is appended."""
     merged = dict(low)
     for permission, value in high.items():
         before = merged.get(permission)
@@ -84,10 +84,10 @@ def merge_sections(low: Section, high: Section) -> Section:
 
 
 def section_rules(section: Section, *, home: str | None) -> tuple[Rule, ...]:
-    """One rule for each pattern, in order (opencode-zh.md 9.2).
+    """Return one rule for each pattern, in order (opencode-zh.md 9.2).
 
-    While the home is not known, `~/x` matches what is spelt so. Where it restricts, it also matches every path that it
-    would match for some home.
+    While the home directory is unknown, `~/x` matches only the same spelling. A rule that restricts also matches every
+    path that it would match for some home directory.
     """
     rules: list[Rule] = []
     for permission, value in _as_listed(section):
@@ -101,7 +101,7 @@ def section_rules(section: Section, *, home: str | None) -> tuple[Rule, ...]:
 
 
 def _as_listed(members: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
-    """As OpenCode's own program lists an object's members: keys that are whole numbers come first, smallest first."""
+    """Yield an object's members in the order of OpenCode's own program: keys that are integers first, ascending."""
     numbers = sorted((key for key in members if _is_array_index(key)), key=int)
     yield from ((key, members[key]) for key in numbers)
     yield from ((key, value) for key, value in members.items() if not _is_array_index(key))
@@ -114,7 +114,7 @@ def _is_array_index(key: str) -> bool:
 
 
 def _expanded(pattern: str, home: str | None, action: Verdict) -> tuple[str, ...]:
-    """Put the home directory for `~`, `~/…` and `$HOME…`; nowhere else in a pattern do they mean anything."""
+    """Expand `~`, `~/…` and `$HOME…` at the start of a pattern to the home directory."""
     if pattern == "~" or pattern.startswith("~/"):
         rest = pattern[1:]
     elif pattern.startswith("$HOME"):
@@ -127,5 +127,5 @@ def _expanded(pattern: str, home: str | None, action: Verdict) -> tuple[str, ...
 
 
 def drop_allows(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """What is left of the rules of a source that is not trusted."""
+    """Return the rules of an untrusted source without its allows."""
     return tuple(rule for rule in rules if rule.action is not Verdict.ALLOW)

@@ -1,7 +1,6 @@
-"""Whether one rule is about everything that another is about, and which of the two decides. Pure.
+"""Relations between two rules: coverage, precedence, redundancy. Pure.
 
-Both answers are on the safe side of what can be shown from the patterns alone: where it is not sure, rules do not
-cover each other.
+All answers are conservative: where the patterns alone do not show it, one rule does not cover the other.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ LAST_MATCH: Final = ("opencode", "brutus")
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _SHELLS: Final = ("bash", "Bash", "shell")
 _BOTH: Final = " and "
-"""Between the two conditions of a rule of Codelia's, which is then narrower than it reads."""
+"""The separator between the two conditions of a Codelia rule, which matches only where both do."""
 
 
 def covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
-    """Whether `wide` matches whatever `narrow` matches."""
+    """Return whether `wide` matches everything that `narrow` matches."""
     return _names(dialect, wide, narrow) and _pattern_covers(dialect, wide, narrow)
 
 
@@ -48,7 +47,7 @@ def _pattern_covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
 def as_wildcard(dialect: str, rule: ListedRule) -> str:
     """Return the pattern of a rule for commands as a wildcard: `git push:*` is `git push` with or without more words.
 
-    So is a deny or ask for `git push` in BetCode, which reaches every command that begins with its words.
+    A deny or ask for `git push` in BetCode is one too: it matches every command that begins with its words.
     """
     if dialect not in TOOL_RULES:
         return rule.pattern
@@ -58,7 +57,7 @@ def as_wildcard(dialect: str, rule: ListedRule) -> str:
 
 
 def _wild_covers(wide: str, narrow: str) -> bool:
-    """A `?` of the wide side could stand for a `*` of the narrow one, so a pattern with it covers only itself."""
+    """Return whether one wildcard covers another. A wide pattern with `?` covers only itself: `?` could match a `*`."""
     if wide == narrow:
         return True
     if "?" in wide:
@@ -68,7 +67,7 @@ def _wild_covers(wide: str, narrow: str) -> bool:
 
 
 def decides_before(dialect: str, rules: Sequence[ListedRule], one: int, other: int) -> bool:
-    """Whether the rule at `one` decides where the rules at both places match; of two equals the first stays."""
+    """Return whether the rule at `one` decides where both rules match; of two equal rules the first one does."""
     first, second = rules[one], rules[other]
     if dialect in LAST_MATCH:
         return one > other
@@ -81,7 +80,7 @@ def decides_before(dialect: str, rules: Sequence[ListedRule], one: int, other: i
 
 
 def _outranks(wide: ListedRule, narrow: ListedRule) -> bool:
-    """Whether a wide rule of BetCode's is not lifted by a narrow one: it is stricter, and final or of a higher layer."""
+    """Return whether a wide BetCode rule holds against a narrow one: it is stricter, and final or of a higher layer."""
     stricter = _STRICTNESS[wide.action] > _STRICTNESS[narrow.action]
     return stricter and (wide.final or wide.rank > narrow.rank)
 
@@ -91,12 +90,12 @@ def _same(first: ListedRule, second: ListedRule) -> bool:
 
 
 def is_redundant(dialect: str, rule: ListedRule, other: ListedRule) -> bool:
-    """Whether nothing changes when `rule` goes, given that `other` covers it and decides the same before it.
+    """Return whether removing `rule` changes nothing, if `other` covers it and decides the same before it.
 
-    A rule beside one for the whole tool does more in the hardened profile, and remains when that goes; a rule of
-    another layer holds where that layer does not. A deny or an ask also keeps its near misses from being allowed, and
-    a rule without wildcard allows what an option makes dangerous; so only an allow with a wildcard can be redundant, or
-    a rule that is written twice.
+    A rule beside one for the whole tool does more in the hardened profile, and remains if that one is removed. A rule
+    of another layer stays in force without that layer. A deny or an ask also keeps similar commands from being allowed,
+    and a rule without wildcard allows options that make a command dangerous. So only an allow with a wildcard, or a
+    rule that is written twice, can be redundant.
     """
     if rule.ref.layer != other.ref.layer or rule.ref.file != other.ref.file:
         return False
@@ -108,22 +107,22 @@ def is_redundant(dialect: str, rule: ListedRule, other: ListedRule) -> bool:
 
 
 def lifts(dialect: str, rules: Sequence[ListedRule], allow: int, deny: int) -> bool:
-    """Whether the allow at one place takes a part out of the wider deny at the other."""
+    """Return whether the allow at one index makes an exception to the wider deny at the other."""
     inside = covers(dialect, rules[deny], rules[allow]) and not covers(dialect, rules[allow], rules[deny])
     return inside and decides_before(dialect, rules, allow, deny)
 
 
 def may_meet(one: str, other: str) -> bool:
-    """Return whether some text is matched by both wildcards, ` *` at whose end may be missing.
+    """Return whether some text matches both wildcards; a ` *` at the end of either is optional.
 
-    Linear in the product of their lengths; what is longer than a rule may be is taken to meet.
+    Time is linear in the product of their lengths. Patterns over `_PAIRS_COUNT` count as overlapping.
     """
     both = [(a, b) for a in _with_tail(one) for b in _with_tail(other)]
     return any(len(a) * len(b) > _PAIRS_COUNT or _meet(a, b) for a, b in both)
 
 
 _PAIRS_COUNT: Final = 250_000
-"""Pairs of characters that two wildcards are compared by."""
+"""Pairs of characters, at most, that two wildcards are compared by."""
 
 
 def _with_tail(pattern: str) -> tuple[str, ...]:
@@ -131,7 +130,7 @@ def _with_tail(pattern: str) -> tuple[str, ...]:
 
 
 def _meet(one: str, other: str) -> bool:
-    """Whether the end of both can be reached: a star stays where it is, or lets the other go on."""
+    """Return whether both patterns can end together: a star matches nothing, or one more character of the other."""
     reached = {0}
     for at in range(len(one) + 1):
         here = set(reached)

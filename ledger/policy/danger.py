@@ -1,6 +1,6 @@
-"""Dangerous calls, as demands mean them: a shell line that does more than a plain reading of it tells. Pure.
+"""Dangerous calls, as used in demands: shell lines that do more than their text plainly shows. Pure.
 
-A heuristic over texts, on the safe side: a line that cannot be read to its end is dangerous.
+A heuristic over texts, and conservative: a line that cannot be parsed to its end is dangerous.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DESTRUCTIVE: Final = frozenset(
 
 
 def is_dangerous(call: Call) -> bool:
-    """Return whether a call is a shell line that is not plain, deletes, or runs what its own text does not show."""
+    """Return whether a call is a shell line that is not plain, deletes, or runs code that its text does not show."""
     if call.permission.lower() not in SHELL_PERMISSIONS:
         return False
     lines = {*call.patterns, *_command_of(call.input)}

@@ -1,8 +1,8 @@
-"""Demands on the answer to a call, as the rules that judge it state them. Pure.
+"""Demands on the answer to a call, stated by the rules that judge it. Pure.
 
 A file of any dialect may hold them beside its rules, in the member `demands`: a list of
-`{"permission", "pattern", "not_by", "answer_by", …}`. They match wide, like a deny: one text of the call that fits is
-enough. A demand never loosens anything: no later rule, no grant and no decider takes it back.
+`{"permission", "pattern", "not_by", "answer_by", …}`. They match widely, like a deny: one matching text of the call is
+enough. A demand never loosens anything, and no later rule, grant or decider lifts it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOT_BY: Final = ("asker",)
 PASSKEY: Final = "passkey"
 
 GRANT_MAKING: Final = frozenset({"session", "always"})
-"""The replies that make grants; a demand that names one of them binds both, else the other would go around it."""
+"""The replies that make grants. A demand that names one of them binds both; else the other would be a way around it."""
 
 _CONDITIONS: Final = ("not_by", "answer_by")
 
@@ -55,7 +55,7 @@ def demands_met(rules: Collection[DemandRule], call: Call) -> tuple[Demand, ...]
 
 
 def with_demands(source: PolicySource, demands: Iterable[DemandRule | Mapping[str, Any]]) -> PolicySource:
-    """Return a policy with these demands besides its own. Raises PolicyError."""
+    """Return a policy with these demands added to its own. Raises PolicyError."""
     if isinstance(demands, Mapping | str):
         raise NOWHERE.problem(f"`{MEMBER}` must be a list of demands, not {shown(demands)}", (MEMBER,))
     given = [
@@ -67,7 +67,7 @@ def with_demands(source: PolicySource, demands: Iterable[DemandRule | Mapping[st
 
 
 def concerns(demand: Demand, reply: str, role: str | None = None) -> bool:
-    """Return whether a demand binds this reply of somebody of this role; an unknown role counts as every role."""
+    """Return whether a demand binds this reply by a person of this role; an unknown role counts as every role."""
     if demand.roles and role is not None and role not in demand.roles:
         return False
     if not demand.replies or reply in demand.replies:
@@ -95,7 +95,7 @@ def read_demands(value: object, origin: RuleOrigin = NOWHERE) -> tuple[DemandRul
 
 
 def demands_in(config: object, origin: RuleOrigin = NOWHERE) -> tuple[DemandRule, ...]:
-    """Return the demands of a configuration; none where it has no such member. Raises PolicyError."""
+    """Return the demands of a configuration; none if it has no such member. Raises PolicyError."""
     if not isinstance(config, Mapping) or MEMBER not in config:
         return ()
     return read_demands(config[MEMBER], origin)
@@ -122,7 +122,7 @@ def _read(value: Any, origin: RuleOrigin, keys: tuple[str | int, ...]) -> Demand
 class _About:
     """The texts of a call: its patterns, the texts of its input, and every command that it would run, in each spelling.
 
-    A command that cannot be known before it runs fits every pattern.
+    A command that cannot be known before it runs matches every pattern.
     """
 
     def __init__(self, call: Call) -> None:

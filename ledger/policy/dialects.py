@@ -1,4 +1,4 @@
-"""The dialects by name: the one place where a new one is plugged in."""
+"""The registry of dialects by name. A new dialect is added here."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ DIALECTS: Final[Mapping[str, Callable[[PolicySource], Policy]]] = MappingProxyTy
         "opencode": OpenCodePolicy,
     }
 )
-"""What makes a policy of a source, for each dialect."""
+"""The policy class of each dialect."""
 
 
 def compile_policy(source: PolicySource) -> Policy:
-    """Check a source and make it ready to judge calls. Raises PolicyError."""
+    """Check a source and compile it to a policy. Raises PolicyError."""
     make = DIALECTS.get(source.dialect)
     if make is None:
         known = ", ".join(f"`{name}`" for name in sorted(DIALECTS))
@@ -41,10 +41,10 @@ def compile_policy(source: PolicySource) -> Policy:
 
 
 def digest(source: PolicySource) -> str:
-    """The lower-case hex SHA-256 of a source, equal after a round trip through the log.
+    """Return the lower-case hex SHA-256 of a source, which is equal after a round trip through the log.
 
     Options are sorted by name. The keys of a configuration are not: their order decides which rule is the last match,
-    so two files that differ in it alone are different policies.
+    so two files that differ only in that order are different policies.
     """
     plain = {**msgspec.to_builtins(source), "options": dict(sorted(source.options.items()))}
     return sha256(json.dumps(plain, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()

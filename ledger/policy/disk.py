@@ -1,4 +1,4 @@
-"""Facts from the file system of this machine, for whoever judges a call where its files are. Looks, never changes."""
+"""Facts from the file system of this machine, for judging a call on the machine of its files. Read-only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LINKS_MAX: Final = 40
 
 
 class DiskFacts:
-    """What the disk says at the moment of the question; what cannot be looked at stays as written.
+    """The state of the disk at the time of each lookup; a path that cannot be read stays as written.
 
     `own_folders` are the ledger's data folders, by their real paths.
     """
@@ -23,7 +23,7 @@ class DiskFacts:
         self.own_folders = own_folders
 
     def resolve(self, path: str) -> str:
-        """Follow every link but those of `/proc/PID`, which lead elsewhere for this process than for the agent."""
+        """Follow every link except those of `/proc/PID`, whose targets differ between this process and the agent."""
         try:
             return _followed(path)
         except ValueError:  # a NUL
@@ -48,11 +48,11 @@ def _followed(path: str) -> str:
         done = posixpath.join(done, name)
         if done.startswith("/proc/") and is_of_a_process(done):
             return posixpath.normpath(posixpath.join(done, *todo[::-1]))
-        if not posixpath.islink(done):  # no link, nothing there, or no right to look
+        if not posixpath.islink(done):  # not a link, missing, or unreadable
             continue
         try:
             target = Path(done).readlink().as_posix()
-        except OSError:  # taken away meanwhile
+        except OSError:  # removed meanwhile
             continue
         links += 1
         if links > _LINKS_MAX:

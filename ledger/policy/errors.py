@@ -1,4 +1,4 @@
-"""What is wrong with a policy: an unreadable file, a misshapen rule, an unknown dialect or option."""
+"""Errors of policies: an unreadable file, a malformed rule, an unknown dialect or option."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ledger.core.errors import InputError
 
 
 class PolicyError(InputError):
-    """A policy cannot be used as it is written; it is never taken for "no rules".
+    """A policy that cannot be used as written; it is never treated as a policy without rules.
 
-    `data` holds what is known of `key`, `layer`, `file` and `line` (1-based).
+    `data` holds `key`, `layer`, `file` and `line` (1-based), as far as they are known.
     """
 
     code = "POLICY"

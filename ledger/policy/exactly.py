@@ -1,4 +1,4 @@
-"""The narrowest rules of each dialect that name one call. Pure."""
+"""The narrowest rules of each dialect that match one call. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _SKILL: Final = "skill_load"
 
 
 class NamedEntry(NamedTuple):
-    """One entry of a permission that names a call. `because` says why it is about more than the call, else None."""
+    """One entry of a permission that matches a call.
+
+    `because`: the reason why it matches more than the call, else None.
+    """
 
     permission: str
     entry: str
@@ -28,7 +31,7 @@ class NamedEntry(NamedTuple):
 
 
 def named_call(dialect: str, call: Call, judged: JudgedCall) -> tuple[NamedEntry, ...]:
-    """The narrowest entries for whatever of a call is not allowed, and for what must be allowed before it."""
+    """Return the narrowest entries for all parts of a call that are not allowed, and for the calls it depends on."""
     found = [
         _pattern(dialect, one.permission, text)
         for one, evaluation in judged.first
@@ -42,7 +45,7 @@ def named_call(dialect: str, call: Call, judged: JudgedCall) -> tuple[NamedEntry
 
 
 def named_whole(dialect: str, call: Call, judged: JudgedCall) -> tuple[NamedEntry, ...]:
-    """The narrowest entries for a call as a whole: its command line, or whatever else it is about."""
+    """Return the narrowest entries for a call as a whole: its command line, or its other subjects."""
     line = call.input.get("command") if isinstance(call.input, Mapping) else None
     if call.permission == shell_tool(dialect) and isinstance(line, str):
         return tuple(_of_texts(dialect, call, [line.strip()]))
@@ -113,7 +116,7 @@ def _tool_rules(dialect: str, call: Call, texts: Iterable[str]) -> Iterator[Name
 
 
 def config_of(dialect: str, named: Sequence[NamedEntry], action: Verdict, layers: Sequence[Layer]) -> dict[str, Any]:
-    """A configuration of the dialect with these entries, which takes nothing out of the layers below it."""
+    """Return a configuration of the dialect with these entries, which overrides no other rule of the layers below."""
     if dialect in TOOL_RULES:
         return {"permissions": {action.value: [one.entry for one in named]}}
     if dialect == "codelia":
@@ -125,7 +128,7 @@ def config_of(dialect: str, named: Sequence[NamedEntry], action: Verdict, layers
 
 
 def _whole(layers: Sequence[Layer], permission: str) -> dict[str, str]:
-    """The one action that a permission has below, as a pattern: an object in its place would drop it."""
+    """Return the single action of a permission below, as a pattern: an object in its place would drop it."""
     found: dict[str, str] = {}
     for layer in layers:
         config = layer.config if layer.trusted and isinstance(layer.config, Mapping) else {}

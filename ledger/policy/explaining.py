@@ -1,4 +1,4 @@
-"""Why a call is allowed, asked or denied: which rule won, which nearly did, and what to write to change it. Pure."""
+"""Explanations of a verdict: the deciding rule, the rules that nearly decided, and ways to change it. Pure."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from ledger.policy.wildcard import compile_normalised
 __all__ = ["CLOSE_COUNT", "Compile", "Explanation", "Fix", "Near", "ReadCommand", "explain", "verdict_of"]
 
 CLOSE_COUNT: Final = 3
-"""Rules that do not match and are shown all the same, for each call."""
+"""Rules that do not match, at most, that are listed for each call."""
 
 
 COMMANDS_COUNT: Final = 64
-"""Commands of one line whose reading is told."""
+"""Commands of one line, at most, that are listed as they were parsed."""
 
 
 class Near(msgspec.Struct, frozen=True):
-    """A rule that did not decide. `matches` says that it is about the call; `why` says why it does not decide."""
+    """A rule that did not decide. `matches`: it matches the call; `why`: the reason why it did not decide."""
 
     rule: ListedRule
     matches: bool
@@ -39,7 +39,7 @@ class Near(msgspec.Struct, frozen=True):
 
 
 class ReadCommand(msgspec.Struct, frozen=True):
-    """One command of a line as it was read, with its normal form: None for a program in no table."""
+    """One parsed command of a line, with its normal form; None for a program in no table."""
 
     text: str
     form: NormalForm | None
@@ -48,7 +48,7 @@ class ReadCommand(msgspec.Struct, frozen=True):
 class Explanation(msgspec.Struct, frozen=True):
     """A judged call, the rules that nearly decided it, and the ways to change its verdict.
 
-    `commands` are those of a shell line at any depth, each once; `unknown` are the parts of its words that are known
+    `commands` are those of a shell line at any depth, each once. `unknown` are the parts of its words that are known
     only when it runs.
     """
 
@@ -61,7 +61,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(policy: Policy, call: Call, compile_again: Compile) -> Explanation:
-    """Judge a call and say why. Every fix with a configuration was tried and leads to its verdict."""
+    """Judge a call and explain the verdict. Every fix with a configuration was tried and leads to its verdict."""
     judged = JudgedCall(policy, call)
     near = tuple(_Neighbours(policy, call, judged, compile_again).near())
     fixes = tuple(advise(policy, call, judged, compile_again))
@@ -69,7 +69,7 @@ def explain(policy: Policy, call: Call, compile_again: Compile) -> Explanation:
     if call.permission != shell_tool(policy.source.dialect) or not isinstance(line, str):
         return Explanation(call, judged, near, fixes)
     commands = list({one.statement: one for one in analyse(line).commands}.values())[:COMMANDS_COUNT]
-    # As they are written: the analysis may know some of the words by now.
+    # As they are written: the analysis may have resolved some of the words.
     written = (source_commands(line) or ())[:COMMANDS_COUNT]
     unknown = dict.fromkeys(part for one in written for part in unknown_parts(one))
     return Explanation(
@@ -78,12 +78,12 @@ def explain(policy: Policy, call: Call, compile_again: Compile) -> Explanation:
 
 
 def verdict_of(policy: Policy, call: Call) -> Verdict:
-    """The strictest verdict on the call and on what must be allowed before it."""
+    """Return the strictest verdict on the call and on the calls that must be allowed before it."""
     return JudgedCall(policy, call).verdict
 
 
 class _Neighbours:
-    """The rules that did not decide one call, each judged as if it stood alone."""
+    """The rules that did not decide one call, each judged as if it were the only one."""
 
     def __init__(self, policy: Policy, call: Call, judged: JudgedCall, compile_again: Compile) -> None:
         self.source, self.call, self.judged, self.compile_again = policy.source, call, judged, compile_again
@@ -114,7 +114,7 @@ class _Neighbours:
         return JudgedCall(alone, call)
 
     def _overruled(self, rule: ListedRule) -> str | None:
-        """What decides in the place of a rule that would decide alone; None for one that would not."""
+        """Return what decides instead of a rule that would decide alone; None for a rule that would not."""
         texts = _matched(self._alone(rule, self.call), rule)
         if not texts:
             return None
@@ -129,7 +129,7 @@ class _Neighbours:
         return self._as_a_whole() if rule.action is Verdict.ALLOW else "it does not decide"
 
     def _not_accepted(self, rule: ListedRule) -> str | None:
-        """Why a rule that matches is passed over by the hardened profile; None for one that does not match."""
+        """Return the reason why the hardened profile passes over a matching rule; None for one that does not match."""
         texts = _matched(self._alone(rule, self.call, "faithful"), rule)
         if not texts:
             return self._unread(rule) if self.shell else None
@@ -142,7 +142,7 @@ class _Neighbours:
         return f"the hardened profile does not honour it: {one.reason}"
 
     def _unread(self, rule: ListedRule) -> str | None:
-        """Why a rule says nothing of a command that its words name."""
+        """Return the reason why a rule does not apply to a command that its words match; None if they match none."""
         text = self._named(rule)
         return None if text is None else f"{self.source.dialect} does not judge `{text}` by itself in this line"
 
@@ -158,7 +158,7 @@ class _Neighbours:
     # --- by the words alone
 
     def _commands(self) -> Iterator[tuple[str, str]]:
-        """Each command of the line at any depth: its program and its text."""
+        """Yield each command of the line at any depth: its program and its text."""
         line = self.call.input.get("command") if isinstance(self.call.input, Mapping) else None
         for text in (line,) if isinstance(line, str) else self.call.patterns:
             for command in analyse(text).commands:
@@ -166,7 +166,7 @@ class _Neighbours:
                     yield basename(command.words[0].raw), command.text
 
     def _named(self, rule: ListedRule) -> str | None:
-        """The first command of the line that a rule names by its words."""
+        """Return the first command of the line that a rule matches by its words."""
         if rule.permission != self.call.permission:
             return None
         matches = compile_normalised(as_wildcard(self.source.dialect, rule))
@@ -179,7 +179,7 @@ class _Neighbours:
 
 
 def _matched(judged: JudgedCall | None, rule: ListedRule) -> set[str]:
-    """The texts of the parts that a rule decided when it stood alone; built-in rules are there in any case."""
+    """Return the texts of the parts that a rule decided when judged alone; the built-in rules apply in any case."""
     if judged is None:
         return set()
     found = {part.text for one in judged.all for part in one.parts if _names(part, rule)}

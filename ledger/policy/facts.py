@@ -1,4 +1,4 @@
-"""Facts about files as values: what a path leads to and what stands there. Pure; the disk is read in `ledger.policy.disk`."""
+"""Facts about files as values: link targets and file kinds. Pure; `ledger.policy.disk` reads the disk."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _LINK: Final = "-> "
 
 
 class FileKind(StrEnum):
-    """What stands at a path, links followed."""
+    """The kind of file at a path, links followed."""
 
     FILE = "file"
     DIRECTORY = "dir"
 
 
 class FileFacts(Protocol):
-    """What a policy may know about files. Paths are absolute, with `/`."""
+    """The facts about files that a policy may use. Paths are absolute, with `/`."""
 
     def resolve(self, path: str) -> str:
-        """The path with every link followed; what does not exist stays as written. `..` is taken away lexically."""
+        """Return the path with every link followed; missing files stay as written. `..` is removed lexically."""
         ...
 
     def kind(self, path: str) -> FileKind | None:
-        """What stands at the path, links followed; None when nothing is known to."""
+        """Return the kind of file at the path, links followed; None if no file is known there."""
         ...
 
 
 class NoFacts:
-    """Nothing is known: every path leads to itself."""
+    """No facts: every path resolves to itself."""
 
     def resolve(self, path: str) -> str:
         return posixpath.normpath(path)
@@ -44,7 +44,7 @@ class NoFacts:
 
 
 class MappedFacts:
-    """Facts as a caller wrote them: `{"path": "file" | "dir" | "-> target"}`, paths relative to `base`.
+    """Facts that a caller wrote: `{"path": "file" | "dir" | "-> target"}`, paths relative to `base`.
 
     Raises PolicyError for any other value.
     """

@@ -1,4 +1,4 @@
-"""The families that a command belongs to: its words up to the sub-command, or up to the task that it runs. Pure."""
+"""Families of a command: its words up to the sub-command, or up to the task that it runs. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ledger.policy.shell.tables import OPAQUE, RUNNERS, SHELLS
 from ledger.policy.shell.tables.dangers import INTERPRETERS
 
 _NEVER: Final = frozenset({"deletes", "privileges", "unread"})
-"""Dangers of a command of which no family is offered."""
+"""Dangers of a command for which no family is offered."""
 
 _WIDE: Final = frozenset({"runs-downloaded", "secrets"})
 _RUNNING: Final = (INTERPRETERS, OPAQUE, RUNNERS, SHELLS)
 
 
 class Family(NamedTuple):
-    """The words that a family of commands begins with. `is_wide` says that they may do much more than this one did."""
+    """The first words of a family of commands. `is_wide`: commands of the family may do much more than this one did."""
 
     words: str
     is_wide: bool
 
 
 def families(text: str) -> tuple[Family, ...]:
-    """Return the families of one command, the narrowest first; none for a command that no family is offered for."""
+    """Return the families of one command, the narrowest first; none for a command with a danger of `_NEVER`."""
     analysis = analyse(text)
     if len(analysis.top) != 1:
         return ()
@@ -50,12 +50,12 @@ def families(text: str) -> tuple[Family, ...]:
 
 
 def _runs_code(command: Command) -> bool:
-    """Return whether the program, for which there is no table, runs whatever it is given."""
+    """Return whether the program, for which there is no table, runs any code it is given."""
     return any(name in table for name in lookups(command.name or "") for table in _RUNNING)
 
 
 def _ends(command: Command, form: NormalForm | None) -> Iterator[int]:
-    """How many words each family has: with the task that is run, then without."""
+    """Yield the number of words of each family: with the task that is run, then without."""
     if form is None:
         yield len(prefix([word.raw for word in command.words]))
         return
@@ -66,7 +66,7 @@ def _ends(command: Command, form: NormalForm | None) -> Iterator[int]:
 
 
 def _is_wide(form: NormalForm | None, end: int, *, is_last: bool) -> bool:
-    """A whole program is wide, but for one of which the table knows that it only reads; so is any task of a runner."""
+    """Return whether a family is wide: any task of a runner, or a program that the table does not show as read-only."""
     if form is None:
         return end == 1
     runs_tasks = any(one.kind in (Kind.TASK, Kind.SCRIPT, Kind.PROGRAM, Kind.CODE) for one in form.operands)

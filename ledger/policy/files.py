@@ -23,9 +23,9 @@ _BETCODE_FILE: Final = "betcode.json"
 
 
 def load_layer(dialect: str, path: str | os.PathLike[str], *, name: str = DEFAULT_NAME, strict: bool = True) -> Layer:
-    """One layer from a file of the dialect's own form.
+    """Return one layer from a file in the dialect's own format.
 
-    `strict=False` takes what only the hardened profile refuses. Raises PolicyError with file and line.
+    `strict=False` accepts rules that only the hardened profile refuses. Raises PolicyError with file and line.
     """
     if dialect == "codelia":
         return load_config(path, name=name, strict=strict)
@@ -37,9 +37,9 @@ def load_layer(dialect: str, path: str | os.PathLike[str], *, name: str = DEFAUL
 def find_layers(
     dialect: str, project: str, environ: Mapping[str, str], *, home: str | None = None
 ) -> tuple[Layer, ...]:
-    """The layers that the source's own program would find from the folder `project`, lowest first; maybe none.
+    """Return the layers that the source's own program would find from the folder `project`, lowest first.
 
-    Raises PolicyError for a file that is there and cannot be read.
+    Raises PolicyError for a file that exists and cannot be read.
     """
     if dialect == "claude":
         return load_settings(project, home=home)
@@ -57,7 +57,7 @@ def find_layers(
 def searched_files(
     dialect: str, project: str, environ: Mapping[str, str], *, home: str | None = None
 ) -> tuple[str, ...]:
-    """The files where the source's own program looks for rules, existing or not."""
+    """Return the files where the source's own program looks for rules, existing or not."""
     if dialect == "claude":
         found = [path for _, path in settings_files(project, home=home)]
     elif dialect == "codelia":

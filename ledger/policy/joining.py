@@ -1,4 +1,4 @@
-"""Several inputs or lines judged one by one, made one evaluation: the strictest decides."""
+"""One evaluation from those of several inputs or lines; the strictest verdict decides."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ledger.core.policy import Evaluation, strictest
 
 
 def joined(found: Sequence[Evaluation]) -> Evaluation:
-    """The first of the strictest, with the parts of all, and the rules of all that are as strict.
+    """Return the first of the strictest evaluations, with the parts of all and the rules of all that are as strict.
 
-    At least one must have been judged.
+    Needs at least one evaluation.
     """
     verdict = strictest(one.verdict for one in found)
     deciding = [one for one in found if one.verdict is verdict]
@@ -24,7 +24,7 @@ def joined(found: Sequence[Evaluation]) -> Evaluation:
 
 
 def joined_calls(found: Sequence[Evaluation]) -> Evaluation:
-    """The same for inputs of one call, whose answer `always` would grant what each of them offers."""
+    """Join the evaluations of several inputs of one call; `always` grants the offers of each of them."""
     if len(found) == 1:
         return found[0]
     return replace(joined(found), always=tuple(dict.fromkeys(entry for one in found for entry in one.always)))

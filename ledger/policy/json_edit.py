@@ -1,6 +1,6 @@
-"""Members and items put into the text of a JSON value, and taken out again; every other character stays.
+"""Insertions into the text of a JSON value, and removals from it; every other character is kept.
 
-Comments and a comma after the last member are kept where the text has them.
+Comments and a comma after the last member are kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INDENT: Final = "  "
 
 
 class Edit(NamedTuple):
-    """`removed` of a text, from character `at` on, replaced by `inserted`."""
+    """Replace `removed`, at character `at` of a text, by `inserted`."""
 
     at: int
     removed: str
@@ -31,14 +31,14 @@ class Edit(NamedTuple):
 
 
 class Insertion(NamedTuple):
-    """A value to be put into an object under `name`, or into a list (`name` None)."""
+    """A value to be inserted into an object under `name`, or into a list (`name` None)."""
 
     name: str | None
     value: Any
 
 
 def applied(text: str, edits: Sequence[Edit]) -> str:
-    """The text after edits of different places."""
+    """Return the text after edits, which must not overlap."""
     for edit in sorted(edits, reverse=True):
         assert text.startswith(edit.removed, edit.at)
         text = text[: edit.at] + edit.inserted + text[edit.at + len(edit.removed) :]
@@ -46,7 +46,7 @@ def applied(text: str, edits: Sequence[Edit]) -> str:
 
 
 def appending(text: str, document: Document, where: str, entries: Sequence[Insertion]) -> Edit:
-    """The edit that puts entries at the end of the object or list at the pointer `where`, laid out as what is there."""
+    """Return the edit that appends entries to the object or list at the pointer `where`, in its existing layout."""
     container = document.places[where]
     inner = _children(document, where)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -66,7 +66,7 @@ def appending(text: str, document: Document, where: str, entries: Sequence[Inser
 
 
 def without(text: str, where: str) -> str:
-    """The text without the member or item at the pointer `where`, and without the comma that it had. Comments stay."""
+    """Return the text without the member or item at the pointer `where` and its comma. Comments are kept."""
     document = parse(text, comments=True)
     outer = where.rpartition("/")[0]
     inner = _children(document, outer)
@@ -79,7 +79,7 @@ def without(text: str, where: str) -> str:
         between = text[ours.end : behind - 1]
         return _joined(text[:start] + (between if between.strip() else ""), text[start:], text[behind:])
     if before is not None:
-        # The last one: the comma before it goes.
+        # The last member: remove the comma before it.
         return _joined(text[: before - 1] + text[before:start], text[start:], text[ours.end :])
     rest = text[ours.end :]
     if start == opened and not text[ours.end : closed].strip():
@@ -88,18 +88,18 @@ def without(text: str, where: str) -> str:
 
 
 def _joined(head: str, followed_by: str, rest: str) -> str:
-    """Head and rest; where the head ended its line, it still does, so that its comment does not reach into the rest."""
+    """Join head and rest, keeping a line end after the head so that its comment does not extend into the rest."""
     ended = _starts_line(followed_by, 0) and not _starts_line(rest, 0)
     return head + ("\n" if ended and _LAST_COMMENT.search(head) else "") + rest
 
 
 def comments_in(text: str) -> list[str]:
-    """The comments of a JSON text, or of a part that begins and ends between two of its tokens."""
+    """Return the comments of a JSON text, or of a part that begins and ends between two of its tokens."""
     return [found[1] for found in _STRING_OR_COMMENT.finditer(text) if found[1] is not None]
 
 
 def indentation(text: str) -> str:
-    """The step by which a text is indented; two blanks where it is not."""
+    """Return one indentation step of a text; two spaces if it has none."""
     for line in text.splitlines()[1:]:
         margin = line[: len(line) - len(line.lstrip(" \t"))]
         if margin and line.strip():
@@ -117,7 +117,7 @@ def _into_empty(text: str, place: TextSpan, entries: Sequence[Insertion], newlin
 
 
 def _written(entry: Insertion, step: str | None, newline: str, margin: str) -> str:
-    """On one line where `step` is None."""
+    """Return an entry as JSON; on one line if `step` is None."""
     value = json.dumps(entry.value, indent=step, ensure_ascii=False).replace("\n", newline + margin)
     return value if entry.name is None else f"{json.dumps(entry.name, ensure_ascii=False)}: {value}"
 
@@ -130,25 +130,25 @@ def _found(value: Any, where: str) -> Any:
 
 
 def _children(document: Document, where: str) -> list[str]:
-    """The pointers of what stands in an object or list, in order."""
+    """Return the pointers of the children of an object or list, in order."""
     value = _found(document.value, where)
     keys = range(len(value)) if isinstance(value, list) else value
     return [where + pointer(key) for key in keys]
 
 
 def _comma(text: str, at: int) -> int | None:
-    """Behind the comma that follows; None where none does."""
+    """Return the position behind the comma that follows; None if none does."""
     end = _end(_GAP, text, at)
     return end + 1 if text[end : end + 1] == "," else None
 
 
 def _starts_line(text: str, at: int) -> bool:
-    """Return whether nothing but blanks stands between a place and the end of its line."""
+    """Return whether only blanks stand between a position and the end of its line."""
     return text[at:].lstrip(" \t\r").startswith("\n")
 
 
 def _margin(text: str, at: int) -> str:
-    """The indentation of the line in which a place stands."""
+    """Return the indentation of the line of a position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 

@@ -1,7 +1,7 @@
-"""JSON, with or without comments and trailing commas, that remembers where in the text each value stands.
+"""A JSON parser, with or without comments and trailing commas, that records the position of each value in the text.
 
-The standard parser forgets lines, keeps the last of two equal keys without a word, and knows no comments. In a policy
-an overlooked second `"bash"` is a hole, so equal keys are refused.
+The standard parser drops lines, silently keeps the last of two equal keys, and accepts no comments. In a policy an
+overlooked second `"bash"` is a hole, so duplicate keys are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOKEN: Final = re.compile(
 
 
 class JsonSyntaxError(ValueError):
-    """The text is not JSON; `line` is 1-based."""
+    """Malformed JSON; `line` is 1-based."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(text)
@@ -33,7 +33,7 @@ class JsonSyntaxError(ValueError):
 
 
 class TextSpan(NamedTuple):
-    """Characters of a text, from `start` to before `end`. Of a member `start` is its name's, `value` its value's."""
+    """Characters from `start` to before `end`. Of a member, `start` is its name's and `value` its value's."""
 
     start: int
     value: int
@@ -42,7 +42,7 @@ class TextSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """A value, and for each member and item its line (1-based) and its place by JSON pointer (RFC 6901)."""
+    """A value, with the line (1-based) and span of each member and item by JSON pointer (RFC 6901)."""
 
     value: Any
     lines: dict[str, int]
@@ -58,12 +58,12 @@ class _Token:
 
 
 def pointer(*keys: str | int) -> str:
-    """The JSON pointer of a member."""
+    """Return the JSON pointer of a member."""
     return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
 
 
 def parse(text: str, *, comments: bool) -> Document:
-    """Read one value. `comments` allows `//`, `/* */` and a comma after the last member. Raises JsonSyntaxError."""
+    """Parse one value. `comments` allows `//`, `/* */` and a comma after the last member. Raises JsonSyntaxError."""
     parser = _Parser(_tokens(text, comments=comments), trailing_commas=comments)
     value = parser.value("", depth=0)
     parser.expect_end()
@@ -143,7 +143,7 @@ class _Parser:
         return items
 
     def _closed(self, bracket: str, *, first: bool) -> bool:
-        """Step over the comma between two members, or over the closing bracket (True)."""
+        """Step over the comma between two members, or over the closing bracket; True for the bracket."""
         if self._peek().text == bracket:
             self._at += 1
             return True

@@ -1,4 +1,4 @@
-"""Bounds on what a policy may hold, with their units last; lengths of names and patterns are in `ledger.core.limits`."""
+"""Size limits of a policy, with their units last; lengths of names and patterns are in `ledger.core.limits`."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ LAYER_COUNT: Final = 64
 """Layers of one policy."""
 
 QUESTION_BYTES: Final = 16 * 1024 * 1024
-"""One line of `policy check`; a command line in it that is longer than the analysis reads is asked, not refused."""
+"""One line of `policy check`. A command line in it that is too long for the analysis is asked about, not refused."""

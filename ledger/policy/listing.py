@@ -1,4 +1,4 @@
-"""The rules of any dialect in one form: permission, pattern, action, and where they were written."""
+"""The rules of any dialect in one form: permission, pattern, action and origin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger.policy.codelia.rule import CodeliaRule, Ruleset
 from ledger.policy.toolrules.rule import ToolRule
 
 WHOLE: Final = "*"
-"""The pattern of a rule about a whole tool."""
+"""The pattern of a rule for a whole tool."""
 
 TOOL_RULES: Final = ("betcode", "claude")
 
@@ -20,7 +20,7 @@ TOOL_RULES: Final = ("betcode", "claude")
 class ListedRule(msgspec.Struct, frozen=True):
     """One rule. `pattern` is `*` for a whole tool; `ref` is the rule as its dialect spells it.
 
-    `rank` is the place of its layer and `final` marks a deny that nothing lifts; both are of BetCode's rules.
+    `rank` is the position of its layer and `final` marks a deny that nothing lifts; only BetCode's rules have them.
     """
 
     permission: str
@@ -32,7 +32,7 @@ class ListedRule(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """`file:line`, or as much of it as is known; else the layer."""
+        """Return `file:line`, or the known part of it; else the layer."""
         file, line = self.ref.file, self.ref.line
         return f"{file}:{line}" if file and line else file or self.ref.layer or "-"
 
@@ -46,7 +46,7 @@ class ListedRule(msgspec.Struct, frozen=True):
 
 
 def listed_rules(policy: Policy) -> tuple[ListedRule, ...]:
-    """The rules of a compiled policy, in its dialect's own order: lowest layer first."""
+    """Return the rules of a compiled policy, in its dialect's own order: lowest layer first."""
     rules: Any = getattr(policy, "rules", ())
     if isinstance(rules, Ruleset):
         both = (*((rule, Verdict.DENY) for rule in rules.deny), *((rule, Verdict.ALLOW) for rule in rules.allow))
@@ -62,14 +62,14 @@ def _listed(rule: Rule | ToolRule) -> ListedRule:
 
 
 def _codelia_pattern(rule: CodeliaRule) -> str:
-    """Conditions that stand together are all shown: a rule with both matches only where both do."""
+    """Return the pattern of a rule with all its conditions: a rule with two matches only where both do."""
     found = [" ".join(rule.words) + " *"] if rule.words is not None else []
     found += [text for text in (rule.glob, rule.skill) if text is not None]
     return " and ".join(found) or WHOLE
 
 
 def rule_config(dialect: str, rule: ListedRule) -> dict[str, Any]:
-    """A configuration of the dialect that holds one rule alone."""
+    """Return a configuration of the dialect that holds only this rule."""
     if dialect in TOOL_RULES:
         return {"permissions": {rule.action.value: [rule.ref.text]}}
     if dialect == "codelia":
@@ -78,7 +78,7 @@ def rule_config(dialect: str, rule: ListedRule) -> dict[str, Any]:
 
 
 def always_config(dialect: str, permission: str, entries: tuple[str, ...]) -> dict[str, Any]:
-    """A configuration that allows what entries of `always` name."""
+    """Return a configuration that allows the entries of an `always`."""
     if dialect in TOOL_RULES:
         return {"permissions": {"allow": list(entries)}}
     if dialect == "codelia":
@@ -87,12 +87,12 @@ def always_config(dialect: str, permission: str, entries: tuple[str, ...]) -> di
 
 
 def wildcards(dialect: str) -> str:
-    """The characters that a pattern for commands cannot name as themselves."""
+    """Return the characters that a pattern for commands cannot match literally."""
     return "*" if dialect in TOOL_RULES else "*?"
 
 
 def command_entry(dialect: str, shell: str, command: str) -> str:
-    """An entry of `always` for a command as it is written; a wildcard in it counts as one."""
+    """Return an entry of `always` for a command as it is written; a wildcard in it keeps its meaning."""
     if dialect in TOOL_RULES:
         return f"{shell}({command})"
     if dialect == "codelia":
@@ -101,7 +101,7 @@ def command_entry(dialect: str, shell: str, command: str) -> str:
 
 
 def always_objects(dialect: str, permission: str, entries: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Entries of `always` as grants in the shape in which `grants` of a question has them."""
+    """Return entries of `always` in the shape that `grants` of a question has."""
     if dialect == "codelia":
         return [json.loads(entry) for entry in entries]
     if dialect in TOOL_RULES:

@@ -19,16 +19,16 @@ _AGENT_KEYS: Final = ("agent", "mode")
 
 
 def own_home() -> str | None:
-    """The home directory of this process; None where it has none."""
+    """Return the home directory of this process; None if it has none."""
     found = os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is none
     return None if found == "~" else found
 
 
 def load_rules(path: str | os.PathLike[str], *, name: str = "rules") -> Layer:
-    """One layer from a `.json` or `.jsonc` file: an OpenCode configuration, or a list of rules.
+    """Return one layer from a `.json` or `.jsonc` file: an OpenCode configuration, or a list of rules.
 
-    Of a configuration only what concerns permissions is kept, so that keys of providers never reach the log.
-    `name` is the layer's name. Raises PolicyError with the file and, where it is known, the line.
+    Of a configuration only the permission members are kept, so that keys of providers never reach the log.
+    `name` is the layer's name. Raises PolicyError with the file and, if known, the line.
     """
     file = os.fspath(path)
     document = parse_document(file, read_text(file), comments=file.endswith(".jsonc"))
@@ -42,7 +42,7 @@ def load_rules(path: str | os.PathLike[str], *, name: str = "rules") -> Layer:
 
 
 def config_layer(document: Document, file: str, name: str, *, trusted: bool = True) -> Layer:
-    """The layer of a configuration; one without rules has an empty configuration. Raises PolicyError."""
+    """Return the layer of a configuration; one without rules has an empty configuration. Raises PolicyError."""
     config = _permission_parts(document.value, file)
     lines = {where: line for where, line in document.lines.items() if _concerns_permissions(where)}
     _check(config, RuleOrigin(name, file, lines))
@@ -73,7 +73,7 @@ def _concerns_permissions(where: str) -> bool:
 
 
 def _check(config: Mapping[str, Any], origin: RuleOrigin, keys: tuple[str, ...] = ()) -> None:
-    """Find mistakes while the file is at hand; home is not needed for that."""
+    """Check a configuration while its file and lines are known; the check does not need the home directory."""
     if "permission" in config:
         read_section(config["permission"], origin, (*keys, "permission"))
     if "tools" in config:

@@ -1,7 +1,7 @@
-"""Globs of the shell against patterns of rules: whether one file may match both. Pure; for deny and ask rules only.
+"""Overlap of shell globs with patterns of rules. Pure; for deny and ask rules only.
 
-The shell's `*`, `?` and `[…]` stay within one name, and a `*` that begins a name leaves out files that begin with a dot;
-so does `**`, which stands for any number of folders.
+The shell's `*`, `?` and `[…]` match within one name, and a `*` that begins a name skips files that begin with a dot;
+so does `**`, which matches any number of folders.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from ledger.policy.toolrules.globs import Token, name_tokens, takes
 
 UNKNOWN: Final = "\ufffe"
-"""Stands in a word for any text at all, slashes and dots included. It is no character of Unicode."""
+"""Any text at all in a word, slashes and dots included. It is a Unicode noncharacter."""
 
 _FOLDERS: Final = "**"
 _DOT: Final = "\\."
@@ -24,7 +24,7 @@ _GLOB = re.compile(rf"[*?\[{UNKNOWN}]")
 _WORD_PIECE = re.compile(rf"(?:(?<=/)|\A)\*\*+(?=/|\Z)|{UNKNOWN}+")
 _WORDS_MAX: Final = 4_096
 _TOKENS_MAX: Final = 4_096
-"""A longer text than a path can be counts as meeting every pattern."""
+"""Tokens, at most, of a text that is compared; a longer one counts as overlapping every pattern."""
 
 
 def is_glob(text: str) -> bool:
@@ -45,7 +45,7 @@ def word_tokens(text: str) -> tuple[Token, ...]:
 
 
 def wildcard_meets(pattern: str, glob: str) -> bool:
-    """Return whether some text matches a wildcard (`*` any text, `?` any character) and a glob of the shell."""
+    """Return whether some text matches a wildcard (`*` any text, `?` any character) and a shell glob."""
     return meets(_wildcard_tokens(pattern), word_tokens(glob))
 
 
@@ -55,7 +55,7 @@ def _wildcard_tokens(pattern: str) -> tuple[Token, ...]:
 
 
 def meets(rule: Sequence[Token], word: Sequence[Token]) -> bool:
-    """Return whether some text matches a pattern, whose stars take slashes too, and a glob of the shell."""
+    """Return whether some text matches a pattern, whose stars also match slashes, and a shell glob."""
     if len(rule) > _TOKENS_MAX or len(word) > _TOKENS_MAX:
         return True
     start = (0, 0, False)
@@ -78,7 +78,7 @@ def meets(rule: Sequence[Token], word: Sequence[Token]) -> bool:
 
 
 def _leaves_out(rule: Sequence[Token], at: int, word: Sequence[Token], place: int, *, took: bool) -> bool:
-    """Return whether no character is taken by both tokens."""
+    """Return whether no character matches both tokens."""
     left, right = rule[at], word[place]
     if right == UNKNOWN or left in ("*", "?"):
         return False

@@ -1,7 +1,7 @@
-"""Entries of an `always` that stay within what a dialect offers for a call. Pure.
+"""Entries of an `always` that stay within a dialect's offer for a call. Pure.
 
-On the safe side: an entry counts as narrower only where its pattern shows it. Only the dialects whose grants are
-wildcards over texts (`opencode`, `brutus`) can show it; in every other an entry must be one of the offered ones.
+Conservative: an entry counts as narrower only if its pattern shows it. Only the dialects whose grants are wildcards
+over texts (`opencode`, `brutus`) can show it; in every other dialect an entry must be one of the offered ones.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ledger.policy.covering import LAST_MATCH, covers
 from ledger.policy.listing import ListedRule
 
 _UNSURE: Final = ("\n", "\r", "\\", ":*")
-"""What the dialects read differently: a line end, another separator, the trailing wildcard of other dialects."""
+"""Texts that the dialects read differently: a line end, another separator, the trailing wildcard of other dialects."""
 
 
 def within(dialect: str, offered: Sequence[str], entries: Iterable[str]) -> tuple[str, ...]:
-    """Return the entries that allow nothing that the offered ones do not, in their order."""
+    """Return the entries that allow nothing beyond the offered ones, in their order."""
     return tuple(entry for entry in entries if entry in offered or _is_narrower(dialect, offered, entry))
 
 

@@ -1,6 +1,6 @@
-"""Rules of any dialect in one neutral form, by meaning: about which tool, how much of it, and what is decided. Pure.
+"""Rules of any dialect in one neutral form: tool, extent and action. Pure.
 
-The list is ordered so that the last match wins, whatever the order of the dialect was.
+In the list the last match wins, whatever the order of the dialect was.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from ledger.policy.toolrules.names import is_glob, may_allow
 from ledger.policy.wildcard import match
 
 ANY: Final = "*"
-"""The subject of a rule about every tool that `NAMES` does not have."""
+"""The subject of a rule for every tool that is not in `NAMES`."""
 
 
 class PatternForm(StrEnum):
-    """How much of a tool a rule is about; `text` of the rule says what."""
+    """The extent of a rule within a tool; `text` of the rule holds its pattern."""
 
     ALL = "all"
     EXACT = "exact"  # this command and nothing else
     PREFIX = "prefix"  # this command, with or without more words
-    GLOB = "glob"  # `*` is any text and `?` one character; ` *` at the end may be missing
+    GLOB = "glob"  # `*` is any text and `?` one character; ` *` at the end is optional
     FLAT_PATH = "flat_path"  # `*` is any text, also across folders
     IGNORE_PATH = "ignore_path"  # as in .gitignore
     ROOTED_PATH = "rooted_path"  # the whole path from the working directory, `**` across folders
     DOMAIN = "domain"
     NAME = "name"  # a sub-agent, a skill
-    OTHER = "other"  # what only its own dialect can say
+    OTHER = "other"  # a pattern that only its own dialect can express
 
 
 class Neutral(msgspec.Struct, frozen=True):
-    """One rule. `source` is the rule that it came from and `note` what is different already.
+    """One rule. `source` is the original rule and `note` a difference from it.
 
-    `partial` says that it is about one tool of several that its subject stands for.
+    `partial`: the rule covers one of several tools of its subject.
     """
 
     subject: str
@@ -54,7 +54,7 @@ class Neutral(msgspec.Struct, frozen=True):
 
     @property
     def tool(self) -> str:
-        """The tool as its own dialect calls it."""
+        """Return the tool's name in the rule's own dialect."""
         return self.source.permission
 
 
@@ -72,7 +72,7 @@ NAMES: Final = {
     "todoread": ("todoread", "TodoRead", "todo_read"),
     "skill": ("skill", "Skill", "skill_load"),
 }
-"""What each tool is called by opencode and brutus, by betcode and claude, and by codelia."""
+"""Tool names in opencode and brutus, in betcode and claude, and in codelia."""
 
 _COLUMN: Final = {"opencode": 0, "brutus": 0, "betcode": 1, "claude": 1, "codelia": 2}
 MORE_NAMES: Final[tuple[dict[str, str], ...]] = (
@@ -80,7 +80,7 @@ MORE_NAMES: Final[tuple[dict[str, str], ...]] = (
     {"Write": "edit", "MultiEdit": "edit", "NotebookEdit": "edit", "NotebookRead": "read", "Agent": "task"},
     {"write": "edit"},
 )
-"""Tools that another dialect knows as one with another tool."""
+"""Tools that another dialect combines with another tool."""
 
 _GROUPS: Final[dict[str, tuple[frozenset[str], ...]]] = {
     "edit": (frozenset(), frozenset({"Edit", "Write"}), frozenset({"edit", "write"})),
@@ -95,20 +95,20 @@ _FINAL_TIER: Final = 3
 
 
 def tool_name(dialect: str, subject: str) -> str | None:
-    """What a dialect calls the tool; None when it has none of the kind."""
+    """Return a dialect's name of the tool; None if it has no such tool."""
     names = NAMES.get(subject)
     return names[_COLUMN[dialect]] if names else subject
 
 
 def tool_names(dialect: str, subject: str) -> list[str]:
-    """Every tool of a dialect that a subject stands for."""
+    """Return every tool of a dialect that belongs to a subject."""
     name = tool_name(dialect, subject)
     more = [one for one, known in MORE_NAMES[_COLUMN[dialect]].items() if known == subject]
     return [] if name is None else [name, *more]
 
 
 def neutral_rules(policy: Policy) -> list[Neutral]:
-    """The rules of a policy, the last match of which decides."""
+    """Return the rules of a policy, ordered so that the last match decides."""
     dialect = policy.source.dialect
     listed = listed_rules(policy)
     raw = getattr(policy, "rules", ())
@@ -122,7 +122,7 @@ def neutral_rules(policy: Policy) -> list[Neutral]:
 
 
 def _tier(dialect: str, rule: Neutral, listed: Iterable[ListedRule]) -> int:
-    """BetCode lets a narrow rule come before a wide one, unless that is final or of a higher layer."""
+    """Return the precedence of a rule: BetCode prefers narrow rules unless a wide one is final or of a higher layer."""
     if dialect != "betcode":
         return 0
     source = rule.source
@@ -135,7 +135,7 @@ def _tier(dialect: str, rule: Neutral, listed: Iterable[ListedRule]) -> int:
 
 
 def _whole_groups(dialect: str, found: list[Neutral]) -> list[Neutral]:
-    """An allow of a whole tool stands for its subject when all tools of the subject are allowed."""
+    """Return the rules; an allow of a whole tool is partial unless all tools of its subject are allowed."""
     allowed = {one.tool for one in found if one.action is Verdict.ALLOW and one.form is PatternForm.ALL}
     rules = []
     for one in found:
@@ -157,7 +157,7 @@ def _subject(dialect: str, name: str) -> str:
 
 
 def _flat(dialect: str, rule: ListedRule) -> Iterator[Neutral]:
-    """A rule whose permission has a wildcard is about each of the tools that it matches."""
+    """Yield a rule for each tool that the permission matches."""
     name = rule.permission
     if not set("*?") & set(name):
         subject = _subject("opencode", name)
@@ -179,12 +179,12 @@ def _flat_form(dialect: str, subject: str, pattern: str) -> tuple[PatternForm, s
     if subject in _PATHS:
         return PatternForm.FLAT_PATH, pattern
     if dialect == "brutus" and subject in ("task", "skill"):
-        return PatternForm.OTHER, pattern  # it asks about `*` for these
+        return PatternForm.OTHER, pattern  # in these tools the request asks about `*`
     return (PatternForm.GLOB if set("*?") & set(pattern) else PatternForm.NAME), pattern
 
 
 def command_form(pattern: str) -> tuple[PatternForm, str]:
-    """The form of a wildcard for commands."""
+    """Return the form of a wildcard for commands."""
     prefix = pattern.removesuffix(" *")
     if set("*?") & set(prefix) or prefix != " ".join(prefix.split()):
         return PatternForm.GLOB, pattern
@@ -210,7 +210,10 @@ def _tool(dialect: str, rule: ListedRule) -> Iterator[Neutral]:
 
 
 def _is_partial(dialect: str, rule: ListedRule) -> bool:
-    """`Edit` in BetCode denies whatever edits, and a path rule of `Edit` or `Read` is about all tools of the kind."""
+    """Return whether a rule covers only some tools of its subject.
+
+    `Edit` in BetCode denies every editing tool, and a path rule of `Edit` or `Read` applies to all tools of that kind.
+    """
     if rule.permission in MORE_NAMES[1]:
         return True
     wide = rule.pattern != WHOLE or (dialect == "betcode" and rule.action is not Verdict.ALLOW)
@@ -235,11 +238,11 @@ def _tool_form(dialect: str, rule: ListedRule, subject: str) -> tuple[PatternFor
 
 def _tool_command(dialect: str, text: str, *, allows: bool) -> tuple[PatternForm, str, str | None]:
     if "?" in text:
-        # Here `?` is itself, and elsewhere any character.
+        # `?` is literal here, and matches any character in the other dialects.
         return (PatternForm.OTHER, text, None) if allows else (PatternForm.GLOB, text, "`?` is any character now")
     form, prefix = command_form(text)
     if form is PatternForm.EXACT and dialect == "betcode" and not allows and not has_wildcard(text):
-        return PatternForm.PREFIX, text, None  # a deny or ask reaches every command that begins with its words
+        return PatternForm.PREFIX, text, None  # a deny or ask matches every command that begins with its words
     return form, prefix, None
 
 
@@ -266,7 +269,10 @@ def _codelia_form(rule: CodeliaRule, *, allows: bool) -> tuple[PatternForm, str,
 
 
 def _codelia_glob(glob: str, *, allows: bool) -> tuple[PatternForm, str, str | None]:
-    """A glob is about the full line too, so that a deny is carried over by a piece that one command of it must have."""
+    """Return the form of a glob.
+
+    It also matches the full line, so a deny is converted to a literal piece that one command of the line must have.
+    """
     if not glob.strip("*"):
         return PatternForm.ALL, "", None if not allows else "each command of a line is judged by itself now"
     wild = bool(set("*?") & set(glob))

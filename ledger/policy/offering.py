@@ -1,7 +1,7 @@
-"""Choices of what to remember for one call: from the call alone to a family of calls, each tried before it is offered.
+"""Choices of grants for one call: from the call alone to a family of calls, each tried before it is offered.
 
-Nothing here decides. An entry is what a grant of the dialect holds; a choice whose entries lift nothing of the call is
-left out. Families of commands that delete, or act with other rights, are never offered.
+Nothing here decides. An entry is the content of a grant in the dialect. A choice whose entries lift nothing of the call
+is left out. Families of commands that delete, or act with other rights, are never offered.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _FILES: Final = ("edit", "read")
 _SUBJECTS: Final = {name: subject for subject, names in NAMES.items() for name in names if name} | {
     name: subject for names in MORE_NAMES for name, subject in names.items()
 }
-"""What the built-in tools of all dialects are about, by their names."""
+"""The subjects of the built-in tools of all dialects, by tool name."""
 
 
 def offers(
     policy: Policy, call: Call, evaluation: Evaluation, given: Iterable[str] = (), standing: Sequence[Grant] = ()
 ) -> tuple[Offer, ...]:
-    """Return the choices for a call that is asked about, the narrowest first; nothing for any other call.
+    """Return the choices for a call with the verdict ask, the narrowest first; nothing for any other call.
 
     A call of more than `TRIED_COUNT` parts has none: trying them all would cost more than judging the call.
-    `given` are entries that whoever asks suggests; they come last. `standing` are the grants in force.
+    `given` are entries suggested by the caller; they come last. `standing` are the grants in force.
     """
     if evaluation.verdict is not Verdict.ASK or len(evaluation.parts) > TRIED_COUNT:
         return ()
@@ -57,7 +57,7 @@ def offers(
     if not is_shell:
         found += _suggested(call.permission, suggested)
     elif _is_glued(found, suggested):
-        # BRUTUS glues the `*` to the last word: `git tag*` is about `git tagger` too, and nobody need choose that.
+        # BRUTUS joins the `*` to the last word: `git tag*` also matches `git tagger`, so this choice is not offered.
         found += [] if dialect == "brutus" else [Offer(suggested, "kind")]
     elif not _is_forbidden(policy, call, evaluation, suggested):
         found += _suggested(call.permission, suggested, is_wide=any(map(_is_open, suggested)))
@@ -65,9 +65,9 @@ def offers(
 
 
 def narrowed(policy: Policy, call: Call, evaluation: Evaluation, entries: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what an `always` of the hardened profile grants: the call alone in the place of a family never offered.
+    """Return the entries that an `always` of the hardened profile grants: the call alone instead of a forbidden family.
 
-    Codelia's own confirm request shows its rules word for word, so those stay.
+    Entries of Codelia's own confirm request are kept, because the request shows its rules word for word.
     """
     dialect = policy.source.dialect
     is_shell = call.permission == permission_of(dialect, shell_tool(dialect))
@@ -81,7 +81,7 @@ def narrowed(policy: Policy, call: Call, evaluation: Evaluation, entries: tuple[
 def _worth(
     policy: Policy, call: Call, evaluation: Evaluation, choices: Iterable[Offer], standing: Sequence[Grant]
 ) -> Iterator[Offer]:
-    """The choices that lift something, each once, with what is asked about all the same."""
+    """Yield the choices that lift something, each once, with the parts that are still asked about."""
     seen: set[frozenset[str]] = set()
     covered = False
     for one in choices:
@@ -120,7 +120,7 @@ def _fits(entry: str) -> bool:
 
 
 def _of_commands(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator[Offer]:
-    """Each command by itself, then the families of all, then their wider families."""
+    """Yield the commands alone, then their families, then their wider families."""
     parts = [part for part in evaluation.parts if part.verdict is Verdict.ASK and part.inside is None]
     texts = list(dict.fromkeys(part.text for part in parts if part.text))[:TRIED_COUNT]
     exact = {text: _accepted(policy, call, text, _exactly(policy.source.dialect, text)) for text in texts}
@@ -146,7 +146,7 @@ def _accepted(policy: Policy, call: Call, text: str, entry: str | None) -> str |
 
 
 def _families(policy: Policy, call: Call, text: str) -> list[Family]:
-    """The families of one command as entries of the dialect, those that would allow it."""
+    """Return the families of one command as entries of the dialect, those that would allow it."""
     dialect = policy.source.dialect
     found = [Family(_family_entry(dialect, one.words), is_wide=one.is_wide) for one in families(text)]
     return [one for one in found if _accepted(policy, call, text, one.words)]
@@ -159,12 +159,12 @@ def _family_entry(dialect: str, words: str) -> str:
 
 
 def _is_open(entry: str) -> bool:
-    """Return whether an entry is about more commands than one."""
+    """Return whether an entry matches more than one command."""
     return "*" in entry or entry.startswith("{") or "(" not in entry
 
 
 def _is_forbidden(policy: Policy, call: Call, evaluation: Evaluation, entries: Iterable[str]) -> bool:
-    """Return whether suggested entries hold the family of a command of which no family is offered."""
+    """Return whether suggested entries hold the family of a command for which no family is offered."""
     alone = [part.text for part in evaluation.parts if part.verdict is Verdict.ASK and part.text]
     without = [text for text in alone[:TRIED_COUNT] if not families(text)]
     opened = [entry for entry in entries if _is_open(entry) and entry not in without]
@@ -172,7 +172,7 @@ def _is_forbidden(policy: Policy, call: Call, evaluation: Evaluation, entries: I
 
 
 def _is_glued(found: Iterable[Offer], entries: Iterable[str]) -> bool:
-    """Return whether entries are families that are offered already, but for the blank before the `*`."""
+    """Return whether entries differ from families already offered only by the blank before the `*`."""
     glued = {entry.removesuffix("*") + " *" for entry in entries if entry.endswith("*") and not entry.endswith(" *")}
     return bool(glued) and any(glued <= set(one.entries) for one in found)
 
@@ -181,7 +181,7 @@ def _is_glued(found: Iterable[Offer], entries: Iterable[str]) -> bool:
 
 
 def _of_tool(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator[Offer]:
-    """The call by itself where a rule can name it, then its folder or host."""
+    """Yield the call alone if a rule can name it, then its folder or host."""
     dialect = policy.source.dialect
     if dialect in LAST_MATCH:
         exact = tuple(part.text for part in evaluation.parts if part.verdict is Verdict.ASK)
@@ -198,7 +198,7 @@ def _of_tool(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator[Off
 
 
 def _around(permission: str, entries: Sequence[str]) -> Iterator[str]:
-    """The folder of a file, or the host of an address, with all below it."""
+    """Yield the folder of a file, or the host of an address, with everything below it."""
     for entry in entries:
         if permission in _FILES and "/" in entry and not entry.startswith("/"):
             yield f"{entry.rpartition('/')[0]}/*"
@@ -207,7 +207,7 @@ def _around(permission: str, entries: Sequence[str]) -> Iterator[str]:
 
 
 def _suggested(permission: str, entries: tuple[str, ...], *, is_wide: bool = False) -> Iterator[Offer]:
-    """Entries that somebody else suggests, with the words for those about a whole tool."""
+    """Yield suggested entries, with a label for those about a whole tool."""
     if not entries:
         return
     whole = any(_is_whole(permission, entry) for entry in entries)

@@ -1,4 +1,4 @@
-"""The machine of an agent among the options of its rules: the folder that it works in, and its home. Pure."""
+"""The agent's working folder and home directory as options of its rules. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _ROOT: Final = "/"
 def placed(source: PolicySource, *, cwd: str | None, home: str | None) -> PolicySource:
     """Return the source with the session's folder and home as options, unless its own options name others.
 
-    A session that works in `/` has no project: everything would be inside it. A home in the project is left out, since
-    `~` would then lead inside it whatever the file is.
+    A session that works in `/` has no project: every path would be inside it. A home in the project is left out, since
+    `~` would then resolve inside the project for every file.
     """
     known = source.options
     if cwd is not None and cwd.rstrip("/") == "":

@@ -1,4 +1,4 @@
-"""Whether a path that a command names leads out of the project. Pure; facts about links are handed in."""
+"""Detection of paths in commands that lead out of the project. Pure; facts about links are passed in."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ledger.policy.unknown import UNKNOWN_FOLDER
 
 
 def leads_out(path: str, directory: str, roots: Sequence[str], facts: FileFacts, home: str | None = None) -> bool:
-    """Return whether a path is outside of all roots, as written or as its links lead.
+    """Return whether a path is outside of all roots, as written or after following its links.
 
-    `directory` is where the command runs. While no root is known, a path is inside that names none of its own: it is
-    relative, and climbs nowhere. A `~` that is not the known home is outside.
+    `directory` is the working directory of the command. While no root is known, only a relative path that does not
+    climb is inside. A `~` that is not the known home is outside.
     """
     if path == "~" or path.startswith("~/"):
         if home is None:

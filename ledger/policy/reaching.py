@@ -1,4 +1,4 @@
-"""What else a rule lets through: commands like one that was asked about, tried with the rule and without it. Pure."""
+"""Other commands that a rule allows: variants of a command, judged with the rule and without it. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ledger.policy.shell import Command, analyse
 from ledger.policy.shell.forms import Effect, form_of
 
 EXAMPLES_COUNT: Final = 5
-"""Commands that are named."""
+"""Commands, at most, that are named."""
 
 TRIED_COUNT: Final = 64
-"""Commands that are tried."""
+"""Commands, at most, that are tried."""
 
 _OTHER: Final = "other"
 _OUTSIDE: Final = "/etc/other"
@@ -25,7 +25,7 @@ _TELLING: Final = (Effect.PLAIN, Effect.EDITS, Effect.OUTPUT, Effect.WRITE, Effe
 
 
 def also_allowed(before: Policy, after: Policy, call: Call) -> tuple[str, ...]:
-    """Return commands like the one of a call that only the second policy lets through, some of the many there may be."""
+    """Return some of the commands similar to those of a call that only the second policy allows."""
     line = call.input.get("command") if isinstance(call.input, Mapping) else None
     if not isinstance(line, str):
         return ()
@@ -42,7 +42,7 @@ def _allows(policy: Policy, call: Call, line: str) -> bool:
 
 
 def _like(line: str) -> Iterator[str]:
-    """Commands that differ from one of the line in an operand, an option, or what stands behind them."""
+    """Yield commands that differ from one of the line in an operand, an option, or added words."""
     for command in analyse(line).top:
         if command.words:
             yield from (one for one in _variants(command) if one != line)

@@ -1,4 +1,4 @@
-"""Read a file of rules, whatever its dialect; what cannot be read is an error, never "no rules"."""
+"""Reading of rule files of any dialect; an unreadable file is an error, never a policy without rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ledger.policy.jsonc import Document, JsonSyntaxError, parse
 
 
 def read_text(file: str) -> str:
-    """The whole of a regular file. Raises PolicyError for one that is missing, unreadable, too large or not UTF-8."""
+    """Return the whole of a regular file.
+
+    Raises PolicyError for one that is missing, unreadable, too large or not UTF-8.
+    """
     try:
         with open_regular(file) as stream:
             content = stream.read(POLICY_BYTES + 1)
@@ -26,7 +29,7 @@ def read_text(file: str) -> str:
 
 
 def parse_document(file: str, text: str, *, comments: bool) -> Document:
-    """The value of a file, with lines. Raises PolicyError with file and line."""
+    """Return the value of a file, with lines. Raises PolicyError with file and line."""
     try:
         return parse(text, comments=comments)
     except JsonSyntaxError as problem:
@@ -35,5 +38,5 @@ def parse_document(file: str, text: str, *, comments: bool) -> Document:
 
 
 def cause_of(error: OSError | ValueError) -> str:
-    """Why the system refused, in its words."""
+    """Return the operating system's reason for an error."""
     return (getattr(error, "strerror", None) or str(error)).lower()

@@ -1,8 +1,8 @@
-"""A policy that remembers how it judged: an agent runs `git status` many times, and each judging reads the line anew.
+"""A policy with a cache of evaluations: an agent runs `git status` many times, and each judging parses the line anew.
 
-An evaluation depends on the policy, the call, the grants and the facts about files that were looked up for it, and on
-nothing else. The first three are the key under which it is remembered; the facts are asked again each time, and a
-single one that is different now makes it count no more. So what is remembered is always what judging would say.
+An evaluation depends only on the policy, the call, the grants and the facts about files that were looked up for it.
+The first three are the cache key. The facts are looked up again each time, and one different fact invalidates the
+entry. So a cached evaluation always equals a new one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ledger.policy.checking import with_facts
 from ledger.policy.facts import FileFacts, FileKind
 
 EVALUATIONS_COUNT: Final = 512
-"""Evaluations that one policy remembers; the one not asked for the longest time goes first."""
+"""Evaluations that one policy keeps; the least recently used is dropped first."""
 
 KEY_BYTES: Final = 8 * 1024
-"""A call with its grants that takes more is judged every time."""
+"""A call whose key, with its grants, is larger is judged every time."""
 
 FACTS_COUNT: Final = 32
-"""An evaluation that rests on more facts is made every time; asking them all again would not be faster."""
+"""An evaluation that depends on more facts is not cached; looking them all up again would not be faster."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -32,7 +32,7 @@ _Asked = dict[tuple[str, str], str | FileKind | None]
 
 
 class _Witness:
-    """Facts about files as one judging sees them: each is asked for once, and kept with its answer in `asked`."""
+    """Facts about files for one evaluation: each is looked up once, and kept with its answer in `asked`."""
 
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
@@ -56,7 +56,7 @@ class _Witness:
         return self._facts.kind(path) if question == "kind" else self._facts.resolve(path)
 
     def confirms(self, asked: _Asked) -> bool:
-        """Whether every answer is the same now."""
+        """Return whether every answer is still the same."""
         return all(self._ask(question, path) == answer for (question, path), answer in asked.items())
 
 
@@ -66,9 +66,9 @@ class _Known(NamedTuple):
 
 
 class RememberingPolicy:
-    """Judges as `policy` does, with these facts where its dialect asks for any.
+    """Judges as `policy` does, with these facts if its dialect uses any.
 
-    For one thread. The input of a call must be what JSON gives: the key is made of its JSON.
+    For one thread. The input of a call must be a JSON value: the key is made of its JSON.
     """
 
     def __init__(self, policy: Policy, facts: FileFacts) -> None:
@@ -76,7 +76,7 @@ class RememberingPolicy:
         self._policy = with_facts(policy, self._witness)
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self.demands = demand_rules(policy.source)
-        """The demands on answers, made out once."""
+        """The demands on answers, computed once."""
 
     @property
     def source(self) -> PolicySource:
@@ -84,11 +84,11 @@ class RememberingPolicy:
 
     @property
     def compat(self) -> Any:
-        """What grants may lift (`opencode`); None where the dialect has no such setting."""
+        """Return the setting of which denies grants may lift (`opencode`); None in dialects without that setting."""
         return getattr(self._policy, "compat", self.source.options.get("compat"))
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
-        """As the policy's own; the same object again while nothing that it rests on has changed."""
+        """Return the policy's evaluation; the same object again until one of its facts changes."""
         key = _key_of(call, grants)
         known = self._known.get(key)
         if known is not None and (not known.asked or self._witness.confirms(known.asked)):
@@ -118,7 +118,7 @@ class RememberingPolicy:
 
 
 def _key_of(call: Call, grants: Sequence[Grant]) -> bytes:
-    """Different for different calls and grants; empty for what has no JSON, which is judged every time."""
+    """Return the cache key of a call and its grants; empty for a call without JSON, which is judged every time."""
     try:
         return _encode((call, grants))
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):

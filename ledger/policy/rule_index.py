@@ -1,8 +1,8 @@
-"""Which of many wildcards may match a text, found without trying them all. Pure.
+"""An index of wildcards by literal text: the candidates for a match, found without trying every pattern. Pure.
 
-A pattern is filed under one literal text that everything it matches must hold: its own beginning, or, if that is
-missing or shared by many, the piece of `GRAM_CHARS` characters that the fewest patterns have. What comes out is a
-superset of what matches, in the order of the patterns, so that the last match can still be sought one by one.
+A pattern is filed under one literal text that every match must contain: its own beginning, or, if that is missing or
+shared by many, the piece of `GRAM_CHARS` characters that the fewest patterns have. The result is a superset of the
+matches, in the order of the patterns, so that the last match can be searched one by one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ PREFIX_CHARS_MAX: Final = 24
 SHARED_PREFIX_COUNT_MAX: Final = 8
 GRAM_CHARS: Final = 3
 INDEXED_TEXT_CHARS_MAX: Final = 1_024
-"""Cutting a longer text into pieces costs more than it saves."""
+"""Longer texts are not cut into pieces, since that costs more than it saves."""
 
 _WILD: Final = re.compile(r"[*?]")
 _OPTIONAL_TAIL: Final = " *"
 
 
 class RuleIndex:
-    """Positions of patterns by what a text must hold for them to match; patterns and texts are normalised."""
+    """Positions of patterns by a text that every match contains; patterns and texts are normalised."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         runs = [_WILD.split(pattern.removesuffix(_OPTIONAL_TAIL)) for pattern in patterns]
@@ -46,7 +46,7 @@ class RuleIndex:
         self._lengths = sorted({len(beginning) for beginning in self._by_beginning})
 
     def candidates(self, text: str) -> Sequence[int]:
-        """The positions of all patterns that may match, in order."""
+        """Return the positions of all patterns that may match, in order."""
         if self._by_gram and len(text) > INDEXED_TEXT_CHARS_MAX:
             return self._all
         found = self._open.copy()

@@ -16,22 +16,22 @@ EDIT_TOOLS: Final = frozenset({"edit", "write", "patch", "multiedit", "apply_pat
 
 
 def from_config(config: Any, *, home: str | None = None) -> tuple[Rule, ...]:
-    """The rules of a `permission` value, in the order of its keys (opencode-zh.md 9.2).
+    """Return the rules of a `permission` value, in the order of its keys (opencode-zh.md 9.2).
 
-    `config` is a mapping from permission to an action or to a mapping from pattern to action; an action alone stands
-    for every permission. A pattern that is `~`, or begins with `~/` or `$HOME`, is below `home`, the home directory
-    of whoever runs the agent; without one it is this process's own. Raises PolicyError, which names the key.
+    `config` is a mapping from permission to an action or to a mapping from pattern to action; a single action applies
+    to every permission. A pattern that is `~`, or begins with `~/` or `$HOME`, is below `home`, the home directory of
+    the user who runs the agent; by default that of this process. Raises PolicyError, which names the key.
     """
     return section_rules(read_section(config), home=own_home() if home is None else home)
 
 
 def merge(*rulesets: Collection[RuleLike]) -> tuple[Rule, ...]:
-    """One ruleset after the other, nothing sorted or dropped (opencode-zh.md 4.4). Raises PolicyError."""
+    """Concatenate rulesets; nothing is sorted or dropped (opencode-zh.md 4.4). Raises PolicyError."""
     return tuple(rule for ruleset in rulesets for rule in as_rules(ruleset))
 
 
 def evaluate(permission: str, pattern: str, *rulesets: Collection[RuleLike]) -> Rule:
-    """The last rule whose permission and pattern match, else ask (opencode-zh.md 4.1). Raises PolicyError.
+    """Return the last rule whose permission and pattern match, else ask (opencode-zh.md 4.1). Raises PolicyError.
 
     Rules are checked and compiled at every call; `compile_policy` does that once.
     """
@@ -42,9 +42,9 @@ def evaluate(permission: str, pattern: str, *rulesets: Collection[RuleLike]) -> 
 
 
 def disabled(tools: Iterable[str], ruleset: Collection[RuleLike]) -> frozenset[str]:
-    """The tools whose last rule denies every pattern (opencode-zh.md 9.4). Raises PolicyError.
+    """Return the tools whose last rule denies every pattern (opencode-zh.md 9.4). Raises PolicyError.
 
-    A last rule for some patterns only leaves the tool enabled, whatever the rule says.
+    A last rule for only some patterns leaves the tool enabled, whatever its action.
     """
     rules = as_rules(ruleset)
     return frozenset(tool for tool in tools if _is_wholly_denied(tool, rules))

@@ -1,7 +1,7 @@
-"""The files that one spelling of a path may lead to, for rules that deny and ask. Pure; facts tell about links.
+"""The files that one spelling of a path may mean, for rules that deny and ask. Pure; facts about links are passed in.
 
-`~`, `..` with and without links, `/proc/self/cwd`, escapes of URLs and the two forms of accented letters: each way in
-which somebody may read the path is one absolute path.
+`~`, `..` with and without links, `/proc/self/cwd`, escapes of URLs and the two forms of accented letters: each reading
+of the path is one absolute path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FORMS: Final = ("NFC", "NFD")
 
 
 def is_of_a_process(path: str) -> bool:
-    """Return whether a path is below `/proc/PID`: what it leads to depends on the process that opens it."""
+    """Return whether a path is below `/proc/PID`: its target depends on the process that opens it."""
     return _PROCESS.fullmatch(posixpath.normpath(path)) is not None
 
 
@@ -44,7 +44,7 @@ def spelled_paths(path: str, directory: str, home: str | None, facts: FileFacts)
 
 
 def with_inside(path: str) -> tuple[str, str]:
-    """Return a path, and one for what is in it: a rule that matches every file of a folder is about the folder too."""
+    """Return a path, and a path inside it: a rule that matches every file of a folder also matches the folder."""
     return path, posixpath.join(path, ANY_FILE)
 
 
@@ -59,7 +59,7 @@ def _texts(path: str) -> tuple[str, ...]:
 
 
 def _at_home(text: str, directory: str, home: str | None) -> str:
-    """`~` and `~user` as the home, `~+` as the directory."""
+    """Expand `~` and `~user` to the home, `~+` to the directory."""
     found = _HOME.fullmatch(text)
     if found is None:
         return text
@@ -72,7 +72,7 @@ def _normal(path: str) -> str:
 
 
 def _of_process(path: str, directory: str) -> tuple[str, ...]:
-    """Return what `cwd` and `root` of a process lead to, if it is the agent's own."""
+    """Return the targets of `cwd` and `root` of a process, if it is the agent's own."""
     found = _PROCESS.fullmatch(path)
     start = {"cwd": directory, "root": "/"}.get(found["member"] or "") if found else None
     return () if found is None or start is None else (_normal(start + "/" + (found["rest"] or "")),)

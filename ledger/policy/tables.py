@@ -1,4 +1,4 @@
-"""A team's own table: calls and the verdicts that its rules must give. Pure."""
+"""A team's table of calls, each with the verdict that its rules must give. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENTRY: Final = ("command", "tool", "input", "permission", "patterns", "why")
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One line of a table: `wanted` is what the rules must say of the call. `line` is 1-based."""
+    """One line of a table: `wanted` is the expected verdict on the call. `line` is 1-based."""
 
     call: Call
     wanted: Verdict
@@ -30,7 +30,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """`rules` and `layers` name files, relative to the table; `options` are those of `check`."""
+    """A table of rows. `rules` and `layers` name files, relative to the table; `options` are those of `check`."""
 
     dialect: str
     rows: tuple[Row, ...]
@@ -40,7 +40,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class RowResult(msgspec.Struct, frozen=True):
-    """A row and what the rules said; `held` when that is what was wanted."""
+    """A row and the actual verdict; `held` if it is the expected one."""
 
     row: Row
     verdict: Verdict
@@ -52,7 +52,7 @@ class RowResult(msgspec.Struct, frozen=True):
 
 
 def read_table(document: Document, dialect: str) -> Table:
-    """Check a table; `dialect` is for a table that names none. Raises PolicyError with the line."""
+    """Check a table; `dialect` is the default for a table that names none. Raises PolicyError with the line."""
     value = document.value
     if not isinstance(value, Mapping):
         raise PolicyError("a table is an object with lists `allow`, `ask` and `deny`", line=1)
@@ -126,7 +126,7 @@ def _problem(document: Document, keys: tuple[str | int, ...], text: str) -> Poli
 
 
 def hold(policy: Policy, rows: tuple[Row, ...]) -> tuple[RowResult, ...]:
-    """What the rules say of each row."""
+    """Judge each row."""
     return tuple(_held(row, JudgedCall(policy, row.call)) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Paths below a folder or a home that nobody told. They are in no project, and no rule that allows covers them. Pure."""
+"""Paths below an unknown folder or home. They are in no project, and no rule that allows covers them. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from ledger.core.policy import Evaluation
 
 UNKNOWN_FOLDER: Final = "/\0"
-"""Stands for a working directory that is not known; no path of a file holds a NUL."""
+"""Placeholder for an unknown working directory; no path of a file holds a NUL."""
 
 UNKNOWN_HOME: Final = "/\0~"
-"""Stands for a home directory that is not known."""
+"""Placeholder for an unknown home directory."""
 
 
 def is_unknown(root: str) -> bool:
@@ -21,7 +21,7 @@ def is_unknown(root: str) -> bool:
 
 
 def possible_roots(root: str, path: str) -> tuple[str, ...]:
-    """The folders that a root may be, for a rule that restricts: of an unknown one also all that hold the path."""
+    """Return the folders that a root may be, for a rule that restricts: if unknown, also every parent of the path."""
     if not is_unknown(root):
         return (root,)
     held = [root]
@@ -32,7 +32,7 @@ def possible_roots(root: str, path: str) -> tuple[str, ...]:
 
 
 def readable(text: str) -> str:
-    """The text with `~/x` and `x` for paths below what is not known."""
+    """Return the text with `~/x` and `x` for paths below an unknown folder or home."""
     if "\0" not in text:
         return text
     text = text.replace("/" + UNKNOWN_HOME, "~").replace(UNKNOWN_HOME, "~")
@@ -41,7 +41,7 @@ def readable(text: str) -> str:
 
 
 def readable_evaluation(found: Evaluation) -> Evaluation:
-    """The evaluation with all its texts `readable`."""
+    """Return the evaluation with `readable` applied to all its texts."""
     return replace(
         found,
         parts=tuple(replace(part, text=readable(part.text)) for part in found.parts),

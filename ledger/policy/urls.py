@@ -1,8 +1,8 @@
 r"""Addresses as the programs that fetch them read them. Pure.
 
-Browsers and node follow the WHATWG URL standard (ada-url): `https:evil.com`, `https:\\evil.com`, `https://evil.com\@good.com` and
-`https://%65vil.com` all lead to `evil.com`. Other programs read by RFC 3986. A rule that denies or asks holds for every reading, and
-one that allows must hold for all of them.
+Browsers and node follow the WHATWG URL standard (ada-url): `https:evil.com`, `https:\\evil.com`,
+`https://evil.com\@good.com` and `https://%65vil.com` all lead to `evil.com`. Other programs read by RFC 3986. A rule
+that denies or asks holds for every reading, and one that allows must hold for all of them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _FULL_STOPS: Final = str.maketrans("\u3002\uff0e\uff61", "...")
 class UrlReading(msgspec.Struct, frozen=True):
     """The readings of an address.
 
-    `hosts` are all that somebody may take it to lead to, in lower case and without a dot at the end; `texts` are its
-    spellings, the one of the standard first, and are empty for what is no address of the web. `is_clear` says that every
-    reader agrees on the host and that nobody's name stands before it. `host` is that of the standard, its dot kept.
+    `hosts` are all hosts that some program may read from it, in lower case and without a dot at the end. `texts` are
+    its spellings, that of the standard first; none for an address that is not `http` or `https`. `is_clear`: all
+    readers agree on the host, and no user name stands before it. `host` is that of the standard, its dot kept.
     """
 
     hosts: frozenset[str]
@@ -36,7 +36,7 @@ class UrlReading(msgspec.Struct, frozen=True):
 
 
 def read_address(text: str) -> UrlReading:
-    """Read an address in every way; nothing is looked up."""
+    """Read an address in every way, without any name lookup."""
     url, plain = _standard(text), _plain_host(text)
     if url is None:
         guessed = _standard("https://" + text)
@@ -51,7 +51,7 @@ def read_address(text: str) -> UrlReading:
 
 
 def ascii_host(host: str) -> str:
-    """Return a host, in which `*` may stand, as addresses hold it after they were read; as it is where it is none."""
+    """Return a host, which may contain `*`, in the form that parsed addresses have; unchanged if it is no host."""
     text = unicodedata.normalize("NFKC", host.translate(_FULL_STOPS)).casefold().rstrip(".")
     if "*" not in text:
         url = _standard(f"http://{text}/")
@@ -81,7 +81,7 @@ def _plain_host(text: str) -> str | None:
 
 
 def _of_mapped(host: str) -> str | None:
-    """Return the IPv4 address that an IPv6 one stands for."""
+    """Return the IPv4 address that an IPv6 address maps."""
     try:
         mapped = ipaddress.IPv6Address(host.strip("[]")).ipv4_mapped
     except ValueError:
@@ -90,7 +90,7 @@ def _of_mapped(host: str) -> str | None:
 
 
 def _texts(url: URL) -> list[str]:
-    """Return the address as the standard writes it, then without what does not change where it leads."""
+    """Return the address as the standard writes it, then without the parts that do not change its target."""
     bare = f"{url.protocol}//{url.host}{url.pathname}{url.search}"
     host = f"{url.protocol}//{_host(url)}{url.pathname}{url.search}"
     found = [bare, url.href, host]

@@ -1,9 +1,9 @@
 """Wildcards: `*` is any run of characters, `?` exactly one, everything else itself (opencode-zh.md 4.2, brutus.md).
 
 The whole value must match. A pattern that ends in ` *` also matches without that tail: `git *` matches `git`.
-Nothing here backtracks. A pattern is cut at its stars; the first piece must stand at the start of the value and the
-last at its end, and each piece between is searched once, from where the one before ended. The earliest place is always
-good enough, because a star can stretch over whatever a later place would have left out.
+Matching never backtracks. A pattern is cut at its stars; the first piece must stand at the start of the value and the
+last at its end, and each piece between is searched once, from the end of the one before. The earliest position is
+always sufficient, because a star can match everything that a later position would skip.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OPTIONAL_TAIL = " *"
 
 
 def match(value: str, pattern: str, *, slashes: bool = True, dot_all: bool = True) -> bool:
-    """Whether `pattern` matches the whole of `value`; see `compile_wildcard`."""
+    """Return whether `pattern` matches the whole of `value`; see `compile_wildcard`."""
     return compile_wildcard(pattern, slashes=slashes, dot_all=dot_all)(value)
 
 
@@ -40,7 +40,7 @@ def normalise(text: str) -> str:
 
 
 def compile_normalised(pattern: str, *, dot_all: bool = True) -> Matcher:
-    """As `compile_wildcard`, for a pattern and values that are compared as they stand."""
+    """Compile a pattern, without normalising it or the values."""
     if not pattern.endswith(_OPTIONAL_TAIL):
         return _compile(pattern, dot_all=dot_all)
     bare = pattern.removesuffix(_OPTIONAL_TAIL)
@@ -97,7 +97,7 @@ def _one_line(value: str, start: int, end: int) -> bool:
 
 
 def _anchored(piece: str, *, dot_all: bool) -> _Anchored:
-    """Whether a piece stands at a given place; the caller sees to it that the value is long enough."""
+    """Return a function that tests a piece at a position; the caller ensures that the value is long enough."""
     if "?" not in piece:
         return lambda value, at: value.startswith(piece, at)
     runs: list[tuple[int, str]] = []
@@ -117,14 +117,14 @@ def _anchored(piece: str, *, dot_all: bool) -> _Anchored:
 
 
 def _finder(piece: str, *, dot_all: bool) -> _Finder:
-    """Where a piece stands first between two places, or -1."""
+    """Return a function that gives the first position of a piece between two positions, or -1."""
     if "?" not in piece:
         return lambda value, start, end: value.find(piece, start, end)
     return _shift_and(piece, dot_all=dot_all)
 
 
 def _shift_and(piece: str, *, dot_all: bool) -> _Finder:
-    """Find a piece with `?` in one pass: bit n of `state` says that the first n + 1 characters end here."""
+    """Find a piece with `?` in one pass: bit n of `state` is set if the first n + 1 characters end here."""
     anything = sum(1 << index for index, character in enumerate(piece) if character == "?")
     places: dict[str, int] = {} if dot_all else {"\n": 0}
     for index, character in enumerate(piece):
