@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ledger.policy.opencode.arity import prefix
-from ledger.policy.shell import Command, analyse
+from ledger.policy.shell import ShellCommand, analyse
 from ledger.policy.shell.facts import command_dangers
-from ledger.policy.shell.forms import Kind, NormalForm, form_of
+from ledger.policy.shell.forms import NormalForm, OperandKind, form_of
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.tables import OPAQUE, RUNNERS, SHELLS
 from ledger.policy.shell.tables.dangers import INTERPRETERS
@@ -49,18 +49,18 @@ def families(text: str) -> tuple[Family, ...]:
     )
 
 
-def _runs_code(command: Command) -> bool:
+def _runs_code(command: ShellCommand) -> bool:
     """Return whether the program, for which there is no table, runs any code it is given."""
     return any(name in table for name in lookups(command.name or "") for table in _RUNNING)
 
 
-def _ends(command: Command, form: NormalForm | None) -> Iterator[int]:
+def _ends(command: ShellCommand, form: NormalForm | None) -> Iterator[int]:
     """Yield the number of words of each family: with the task that is run, then without."""
     if form is None:
         yield len(prefix([word.raw for word in command.words]))
         return
     end = max(form.path_at, default=0) + 1
-    if any(one.kind is Kind.TASK and one.at == end for one in form.operands):
+    if any(one.kind is OperandKind.TASK and one.at == end for one in form.operands):
         yield end + 1
     yield end
 
@@ -69,5 +69,8 @@ def _is_wide(form: NormalForm | None, end: int, *, is_last: bool) -> bool:
     """Return whether a family is wide: any task of a runner, or a program that the table does not show as read-only."""
     if form is None:
         return end == 1
-    runs_tasks = any(one.kind in (Kind.TASK, Kind.SCRIPT, Kind.PROGRAM, Kind.CODE) for one in form.operands)
+    runs_tasks = any(
+        one.kind in (OperandKind.TASK, OperandKind.SCRIPT, OperandKind.PROGRAM, OperandKind.CODE)
+        for one in form.operands
+    )
     return (is_last and runs_tasks) or (end == 1 and not form.nodes[-1].is_mild)

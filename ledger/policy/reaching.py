@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Call, Policy, Verdict
 from ledger.policy.checking import JudgedCall
-from ledger.policy.shell import Command, analyse
+from ledger.policy.shell import ShellCommand, analyse
 from ledger.policy.shell.forms import Effect, form_of
 
 EXAMPLES_COUNT: Final = 5
@@ -48,7 +48,7 @@ def _like(line: str) -> Iterator[str]:
             yield from (one for one in _variants(command) if one != line)
 
 
-def _variants(command: Command) -> Iterator[str]:
+def _variants(command: ShellCommand) -> Iterator[str]:
     words = [word.raw for word in command.words]
     form = form_of(command)
     places = [one.at for one in form.operands] if form is not None else [len(words) - 1] if len(words) > 1 else []

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.policy.checking import Checker
-from ledger.policy.shell.forms import Effect, Node, Option, known_programs, program_table
+from ledger.policy.shell.forms import Effect, Option, ProgramNode, known_programs, program_table
 from ledger.policy.shell.forms.nodes import Arity
 
 OPTIONS_COUNT_MAX: Final = 4
@@ -30,13 +30,13 @@ _STYLES: Final = ("gnu", "posix", "go")
 class Meaning(msgspec.Struct, frozen=True):
     """A command without a spelling: options with their values, where each may stand, and operands."""
 
-    program: Node
-    path: tuple[Node, ...]
+    program: ProgramNode
+    path: tuple[ProgramNode, ...]
     options: tuple[tuple[Option, str | None], ...]
     operands: tuple[str, ...]
 
     @property
-    def node(self) -> Node:
+    def node(self) -> ProgramNode:
         return self.path[-1] if self.path else self.program
 
     @property
@@ -55,8 +55,8 @@ def meaning(pick: random.Random) -> Meaning:
             return _command(pick, program)
 
 
-def _command(pick: random.Random, program: Node) -> Meaning:
-    path: list[Node] = []
+def _command(pick: random.Random, program: ProgramNode) -> Meaning:
+    path: list[ProgramNode] = []
     node = program
     while node.commands and (node.operands is None or pick.random() < 0.5):
         named = sorted(name for name in node.commands if "*" not in name)
@@ -98,7 +98,7 @@ def spelling(pick: random.Random, one: Meaning) -> str:
     return " ".join([words[0], *(_quoted(pick, word) for word in words[1:])])
 
 
-def _named(pick: random.Random, above: Node, node: Node) -> str:
+def _named(pick: random.Random, above: ProgramNode, node: ProgramNode) -> str:
     return pick.choice(sorted(name for name, found in above.commands.items() if found is node))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of, shell_tool
 from ledger.policy.checking import JudgedCall
-from ledger.policy.converting import Change, convert
+from ledger.policy.converting import convert
 
 DIALECTS: Final = ("betcode", "brutus", "claude", "codelia", "opencode")
 PROFILES: Final = ("faithful", "hardened")
@@ -140,4 +140,4 @@ class Compared:
         return [(change.rule.ref.text, change.text) for change in self.changes]
 
 
-__all__ = ["CALLS", "DIALECTS", "PROFILES", "STRICTNESS", "Change", "Compared", "policy_of"]
+__all__ = ["CALLS", "DIALECTS", "PROFILES", "STRICTNESS", "Compared", "policy_of"]

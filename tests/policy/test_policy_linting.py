@@ -8,10 +8,10 @@ import pytest
 
 from ledger.policy import Layer, PolicySource, compile_policy
 from ledger.policy.jsonc import parse
-from ledger.policy.linting import Finding, lint_rules, lint_text
+from ledger.policy.linting import LintFinding, lint_rules, lint_text
 
 
-def linted(dialect: str, config: Any) -> list[Finding]:
+def linted(dialect: str, config: Any) -> list[LintFinding]:
     source = PolicySource(dialect, (Layer("project", config=config),), {"cwd": "/repo", "home": "/h"})
     return lint_rules(compile_policy(source), compile_policy)
 
@@ -154,7 +154,7 @@ def test_a_finding_says_file_line_severity_and_what_to_do() -> None:
     layer = Layer("project", config=document.value, file="opencode.json", lines=document.lines)
     policy = compile_policy(PolicySource("opencode", (layer,), {"home": "/h"}))
     assert lint_rules(policy, compile_policy) == [
-        Finding(
+        LintFinding(
             "opencode.json", 3, "unknown-tool", "warning",
             "`bsh * allow` is about a tool `bsh`, which opencode does not have", "did you mean `bash`?",
         )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
-from ledger.policy.linting import Finding, lint_rules
+from ledger.policy.linting import LintFinding, lint_rules
 
 OPTIONS = {"cwd": "/repo", "home": "/h"}
 
@@ -19,7 +19,7 @@ def compiled(dialect: str, *configs: Any, profile: str = "hardened") -> Policy:
     return compile_policy(PolicySource(dialect, layers, {**OPTIONS, "profile": profile}))
 
 
-def linted(dialect: str, config: Any, profile: str = "hardened") -> list[Finding]:
+def linted(dialect: str, config: Any, profile: str = "hardened") -> list[LintFinding]:
     return lint_rules(compiled(dialect, config, profile=profile), compile_policy)
 
 

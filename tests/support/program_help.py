@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.policy.shell.forms import program_table
-from ledger.policy.shell.forms.nodes import Node
+from ledger.policy.shell.forms.nodes import ProgramNode
 
 _NAMED: Final = (
     "git ls cat head tail wc sort uniq cut tr tac nl od base64 base32 basenc shuf expand unexpand du df stat touch mkdir"
@@ -53,7 +53,7 @@ def options_of(program: str) -> Iterator[tuple[str, ...]]:
             yield from ((*path, name) for name in sorted(found))
 
 
-def paths(node: Node) -> Iterator[tuple[str, ...]]:
+def paths(node: ProgramNode) -> Iterator[tuple[str, ...]]:
     """Yield the path of each sub-command that is no other name of one, and that something may be allowed of."""
     for name, inner in node.commands.items():
         if name == inner.name and not inner.same and not inner.always and "*" not in name:

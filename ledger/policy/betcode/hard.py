@@ -10,7 +10,7 @@ from ledger.policy.betcode.judge import BetCodeJudge
 from ledger.policy.betcode.match import Matching
 from ledger.policy.betcode.tiers import MatchesToolRule, TierDecision, decide
 from ledger.policy.reach import leads_out
-from ledger.policy.shell import Access, Command, CommandRules, Ruling, Spelling
+from ledger.policy.shell import Access, CommandRules, Ruling, ShellCommand, Spelling
 from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.calls import BASH
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier, specifier_words, spelled_by
@@ -28,13 +28,13 @@ class BetCodeCommands(CommandRules):
     def __init__(self, judge: BetCodeJudge) -> None:
         self.judge = judge
 
-    def allow(self, command: Command) -> Ruling | None:
+    def allow(self, command: ShellCommand) -> Ruling | None:
         return self._allowing(command, lambda rule: rule.action is Verdict.ALLOW)
 
-    def allow_exactly(self, command: Command) -> Ruling | None:
+    def allow_exactly(self, command: ShellCommand) -> Ruling | None:
         return self._allowing(command, lambda rule: rule.specifier is not None and not has_wildcard(rule.specifier))
 
-    def _allowing(self, command: Command, wanted: MatchesToolRule) -> Ruling | None:
+    def _allowing(self, command: ShellCommand, wanted: MatchesToolRule) -> Ruling | None:
         judge = self.judge
 
         def matches(rule: ToolRule) -> bool:

@@ -9,7 +9,7 @@ from ledger.core.policy import Part, RuleRef, Verdict, strictest
 from ledger.policy.betcode.match import Matching
 from ledger.policy.betcode.tiers import MatchesToolRule, TierDecision, decide
 from ledger.policy.betcode.units import CommandUnit, FileUnit, Unit
-from ledger.policy.shell import Command
+from ledger.policy.shell import ShellCommand
 from ledger.policy.shell.hardened import spellings
 from ledger.policy.shell.unwrap import peeled
 from ledger.policy.shell.words import loosen
@@ -51,14 +51,14 @@ class BetCodeJudge:
                 return Part(unit.text, Verdict.ASK, (near,), liftable=False), None
         return self._part(unit.text, decision, lambda rule: self.allows(rule, unit.command, inner))
 
-    def allows(self, rule: ToolRule, command: Command, inner: Command) -> bool:
+    def allows(self, rule: ToolRule, command: ShellCommand, inner: ShellCommand) -> bool:
         if command.assignments or not command.words:
             return False
         return self.matching.allows_command(rule, command) or (
             inner is not command and self.matching.allows_command(rule, inner)
         )
 
-    def _near_miss(self, command: Command) -> RuleRef | None:
+    def _near_miss(self, command: ShellCommand) -> RuleRef | None:
         """A deny or ask whose words are all there, in another order, makes a wildcard allow ask."""
         words = {form for word in command.words for form in (word.raw, loosen(word))}
         for rule in self.rules:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ledger.core.policy import Verdict
 from ledger.policy.betcode.tiers import names
-from ledger.policy.shell import Access, Command
+from ledger.policy.shell import Access, ShellCommand
 from ledger.policy.spelled import ANY_FILE
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH
 from ledger.policy.toolrules.commands import covers, reaches
@@ -114,7 +114,7 @@ class Matching:
     def place(self, word: str, directory: str) -> str:
         return absolute(word, directory, self.home)
 
-    def allows_command(self, rule: ToolRule, command: Command) -> bool:
+    def allows_command(self, rule: ToolRule, command: ShellCommand) -> bool:
         if rule.specifier is None:
             return names(rule, BASH)
         return rule.tool == BASH and covers(rule.specifier, command)

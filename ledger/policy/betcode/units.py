@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ledger.policy.shell import Access, Analysis, Command, Wrapper
+from ledger.policy.shell import Access, Analysis, ShellCommand, Wrapper
 from ledger.policy.shell.touching import accesses
 from ledger.policy.shell.words import loosen
 
@@ -13,8 +13,8 @@ class CommandUnit(msgspec.Struct, frozen=True):
     """A command with those that it wraps (`sudo rm x` with `rm x`), which deny and ask rules see as well."""
 
     text: str
-    command: Command
-    wrapped: tuple[Command, ...]
+    command: ShellCommand
+    wrapped: tuple[ShellCommand, ...]
 
 
 class FileUnit(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ Unit = CommandUnit | FileUnit
 
 def units_of(analysis: Analysis) -> tuple[Unit, ...]:
     """Commands in source order, then redirections in source order."""
-    groups: list[list[Command]] = []
+    groups: list[list[ShellCommand]] = []
     for command in analysis.commands:
         wrapped = command.wrapper in (Wrapper.TRANSPARENT, Wrapper.OPAQUE)
         if wrapped and groups:
@@ -49,5 +49,5 @@ def units_of(analysis: Analysis) -> tuple[Unit, ...]:
     return (*commands, *files)
 
 
-def _text(command: Command) -> str:
+def _text(command: ShellCommand) -> str:
     return " ".join(command.text.split())

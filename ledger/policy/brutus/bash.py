@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from ledger.policy.facts import FileFacts
 from ledger.policy.reach import leads_out
-from ledger.policy.shell import Command, Word
+from ledger.policy.shell import ShellCommand, Word
 from ledger.policy.shell.budget import Budget
 from ledger.policy.shell.forms.files import named_paths
 from ledger.policy.shell.names import basename
@@ -39,7 +39,7 @@ class CommandPlace(NamedTuple):
         return self.project != UNKNOWN_FOLDER and within(path, self.project)
 
 
-def commands_of(line: str) -> tuple[Command, ...] | None:
+def commands_of(line: str) -> tuple[ShellCommand, ...] | None:
     """Each simple command at any depth; None for a line that is too long or too complicated.
 
     A line in which the grammar sees no command (an assignment, a redirection alone) is taken word by word.
@@ -51,15 +51,15 @@ def commands_of(line: str) -> tuple[Command, ...] | None:
     commands = tuple(one.command for one in found if one.command.words)
     if commands or not line.strip():
         return commands
-    return (Command(line.strip(), tuple(Word(word, word) for word in line.split())),)
+    return (ShellCommand(line.strip(), tuple(Word(word, word) for word in line.split())),)
 
 
-def pattern_of(command: Command) -> str:
+def pattern_of(command: ShellCommand) -> str:
     """The words as they are written, with one space between them; assignments and redirections are left out."""
     return " ".join(word.raw for word in command.words)
 
 
-def outside(commands: Sequence[Command], place: CommandPlace) -> tuple[str, ...]:
+def outside(commands: Sequence[ShellCommand], place: CommandPlace) -> tuple[str, ...]:
     """Every argument without a leading `-` of a path command that leads outside the project, resolved; no repeats."""
     found: dict[str, None] = {}
     for command in commands:
@@ -71,7 +71,7 @@ def outside(commands: Sequence[Command], place: CommandPlace) -> tuple[str, ...]
     return tuple(found)
 
 
-def really_outside(commands: Sequence[Command], place: CommandPlace) -> tuple[str, ...]:
+def really_outside(commands: Sequence[ShellCommand], place: CommandPlace) -> tuple[str, ...]:
     """As `outside`, with programs known by the last part of their path, more of them, and links followed.
 
     Where the line starts counts too.

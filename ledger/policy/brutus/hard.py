@@ -10,7 +10,7 @@ from ledger.policy.brutus.bash import CommandPlace
 from ledger.policy.brutus.judge import BrutusJudge
 from ledger.policy.brutus.rules import Compiled
 from ledger.policy.reach import leads_out
-from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
+from ledger.policy.shell import Access, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
 from ledger.policy.spelled import spelled_paths, with_inside
 from ledger.policy.toolrules.commands import visible_text
 from ledger.policy.toolrules.paths import within
@@ -29,12 +29,12 @@ class BrutusCommands(CommandRules):
     ) -> None:
         self.judge, self.files, self.place, self.asks_first = judge, files, place, asks_first
 
-    def allow(self, command: Command) -> Ruling | None:
+    def allow(self, command: ShellCommand) -> Ruling | None:
         if command.assignments:
             return None
         return self._allowing(visible_text(command.words))
 
-    def allow_exactly(self, command: Command) -> Ruling | None:
+    def allow_exactly(self, command: ShellCommand) -> Ruling | None:
         if command.assignments:
             return None
         text = " ".join(word.raw for word in command.words)
@@ -61,7 +61,7 @@ class BrutusCommands(CommandRules):
         if rule is None or rule.action is Verdict.ALLOW or grants:
             return None
         guarded = rule.action is Verdict.ASK and spelling.words[0] == "cd"
-        if rule.catch_all and (guarded or spelling.form is not Form.WRITTEN):
+        if rule.catch_all and (guarded or spelling.form is not SpellingForm.WRITTEN):
             return None
         return Ruling(rule.action, rule.refs)
 

@@ -14,7 +14,7 @@ from ledger.policy.claude.reading import looks_outside
 from ledger.policy.claude.words import peeled_for_reading
 from ledger.policy.facts import FileKind
 from ledger.policy.reach import leads_out
-from ledger.policy.shell.model import Access, Command, CommandRules, Ruling, Spelling, Word
+from ledger.policy.shell.model import Access, CommandRules, Ruling, ShellCommand, Spelling, Word
 from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.commands import (
     covers,
@@ -36,13 +36,13 @@ class ClaudeCommands(CommandRules):
     def __init__(self, rules: BashRules) -> None:
         self.rules, self.places = rules, rules.places
 
-    def allow(self, command: Command) -> Ruling | None:
+    def allow(self, command: ShellCommand) -> Ruling | None:
         if self.rules.allows_whole_tool():
             why = self.rules.allowing(())
             return Ruling(Verdict.ALLOW, why.rules, why.grants) if why else Ruling(Verdict.ALLOW)
         return self._allowing(command, exactly=False) or self._free(command)
 
-    def _free(self, command: Command) -> Ruling | None:
+    def _free(self, command: ShellCommand) -> Ruling | None:
         """Commands that need no rule; what only looks must look at the project, also at what `xargs` gives it."""
         stage = plain_stage(
             replace(command, words=tuple(Word("x", "x") if one.inside else one for one in command.words))
@@ -52,10 +52,10 @@ class ClaudeCommands(CommandRules):
             return None
         return Ruling(Verdict.ALLOW)
 
-    def allow_exactly(self, command: Command) -> Ruling | None:
+    def allow_exactly(self, command: ShellCommand) -> Ruling | None:
         return self._allowing(command, exactly=True)
 
-    def _allowing(self, command: Command, *, exactly: bool) -> Ruling | None:
+    def _allowing(self, command: ShellCommand, *, exactly: bool) -> Ruling | None:
         def fits(rule: ToolRule) -> bool:
             text = rule.specifier
             return text is not None and not (exactly and has_wildcard(text)) and covers(text, command)

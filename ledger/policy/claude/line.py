@@ -24,7 +24,7 @@ from ledger.policy.claude.strings import (
 )
 from ledger.policy.shell.budget import NODES_MAX, Budget
 from ledger.policy.shell.lexer import lex
-from ledger.policy.shell.model import Analysis, Command, Word
+from ledger.policy.shell.model import Analysis, ShellCommand, Word
 from ledger.policy.shell.text import join_lines, strange_character, too_long
 from ledger.policy.shell.words import decode
 
@@ -124,7 +124,7 @@ def _plain_line(text: str, analysis: Analysis) -> ClaudeLine:
     return ClaudeLine(text, tuple(stages))
 
 
-def plain_stage(command: Command, shown: str = "") -> Stage:
+def plain_stage(command: ShellCommand, shown: str = "") -> Stage:
     """A simple command as a sub-command, single blanks between its words."""
     text, starts = [], []
     at = 0

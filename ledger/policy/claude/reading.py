@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ledger.policy.claude.places import ClaudePlaces
-from ledger.policy.shell.forms import Effect, Kind, NormalForm, form_of_words
+from ledger.policy.shell.forms import Effect, NormalForm, OperandKind, form_of_words
 from ledger.policy.shell.model import Access, Word
 from ledger.policy.shell.words import loosen
 
-_FILES: Final = frozenset({Kind.READ, Kind.WRITE, Kind.OUTPUT, Kind.FOLDER, Kind.SCRIPT, Kind.WORDS})
+_FILES: Final = frozenset(
+    {OperandKind.READ, OperandKind.WRITE, OperandKind.OUTPUT, OperandKind.FOLDER, OperandKind.SCRIPT, OperandKind.WORDS}
+)
 _OF_FILES: Final = frozenset({Effect.READ, Effect.WRITE, Effect.OUTPUT, Effect.FOLDER, Effect.ASKS})
 _NAME_NO_FILES: Final = frozenset({
     "[", "[[", "cal", "echo", "free", "git", "help", "hostname", "ifconfig", "locale", "netstat", "pgrep", "printf", "ps",

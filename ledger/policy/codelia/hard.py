@@ -11,7 +11,7 @@ from ledger.policy.codelia.rule import SHELL, CodeliaRule
 from ledger.policy.codelia.sandbox import real_cd
 from ledger.policy.codelia.text import normalise
 from ledger.policy.reach import leads_out
-from ledger.policy.shell import Access, Analysis, Command, CommandRules, Form, Ruling, Spelling
+from ledger.policy.shell import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
 from ledger.policy.shell.glob import spells
 from ledger.policy.toolrules.commands import visible_text
 
@@ -27,14 +27,14 @@ class CodeliaCommands(CommandRules):
     def __init__(self, judge: CodeliaJudge, text: str = "") -> None:
         self.judge, self.text = judge, text
 
-    def allow(self, command: Command) -> Ruling | None:
+    def allow(self, command: ShellCommand) -> Ruling | None:
         """A redirection is for `allow_line` alone, even one that does nothing (codelia.md 6.4, supplement)."""
         if command.redirects or command.assignments:
             return None
         text = visible_text(command.words)
         return self._allowing(command.name, lambda rule: _covers(rule, command, text))
 
-    def allow_exactly(self, command: Command) -> Ruling | None:
+    def allow_exactly(self, command: ShellCommand) -> Ruling | None:
         """`command` is the beginning of a command, so only a `command_glob` without wildcards spells a whole one."""
         if command.redirects or command.assignments:
             return None
@@ -68,7 +68,7 @@ class CodeliaCommands(CommandRules):
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
         text = normalise(spelling.text)
-        written = spelling.form is Form.WRITTEN
+        written = spelling.form is SpellingForm.WRITTEN
 
         def reaches(rule: CodeliaRule) -> bool:
             if not _speaks(rule) or (rule.whole and not written):
@@ -131,7 +131,7 @@ def _spelled(rule: CodeliaRule) -> tuple[str, ...]:
     return pattern if pattern[: len(words)] == words else (*words, *pattern)
 
 
-def _begins(rule: CodeliaRule, command: Command) -> bool:
+def _begins(rule: CodeliaRule, command: ShellCommand) -> bool:
     """Word by word as the shell reads them, so that no quote hides where a word ends."""
     if rule.words is None:
         return True
@@ -139,5 +139,5 @@ def _begins(rule: CodeliaRule, command: Command) -> bool:
     return bool(rule.words) and words == list(rule.words)
 
 
-def _covers(rule: CodeliaRule, command: Command, text: str) -> bool:
+def _covers(rule: CodeliaRule, command: ShellCommand, text: str) -> bool:
     return _begins(rule, command) and (rule.matches is None or rule.matches(text))

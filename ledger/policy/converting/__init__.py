@@ -5,6 +5,6 @@ widened. Each such change is reported. A rule without a report is judged the sam
 """
 
 from ledger.policy.converting.convert import convert
-from ledger.policy.converting.model import Change, Converted
+from ledger.policy.converting.model import ConversionChange, Converted
 
-__all__ = ["Change", "Converted", "convert"]
+__all__ = ["ConversionChange", "Converted", "convert"]

@@ -7,24 +7,24 @@ from typing import Any
 
 from ledger.core.policy import Verdict
 from ledger.policy.codelia.rule import skill_name
-from ledger.policy.converting.model import Change
+from ledger.policy.converting.model import ChangeReporter, ConversionChange
 from ledger.policy.linting import TOOLS
 from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_names
 
 _COMMAND_WORDS_MAX = 2
 _MORE_TOOLS = ("apply_patch",)
 
-Written = tuple[Neutral, dict[str, str]]
+CodeliaEntry = tuple[Neutral, dict[str, str]]
 
 
-def codelia_rules(rules: Iterable[Neutral], changes: list[Change]) -> list[Written]:
+def codelia_rules(rules: Iterable[Neutral], changes: list[ConversionChange]) -> list[CodeliaEntry]:
     """Return each rule with a Codelia rule object that expresses it; one rule may yield several objects."""
     return [(rule, members) for rule in rules for members in _spelt(rule, changes)]
 
 
-def _spelt(rule: Neutral, changes: list[Change]) -> list[dict[str, str]]:
+def _spelt(rule: Neutral, changes: list[ConversionChange]) -> list[dict[str, str]]:
     def told(text: str) -> None:
-        changes.append(Change(rule.source, text))
+        changes.append(ConversionChange(rule.source, text))
 
     allows = rule.action is Verdict.ALLOW
     names = tool_names("codelia", rule.subject)
@@ -57,7 +57,7 @@ def _spelt(rule: Neutral, changes: list[Change]) -> list[dict[str, str]]:
 COMMANDS_TOO = "commands that name the file are not looked at; deny them too"
 
 
-def _rest(*, allows: bool, told: Any) -> list[dict[str, str]]:
+def _rest(*, allows: bool, told: ChangeReporter) -> list[dict[str, str]]:
     if allows:
         told("codelia does not allow every tool at once; it asks about the rest")
         return []
@@ -66,7 +66,7 @@ def _rest(*, allows: bool, told: Any) -> list[dict[str, str]]:
     return [{"tool": name} for name in (*TOOLS["codelia"], *_MORE_TOOLS) if name not in known and name != "shell"]
 
 
-def _foreign(rule: Neutral, *, allows: bool, told: Any) -> list[dict[str, str]]:
+def _foreign(rule: Neutral, *, allows: bool, told: ChangeReporter) -> list[dict[str, str]]:
     if allows:
         told(f"codelia does not know `{rule.subject}`; it asks")
         return []
@@ -105,7 +105,7 @@ def _command(rule: Neutral, shell: str, *, allows: bool) -> tuple[list[dict[str,
     return [{"tool": shell, "command_glob": one} for one in texts], bool(single)
 
 
-def codelia_config(written: Iterable[Written]) -> dict[str, Any]:
+def codelia_config(written: Iterable[CodeliaEntry]) -> dict[str, Any]:
     section: dict[str, list[dict[str, str]]] = {"allow": [], "deny": []}
     for rule, members in written:
         if members not in section[rule.action.value]:

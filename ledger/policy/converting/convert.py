@@ -7,7 +7,7 @@ from typing import Any
 from ledger.core.policy import Policy
 from ledger.policy.converting.codelia import codelia_config, codelia_rules
 from ledger.policy.converting.flat import flat_config, flat_rules, same_rules
-from ledger.policy.converting.model import Change, Converted
+from ledger.policy.converting.model import ConversionChange, Converted
 from ledger.policy.converting.order import by_strictness, reachable
 from ledger.policy.converting.outside import inside_the_project, without_guarded
 from ledger.policy.converting.paths import named_in_commands
@@ -20,7 +20,7 @@ from ledger.policy.neutral import neutral_rules
 
 def convert(policy: Policy, dialect: str) -> Converted:
     """Write the rules of a policy in another dialect."""
-    changes: list[Change] = []
+    changes: list[ConversionChange] = []
     origin = policy.source.dialect
     config: dict[str, Any]
     if origin in TOOL_RULES and dialect in TOOL_RULES:

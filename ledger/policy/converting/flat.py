@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from ledger.core.policy import Policy, Verdict
 from ledger.policy.brutus.rules import sort_key
-from ledger.policy.converting.model import Change
+from ledger.policy.converting.model import ChangeReporter, ConversionChange
 from ledger.policy.converting.paths import flat_of_ignore, flat_of_rooted
 from ledger.policy.listing import ListedRule, listed_rules
 from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_name
@@ -24,8 +24,6 @@ _LEFT_OUT: Final = "{} cannot say it; the allow is left out, so it asks"
 _WHOLE: Final = "{} cannot say it; it is about the whole tool now"
 _WIDER: Final = "it is about more than before"
 
-Told = Callable[[str], None]
-
 
 class Flat(NamedTuple):
     """A rule to write, and the rule that it was made from."""
@@ -36,20 +34,20 @@ class Flat(NamedTuple):
     source: ListedRule
 
 
-def same_rules(policy: Policy, dialect: str, changes: list[Change]) -> list[Flat]:
+def same_rules(policy: Policy, dialect: str, changes: list[ConversionChange]) -> list[Flat]:
     """Return the rules for the other last-match dialect; all but a few patterns mean the same in both."""
     found: list[Flat] = []
     for rule in listed_rules(policy):
         pattern, text = _kept(rule, dialect)
         if text is not None:
-            changes.append(Change(rule, text))
+            changes.append(ConversionChange(rule, text))
         if pattern is not None:
             one = Flat(rule.permission, pattern, rule.action, rule)
             found.append(one if text is None else _not_lifting(one, found, changes))
     return found
 
 
-def _not_lifting(rule: Flat, before: Sequence[Flat], changes: list[Change]) -> Flat:
+def _not_lifting(rule: Flat, before: Sequence[Flat], changes: list[ConversionChange]) -> Flat:
     """Return a widened rule; an ask that would lift an earlier deny becomes a deny."""
     if rule.action is not Verdict.ASK:
         return rule
@@ -58,7 +56,7 @@ def _not_lifting(rule: Flat, before: Sequence[Flat], changes: list[Change]) -> F
     )
     if denied is None:
         return rule
-    changes.append(Change(rule.source, f"it is a deny now, so as not to lift `{denied.source.ref.text}`"))
+    changes.append(ConversionChange(rule.source, f"it is a deny now, so as not to lift `{denied.source.ref.text}`"))
     return rule._replace(action=Verdict.DENY)
 
 
@@ -81,19 +79,19 @@ def _kept(rule: ListedRule, dialect: str) -> tuple[str | None, str | None]:
     return loose, _WIDER
 
 
-def flat_rules(rules: Iterable[Neutral], dialect: str, changes: list[Change]) -> list[Flat]:
+def flat_rules(rules: Iterable[Neutral], dialect: str, changes: list[ConversionChange]) -> list[Flat]:
     """Return the rules as permissions and patterns; one rule may yield several."""
     found: list[Flat] = []
     for rule in rules:
         told: list[str] = []
         pairs = _spelt(rule, dialect, told.append)
-        changes += [Change(rule.source, text) for text in told]
+        changes += [ConversionChange(rule.source, text) for text in told]
         written = [Flat(*pair, rule.action, rule.source) for pair in pairs]
         found += [_not_lifting(one, found, changes) for one in written] if told else written
     return found
 
 
-def _spelt(rule: Neutral, dialect: str, told: Told) -> list[tuple[str, str]]:
+def _spelt(rule: Neutral, dialect: str, told: ChangeReporter) -> list[tuple[str, str]]:
     allows = rule.action is Verdict.ALLOW
     if rule.subject == ANY:
         return [(ANY, "*")]
@@ -141,7 +139,7 @@ def _patterns(rule: Neutral, *, allows: bool) -> tuple[list[str] | None, bool]:
     return (None, False) if rule.form is PatternForm.OTHER else ([text], True)
 
 
-def _foreign(rule: Neutral, *, allows: bool, told: Told) -> list[tuple[str, str]]:
+def _foreign(rule: Neutral, *, allows: bool, told: ChangeReporter) -> list[tuple[str, str]]:
     """Return the rules for a tool that is specific to one program.
 
     A deny or an ask keeps the name, which is harmless. An allow is left out.
@@ -160,7 +158,7 @@ def _foreign(rule: Neutral, *, allows: bool, told: Told) -> list[tuple[str, str]
 # --- in one object
 
 
-def flat_config(rules: Sequence[Flat], dialect: str, changes: list[Change]) -> dict[str, Any]:
+def flat_config(rules: Sequence[Flat], dialect: str, changes: list[ConversionChange]) -> dict[str, Any]:
     """Return the configuration; calls that no rule matches ask, although OpenCode's own defaults would allow them.
 
     An object holds each permission once, so all rules of one permission stand together. A rule for a permission with a
@@ -183,7 +181,7 @@ def flat_config(rules: Sequence[Flat], dialect: str, changes: list[Change]) -> d
             pattern = "*" if dialect == "opencode" and name in ACTION_ONLY else rule.pattern
             if pattern != rule.pattern:
                 allows = rule.action is Verdict.ALLOW
-                changes.append(Change(rule.source, (_LEFT_OUT if allows else _WHOLE).format(dialect)))
+                changes.append(ConversionChange(rule.source, (_LEFT_OUT if allows else _WHOLE).format(dialect)))
                 if allows:
                     continue
                 if Verdict.DENY.value in patterns.values():
@@ -194,7 +192,11 @@ def flat_config(rules: Sequence[Flat], dialect: str, changes: list[Change]) -> d
 
 
 def _undisplaced(
-    name: str, places: dict[str, list[Flat]], order: Sequence[str], rules: Sequence[Flat], changes: list[Change]
+    name: str,
+    places: dict[str, list[Flat]],
+    order: Sequence[str],
+    rules: Sequence[Flat],
+    changes: list[ConversionChange],
 ) -> list[Flat]:
     """Return the rules of a permission without those that would now override a stricter later rule."""
     if not set(name) & _WILD:
@@ -210,15 +212,17 @@ def _undisplaced(
             one for one in later if one.permission in before and _STRICTNESS[one.action] < _STRICTNESS[rule.action]
         ]
         if softer:
-            changes.append(Change(rule.source, f"it now comes before `{softer[0].source.ref.text}` too"))
+            changes.append(ConversionChange(rule.source, f"it now comes before `{softer[0].source.ref.text}` too"))
         if not stricter:
             kept.append(rule)
         elif rule.action is Verdict.ALLOW:
             changes.append(
-                Change(rule.source, f"the allow is left out: it would come before `{stricter[0].source.ref.text}`")
+                ConversionChange(
+                    rule.source, f"the allow is left out: it would come before `{stricter[0].source.ref.text}`"
+                )
             )
         else:
-            changes.append(Change(rule.source, "it is a deny now, because of a deny that came after it"))
+            changes.append(ConversionChange(rule.source, "it is a deny now, because of a deny that came after it"))
             kept.append(rule._replace(action=Verdict.DENY))
     return kept
 

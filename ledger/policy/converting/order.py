@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.converting.model import Change
+from ledger.policy.converting.model import ConversionChange
 from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm
 from ledger.policy.wildcard import compile_normalised
 
@@ -51,7 +51,7 @@ def _literal_start(rule: Neutral) -> str:
     return next((text[:place] for place, character in enumerate(text) if character in _WILD), text)
 
 
-def by_strictness(rules: Sequence[Neutral], dialect: str, changes: list[Change]) -> list[Neutral]:
+def by_strictness(rules: Sequence[Neutral], dialect: str, changes: list[ConversionChange]) -> list[Neutral]:
     """Return rules with the same meaning for an order of deny before ask before allow."""
     kept: list[Neutral] = []
     for place, rule in enumerate(rules):
@@ -59,13 +59,13 @@ def by_strictness(rules: Sequence[Neutral], dialect: str, changes: list[Change])
             stricter = _in_the_way(rules, place, dialect)
             if stricter is not None:
                 text = f"the allow is left out: `{stricter.source.ref.text}` would come before it, or cannot be said"
-                changes.append(Change(rule.source, text))
+                changes.append(ConversionChange(rule.source, text))
                 continue
         elif rule.action is Verdict.ASK and _said_by_default(rules, place, dialect, changes):
             continue
         later = _softer_after(rules, place)
         if later is not None:
-            changes.append(Change(rule.source, f"it now comes before `{later.source.ref.text}` too"))
+            changes.append(ConversionChange(rule.source, f"it now comes before `{later.source.ref.text}` too"))
         kept.append(rule)
     return kept
 
@@ -76,7 +76,7 @@ def _softer_after(rules: Sequence[Neutral], place: int) -> Neutral | None:
     return next((one for one in softer if overlap(one, rule)), None)
 
 
-def _said_by_default(rules: Sequence[Neutral], place: int, dialect: str, changes: list[Change]) -> bool:
+def _said_by_default(rules: Sequence[Neutral], place: int, dialect: str, changes: list[ConversionChange]) -> bool:
     """Return whether an ask is redundant because the dialect asks by default."""
     rule = rules[place]
     if dialect == "codelia":
@@ -84,7 +84,7 @@ def _said_by_default(rules: Sequence[Neutral], place: int, dialect: str, changes
     if not _is_default(rules, place, dialect):
         return False
     if dialect == "claude" and rule.subject == "shell":
-        changes.append(Change(rule.source, "claude asks by itself, but not about commands that only look"))
+        changes.append(ConversionChange(rule.source, "claude asks by itself, but not about commands that only look"))
     return True
 
 

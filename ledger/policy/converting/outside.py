@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ledger.core.policy import Call, Policy, Verdict
 from ledger.policy.brutus.bash import MORE_PATH_COMMANDS, PATH_COMMANDS
 from ledger.policy.checking import EXTERNAL
-from ledger.policy.converting.model import Change
+from ledger.policy.converting.model import ConversionChange
 from ledger.policy.neutral import Neutral, PatternForm
 from ledger.policy.opencode.commands import FILE_COMMANDS
 
@@ -20,7 +20,7 @@ _ELSEWHERE: Final = "/nowhere/*"
 """A folder that no rule names."""
 
 
-def without_guarded(rules: Iterable[Neutral], policy: Policy, changes: list[Change]) -> list[Neutral]:
+def without_guarded(rules: Iterable[Neutral], policy: Policy, changes: list[ConversionChange]) -> list[Neutral]:
     """Return the rules without allows that would loosen the source policy's verdict on folders outside the project.
 
     If the source denies such access, asks are left out too.
@@ -38,7 +38,7 @@ def without_guarded(rules: Iterable[Neutral], policy: Policy, changes: list[Chan
             text = (
                 f"the {rule.action.value} is left out: {policy.source.dialect} {does} folders outside the project first"
             )
-            changes.append(Change(rule.source, f"{text}, and this would not"))
+            changes.append(ConversionChange(rule.source, f"{text}, and this would not"))
         else:
             kept.append(rule)
     return kept

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.converting.model import Change
+from ledger.policy.converting.model import ChangeReporter, ConversionChange
 from ledger.policy.converting.order import everything
 from ledger.policy.converting.paths import ignore_of_flat
 from ledger.policy.linting import TOOLS
@@ -19,11 +19,10 @@ _SEPARATORS_MAX: Final = 8
 _ALLOWED: Final = {"edit": ("Edit", "Write")}
 """The tools to allow for a subject that needs several; a deny names all of them, including those of older versions."""
 
-Written = tuple[Neutral, str]
-Told = Callable[[str], None]
+ToolRuleText = tuple[Neutral, str]
 
 
-def tool_rules(rules: Sequence[Neutral], dialect: str, changes: list[Change]) -> list[Written]:
+def tool_rules(rules: Sequence[Neutral], dialect: str, changes: list[ConversionChange]) -> list[ToolRuleText]:
     """Return each rule with a text that expresses it; one rule may yield several texts."""
     if everything(rules, Verdict.DENY):
         return [(next(rule for rule in rules if rule.subject == ANY), ANY)]
@@ -31,13 +30,13 @@ def tool_rules(rules: Sequence[Neutral], dialect: str, changes: list[Change]) ->
     for rule in rules:
 
         def told(text: str, rule: Neutral = rule) -> None:
-            changes.append(Change(rule.source, text))
+            changes.append(ConversionChange(rule.source, text))
 
         found += [(rule, text) for text in _spelt(rule, dialect, told)]
     return found
 
 
-def _spelt(rule: Neutral, dialect: str, told: Told) -> list[str]:
+def _spelt(rule: Neutral, dialect: str, told: ChangeReporter) -> list[str]:
     allows = rule.action is Verdict.ALLOW
     if rule.subject == ANY:
         return _rest(rule, dialect, told)
@@ -71,7 +70,7 @@ def _spelt(rule: Neutral, dialect: str, told: Told) -> list[str]:
     return names if rule.form is PatternForm.ALL else [f"{name}({one})" for name in names for one in specifiers]
 
 
-def _rest(rule: Neutral, dialect: str, told: Told) -> list[str]:
+def _rest(rule: Neutral, dialect: str, told: ChangeReporter) -> list[str]:
     """Return the rules that apply one action to all tools without a rule of their own."""
     if rule.action is Verdict.ALLOW:
         told(f"{dialect} does not allow every tool at once; it asks about the rest")
@@ -81,7 +80,7 @@ def _rest(rule: Neutral, dialect: str, told: Told) -> list[str]:
     return ["mcp__*", *(name for name in TOOLS[dialect] if name not in known)]
 
 
-def _foreign(rule: Neutral, dialect: str, *, allows: bool, told: Told) -> list[str]:
+def _foreign(rule: Neutral, dialect: str, *, allows: bool, told: ChangeReporter) -> list[str]:
     """Return the rules for an unknown tool; a deny keeps its name, also as the name of a tool of an MCP server."""
     name = rule.subject
     if rule.action is not Verdict.DENY:
@@ -136,7 +135,7 @@ def _path(text: str, dialect: str, *, allows: bool) -> Spelt:
     return [rooted], True
 
 
-def tool_config(written: Iterable[Written]) -> dict[str, Any]:
+def tool_config(written: Iterable[ToolRuleText]) -> dict[str, Any]:
     section: dict[str, list[str]] = {"allow": [], "ask": [], "deny": []}
     for rule, text in written:
         if text not in section[rule.action.value]:

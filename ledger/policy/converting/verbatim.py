@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ledger.core.policy import Policy, Verdict
-from ledger.policy.converting.model import Change
+from ledger.policy.converting.model import ConversionChange
 from ledger.policy.converting.paths import ELSEWHERE
 from ledger.policy.listing import WHOLE, ListedRule, listed_rules
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
@@ -18,11 +18,11 @@ _WIDER: Final = "it is about more than before"
 _SUBAGENTS: Final = ("Agent", "Task")
 _HOMES: Final = {"user": "~/.claude", "managed": "//etc/claude-code"}
 
-Written = tuple[str, str]
+ListedText = tuple[str, str]
 """The list that holds a rule, and the rule's text."""
 
 
-def between_tool_rules(policy: Policy, dialect: str, changes: list[Change]) -> dict[str, Any]:
+def between_tool_rules(policy: Policy, dialect: str, changes: list[ConversionChange]) -> dict[str, Any]:
     """Return the configuration in the other of the two dialects."""
     rules = listed_rules(policy)
     section: dict[str, list[str]] = {"allow": [], "ask": [], "deny": [], "final": []}
@@ -59,7 +59,7 @@ def _exact_command(rule: ListedRule) -> bool:
 # --- to betcode, where a narrow rule comes before a wide one that is not final
 
 
-def _to_betcode(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Change]) -> Iterator[Written]:
+def _to_betcode(rule: ListedRule, rules: Iterable[ListedRule], changes: list[ConversionChange]) -> Iterator[ListedText]:
     whole = rule.pattern == WHOLE
     if rule.action is Verdict.ALLOW:
         yield from _allowed_in_betcode(rule, rules, changes)
@@ -67,32 +67,36 @@ def _to_betcode(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Cha
     name = "final" if whole and rule.action is Verdict.DENY else rule.action.value
     if whole:
         if rule.permission == "Edit":
-            changes.append(Change(rule, "it is about every tool that edits now"))
+            changes.append(ConversionChange(rule, "it is about every tool that edits now"))
         yield name, rule.ref.text
         return
     if _says_nothing(rule):
-        changes.append(Change(rule, _WIDER))
+        changes.append(ConversionChange(rule, _WIDER))
     if _exact_command(rule):
-        changes.append(Change(rule, "it is about the command with more words too now"))
+        changes.append(ConversionChange(rule, "it is about the command with more words too now"))
     rooted = _rooted(rule)
     if rooted != rule.pattern:
-        changes.append(Change(rule, _WIDER))
+        changes.append(ConversionChange(rule, _WIDER))
     yield name, _text(rule, rooted)
 
 
-def _allowed_in_betcode(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Change]) -> Iterator[Written]:
+def _allowed_in_betcode(
+    rule: ListedRule, rules: Iterable[ListedRule], changes: list[ConversionChange]
+) -> Iterator[ListedText]:
     stricter = _wide(rule, rules, (Verdict.ASK,))
     if stricter is not None:
-        changes.append(Change(rule, f"the allow is left out: `{stricter.ref.text}` comes before it"))
+        changes.append(ConversionChange(rule, f"the allow is left out: `{stricter.ref.text}` comes before it"))
         return
     if rule.pattern == WHOLE or not is_path_tool(rule.permission):
         yield "allow", rule.ref.text
         return
     path = None if _says_nothing(rule) else _below_the_project(rule)
     if path is None:
-        changes.append(Change(rule, "betcode cannot say it; the allow is left out, so it asks"))
+        changes.append(ConversionChange(rule, "betcode cannot say it; the allow is left out, so it asks"))
         return
-    changes.append(Change(rule, "it is about the path from the working directory alone now, and about its capitals"))
+    changes.append(
+        ConversionChange(rule, "it is about the path from the working directory alone now, and about its capitals")
+    )
     yield "allow", _text(rule, path)
 
 
@@ -120,7 +124,7 @@ def _rooted(rule: ListedRule) -> str:
 # --- to claude, where deny comes before ask and ask before allow
 
 
-def _to_claude(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Change]) -> Iterator[Written]:
+def _to_claude(rule: ListedRule, rules: Iterable[ListedRule], changes: list[ConversionChange]) -> Iterator[ListedText]:
     name, pattern = rule.action.value, rule.pattern
     if rule.action is Verdict.ALLOW:
         yield from _allowed_in_claude(rule, rules, changes)
@@ -130,13 +134,13 @@ def _to_claude(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Chan
             (one for one in rules if one.action is not Verdict.DENY and _wide(one, [rule], (rule.action,))), None
         )
         if softer is not None and softer.action is not rule.action:
-            changes.append(Change(rule, f"it now comes before `{softer.ref.text}` too"))
+            changes.append(ConversionChange(rule, f"it now comes before `{softer.ref.text}` too"))
         names = sorted(EDITORS) if rule.permission == "Edit" else [rule.permission]
         yield from ((name, one) for one in names)
     elif _exact_command(rule):
         yield name, _text(rule, f"{normal_specifier(pattern)}:*")
     elif rule.permission in _SUBAGENTS and rule.action is Verdict.ASK:
-        changes.append(Change(rule, "claude cannot say it; it is about the whole tool now"))
+        changes.append(ConversionChange(rule, "claude cannot say it; it is about the whole tool now"))
         yield name, rule.permission
     elif is_path_tool(rule.permission):
         yield from ((name, text) for text in _paths_in_claude(rule, changes))
@@ -144,28 +148,32 @@ def _to_claude(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Chan
         yield name, rule.ref.text
 
 
-def _paths_in_claude(rule: ListedRule, changes: list[Change]) -> Iterator[str]:
+def _paths_in_claude(rule: ListedRule, changes: list[ConversionChange]) -> Iterator[str]:
     """Yield the path rules for Claude Code.
 
     Only `Read` and `Edit` have paths there, and `/x` is relative to the project only.
     """
     tool = "Edit" if rule.permission in EDITORS else "Read"
     if rule.pattern.startswith("../"):
-        changes.append(Change(rule, "claude cannot say it; it is about the whole tool now"))
+        changes.append(ConversionChange(rule, "claude cannot say it; it is about the whole tool now"))
         yield from sorted(EDITORS) if tool == "Edit" else [tool]
         return
     if tool != rule.permission:
-        changes.append(Change(rule, _WIDER))
+        changes.append(ConversionChange(rule, _WIDER))
     yield f"{tool}({rule.pattern})"
     if rule.pattern.startswith("/") and not rule.pattern.startswith("//"):
         yield f"{tool}(/{rule.pattern})"
 
 
-def _allowed_in_claude(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Change]) -> Iterator[Written]:
+def _allowed_in_claude(
+    rule: ListedRule, rules: Iterable[ListedRule], changes: list[ConversionChange]
+) -> Iterator[ListedText]:
     stricter = _wide(rule, rules, (Verdict.ASK, Verdict.DENY))
     if stricter is not None:
-        changes.append(Change(rule, f"the allow is left out: `{stricter.ref.text}` comes before it"))
+        changes.append(ConversionChange(rule, f"the allow is left out: `{stricter.ref.text}` comes before it"))
     elif rule.pattern != WHOLE and is_path_tool(rule.permission):
-        changes.append(Change(rule, "claude reads paths without regard to capitals; the allow is left out, so it asks"))
+        changes.append(
+            ConversionChange(rule, "claude reads paths without regard to capitals; the allow is left out, so it asks")
+        )
     else:
         yield "allow", rule.ref.text

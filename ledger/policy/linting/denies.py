@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.linting.finding import Finding, Severity, about, joined
+from ledger.policy.linting.finding import LintFinding, Severity, about, joined
 from ledger.policy.linting.siblings import Siblings, siblings
 from ledger.policy.linting.trying import PROFILES, Trial, is_weaker, wildcards_of
 from ledger.policy.linting.writing import written
@@ -18,7 +18,7 @@ NARROW_COUNT: Final = 4
 _DONE: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "asked about", Verdict.DENY: "denied"}
 
 
-def exact_deny(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
+def exact_deny(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
     """Find a restriction that covers a command but not the same command with more words: `Bash(rm)`."""
     if not _restricts_commands(trial, rule) or set(wildcards_of(trial.dialect)) & set(rule.pattern):
         return
@@ -30,7 +30,7 @@ def exact_deny(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
         yield about(rule, "exact-deny", "warning", text, fix)
 
 
-def leaky_deny(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
+def leaky_deny(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
     """Find a restriction whose options have other spellings that it misses: `rm -rf *` and `rm -fr x`."""
     if not _restricts_commands(trial, rule):
         return

@@ -15,7 +15,7 @@ SHOWN_COUNT: Final = 3
 """Commands and rules named in one finding; the rest are counted."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class LintFinding(msgspec.Struct, frozen=True):
     """One problem. `line` is 1-based; `fix` is the advice."""
 
     file: str | None
@@ -26,9 +26,9 @@ class Finding(msgspec.Struct, frozen=True):
     fix: str
 
 
-def about(rule: ListedRule, code: str, severity: Severity, text: str, fix: str) -> Finding:
+def about(rule: ListedRule, code: str, severity: Severity, text: str, fix: str) -> LintFinding:
     """Return a finding at the place of a rule."""
-    return Finding(rule.ref.file, rule.ref.line, code, severity, text, fix)
+    return LintFinding(rule.ref.file, rule.ref.line, code, severity, text, fix)
 
 
 def joined(texts: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ledger.core.policy import Layer, Verdict
 from ledger.policy.errors import PolicyError
-from ledger.policy.linting.finding import Finding, about
+from ledger.policy.linting.finding import LintFinding, about
 from ledger.policy.linting.meant import meant_commands
 from ledger.policy.linting.trying import Trial
 from ledger.policy.listing import WHOLE, ListedRule, always_config, command_entry
@@ -14,7 +14,7 @@ from ledger.policy.listing import WHOLE, ListedRule, always_config, command_entr
 _HARDENED = "hardened"
 
 
-def not_honoured(trial: Trial, rule: ListedRule) -> Iterator[Finding]:
+def not_honoured(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
     """Find an allow rule that allows none of its intended commands."""
     if rule.action is not Verdict.ALLOW or not trial.is_command_rule(rule) or rule.pattern == WHOLE:
         return

@@ -11,7 +11,7 @@ from typing import Final
 
 from ledger.policy.linting.trying import wildcards_of
 from ledger.policy.listing import TOOL_RULES
-from ledger.policy.shell.forms import Kind, Node, program_table
+from ledger.policy.shell.forms import OperandKind, ProgramNode, program_table
 from ledger.policy.toolrules.commands import normal_specifier
 
 TRIED_COUNT: Final = 48
@@ -19,7 +19,7 @@ TRIED_COUNT: Final = 48
 
 _OPERAND: Final = "x"
 _BOTH: Final = " and "
-_RUN: Final = frozenset({Kind.SCRIPT, Kind.CODE, Kind.PROGRAM})
+_RUN: Final = frozenset({OperandKind.SCRIPT, OperandKind.CODE, OperandKind.PROGRAM})
 
 
 def meant_commands(dialect: str, pattern: str) -> list[str]:
@@ -53,7 +53,7 @@ def _spelled(words: Sequence[str], wild: str) -> Iterator[list[str]]:
     yield from ([*head, name, _OPERAND] for name in node.commands)
 
 
-def table_of(head: Sequence[str]) -> Node | None:
+def table_of(head: Sequence[str]) -> ProgramNode | None:
     """Return the table of a program, or of the sub-command that the words name; None if unknown."""
     node = program_table(head[0])
     for word in head[1:]:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.linting.finding import Finding, about
+from ledger.policy.linting.finding import LintFinding, about
 from ledger.policy.listing import TOOL_RULES, WHOLE, ListedRule
 from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.toolrules.names import MCP, may_allow
@@ -35,7 +35,7 @@ ALIKE: Final = 0.7
 """The similarity, from 0 to 1, above which a name counts as a misspelling of another."""
 
 
-def tool_names(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Finding]:
+def tool_names(dialect: str, rules: list[ListedRule], index: int) -> Iterator[LintFinding]:
     """Find problems with the tool that a rule names."""
     rule = rules[index]
     yield from _never_asked(dialect, rule)
@@ -44,13 +44,13 @@ def tool_names(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Fi
     yield from _unknown(dialect, rule)
 
 
-def _never_asked(dialect: str, rule: ListedRule) -> Iterator[Finding]:
+def _never_asked(dialect: str, rule: ListedRule) -> Iterator[LintFinding]:
     if dialect == "opencode" and rule.permission == "write":
         text = f"`{rule.ref.text}` never decides: writing a file asks `edit`"
         yield about(rule, "never-asked", "warning", text, "write the rule for `edit`")
 
 
-def _unknown(dialect: str, rule: ListedRule) -> Iterator[Finding]:
+def _unknown(dialect: str, rule: ListedRule) -> Iterator[LintFinding]:
     name, known = rule.permission, TOOLS[dialect]
     if name in known or "*" in name or "?" in name or name.startswith(MCP):
         return
@@ -60,7 +60,7 @@ def _unknown(dialect: str, rule: ListedRule) -> Iterator[Finding]:
         yield about(rule, "unknown-tool", "warning", text, f"did you mean `{near[0]}`?")
 
 
-def _other_paths(dialect: str, rules: list[ListedRule], rule: ListedRule) -> Iterator[Finding]:
+def _other_paths(dialect: str, rules: list[ListedRule], rule: ListedRule) -> Iterator[LintFinding]:
     """Find path rules for other tools than `Read` and `Edit`.
 
     Claude Code ignores them; BetCode applies them to that one tool.
@@ -85,7 +85,7 @@ def _is_about_all(other: ListedRule, wanted: str, rule: ListedRule) -> bool:
     return (other.permission, other.action) == (wanted, rule.action) and other.pattern in (WHOLE, rule.pattern)
 
 
-def _servers(dialect: str, rule: ListedRule) -> Iterator[Finding]:
+def _servers(dialect: str, rule: ListedRule) -> Iterator[LintFinding]:
     """Find rules for tools of MCP servers that match none."""
     name, allows = rule.permission, rule.action is Verdict.ALLOW
     if dialect == "opencode" and name.startswith(MCP):
@@ -107,7 +107,7 @@ def _without_prefix(name: str) -> str:
     return f"{server}_{tool or '*'}" if server.strip("*") else "SERVER_*"
 
 
-def negation(dialect: str, rule: ListedRule) -> Iterator[Finding]:
+def negation(dialect: str, rule: ListedRule) -> Iterator[LintFinding]:
     """Find a `!` that was meant as an exclusion."""
     if dialect in ("opencode", "brutus") and rule.pattern.startswith("!"):
         text = (

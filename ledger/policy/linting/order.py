@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from ledger.core.policy import Verdict
 from ledger.policy.covering import LAST_MATCH, covers, decides_before, is_redundant, lifts
-from ledger.policy.linting.finding import Finding, about
+from ledger.policy.linting.finding import LintFinding, about
 from ledger.policy.listing import TOOL_RULES, WHOLE, ListedRule
 from ledger.policy.toolrules.pathrules import is_path_tool
 
 
-def overridden(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Finding]:
+def overridden(dialect: str, rules: list[ListedRule], index: int) -> Iterator[LintFinding]:
     """Find a rule that another one always precedes: first a redundant rule, else the first rule with another action."""
     rule = rules[index]
     found = [
@@ -50,7 +50,7 @@ def _reorder(dialect: str, rule: ListedRule, other: ListedRule) -> str:
     return f"{other.action.value} comes before {rule.action.value}: narrow `{other.ref.text}`, or remove this rule"
 
 
-def lifted(dialect: str, rules: list[ListedRule], index: int) -> Iterator[Finding]:
+def lifted(dialect: str, rules: list[ListedRule], index: int) -> Iterator[LintFinding]:
     """Find allow rules that lift part of a deny."""
     rule = rules[index]
     if rule.action is not Verdict.DENY:

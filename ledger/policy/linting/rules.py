@@ -5,7 +5,7 @@ from __future__ import annotations
 from ledger.core.policy import Policy
 from ledger.policy.advising import Compile
 from ledger.policy.linting.denies import exact_deny, leaky_deny
-from ledger.policy.linting.finding import Finding
+from ledger.policy.linting.finding import LintFinding
 from ledger.policy.linting.honoured import not_honoured
 from ledger.policy.linting.names import negation, tool_names
 from ledger.policy.linting.order import lifted, overridden
@@ -15,11 +15,11 @@ from ledger.policy.linting.whole import blanket
 from ledger.policy.listing import listed_rules
 
 
-def lint_rules(policy: Policy, compile_again: Compile) -> list[Finding]:
+def lint_rules(policy: Policy, compile_again: Compile) -> list[LintFinding]:
     """Return the problems with the rules of a compiled policy, in the order of the rules."""
     trial = Trial(policy.source, compile_again)
     rules = [rule for rule in listed_rules(policy) if rule.ref.layer != "defaults"]
-    found: list[Finding] = []
+    found: list[LintFinding] = []
     for index, rule in enumerate(rules):
         found += tool_names(trial.dialect, rules, index)
         found += negation(trial.dialect, rule)

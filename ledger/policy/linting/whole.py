@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.core.policy import Policy, Verdict
-from ledger.policy.linting.finding import Finding, about, joined
+from ledger.policy.linting.finding import LintFinding, about, joined
 from ledger.policy.linting.trying import Trial, samples
 from ledger.policy.linting.writing import written
 from ledger.policy.listing import WHOLE, ListedRule
@@ -19,7 +19,7 @@ TRIED_COUNT: Final = 200
 """Maximum narrower rules that are tried beside a wide one."""
 
 
-def blanket(trial: Trial, rules: list[ListedRule], index: int) -> Iterator[Finding]:
+def blanket(trial: Trial, rules: list[ListedRule], index: int) -> Iterator[LintFinding]:
     """Find an allow of every command, or of changes to every file of the machine."""
     rule = rules[index]
     if rule.action is not Verdict.ALLOW or rule.pattern != WHOLE:
@@ -31,7 +31,7 @@ def blanket(trial: Trial, rules: list[ListedRule], index: int) -> Iterator[Findi
         yield about(rule, "blanket", "warning", text, "write `Edit(**)` for the files of the project")
 
 
-def _every_command(trial: Trial, rules: list[ListedRule], rule: ListedRule) -> Iterator[Finding]:
+def _every_command(trial: Trial, rules: list[ListedRule], rule: ListedRule) -> Iterator[LintFinding]:
     alone = trial.alone(rule, trial.profile)
     narrower = [one for one in rules if trial.is_command_rule(one) and one.pattern != WHOLE][:TRIED_COUNT]
     working = [one.ref.text for one in narrower if _still_decides(trial, alone, one)]

@@ -9,21 +9,21 @@ from ledger.core.policy import Verdict
 from ledger.policy.listing import TOOL_RULES
 
 
-class Written(NamedTuple):
+class WrittenRule(NamedTuple):
     """A rule: `text` as a person writes it, and a configuration that contains only this rule."""
 
     text: str
     config: dict[str, Any]
 
 
-def written(dialect: str, pattern: str, action: Verdict) -> Written:
+def written(dialect: str, pattern: str, action: Verdict) -> WrittenRule:
     """Return a dialect's rule for the commands that a pattern matches; a trailing ` *` is optional in them."""
     if dialect in TOOL_RULES:
         text = f"Bash({pattern})"
-        return Written(f"`{text}`", {"permissions": {action.value: [text]}})
+        return WrittenRule(f"`{text}`", {"permissions": {action.value: [text]}})
     if dialect == "codelia":
         prefix = pattern.removesuffix(" *")
         rule = {"tool": "bash", **({"command_glob": pattern} if "*" in prefix else {"command": prefix})}
-        return Written(f"`{json.dumps(rule)}`", {"permissions": {action.value: [rule]}})
+        return WrittenRule(f"`{json.dumps(rule)}`", {"permissions": {action.value: [rule]}})
     config = {"permission": {"bash": {pattern: action.value}}}
-    return Written(f"`{json.dumps(pattern)}: {json.dumps(action.value)}`", config)
+    return WrittenRule(f"`{json.dumps(pattern)}: {json.dumps(action.value)}`", config)

@@ -11,7 +11,7 @@ from ledger.policy.opencode.arity import prefix
 from ledger.policy.opencode.places import OpenCodePlaces, below
 from ledger.policy.opencode.requests import OpenCodeRequest
 from ledger.policy.reach import leads_out
-from ledger.policy.shell import Analysis, Command, Word, accesses, source_commands
+from ledger.policy.shell import Analysis, ShellCommand, Word, accesses, source_commands
 from ledger.policy.shell.forms.files import named_paths
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.words import loosen
@@ -66,7 +66,7 @@ def offered(analysis: Analysis, request: OpenCodeRequest, tail: str) -> tuple[st
     return tuple(dict.fromkeys(entry for one in named for entry in _entries(one, request.patterns, tail)))
 
 
-def _entries(command: Command, patterns: Sequence[str], tail: str) -> Iterator[str]:
+def _entries(command: ShellCommand, patterns: Sequence[str], tail: str) -> Iterator[str]:
     is_redirected = any(map(accesses, command.redirects))
     # The grammar takes the redirection at the end of a pipeline for one of all of it: then the words are a pattern too.
     if not is_redirected or command.statement not in patterns:
@@ -82,7 +82,7 @@ def hidden_directories(analysis: Analysis, base: str, places: OpenCodePlaces) ->
     return tuple(dict.fromkeys(map(below, folders)))
 
 
-def _named_outside(commands: Iterable[Command], base: str, places: OpenCodePlaces) -> Iterator[str]:
+def _named_outside(commands: Iterable[ShellCommand], base: str, places: OpenCodePlaces) -> Iterator[str]:
     for command in commands:
         for path in named_paths(command) if command.words else ():
             if path not in _STREAMS and leads_out(path, base, places.roots, places.facts, places.home):
@@ -90,12 +90,12 @@ def _named_outside(commands: Iterable[Command], base: str, places: OpenCodePlace
                 yield full if places.is_directory(full) else posixpath.dirname(full)
 
 
-def _bare(command: Command) -> Command:
+def _bare(command: ShellCommand) -> ShellCommand:
     texts = [loosen(word) for word in command.words]
-    return Command(command.text, tuple(Word(text, text) for text in (basename(texts[0]), *texts[1:])))
+    return ShellCommand(command.text, tuple(Word(text, text) for text in (basename(texts[0]), *texts[1:])))
 
 
-def _outside_folders(commands: Iterable[Command], base: str, places: OpenCodePlaces) -> Iterable[str]:
+def _outside_folders(commands: Iterable[ShellCommand], base: str, places: OpenCodePlaces) -> Iterable[str]:
     for command in commands:
         words = [word.raw for word in command.words]
         if not words or words[0] not in FILE_COMMANDS:

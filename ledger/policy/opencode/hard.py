@@ -18,7 +18,7 @@ from ledger.policy.opencode.compiled import (
 )
 from ledger.policy.opencode.places import OpenCodePlaces, below
 from ledger.policy.reach import leads_out
-from ledger.policy.shell import Access, Command, CommandRules, Form, Ruling, Spelling
+from ledger.policy.shell import Access, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
 from ledger.policy.spelled import spelled_paths, with_inside
 from ledger.policy.toolrules.commands import visible_text
 
@@ -46,7 +46,7 @@ class OpenCodeCommands(CommandRules):
         self.asks_first = asks_first
         self.bash = rules.of("bash")
 
-    def allow(self, command: Command) -> Ruling | None:
+    def allow(self, command: ShellCommand) -> Ruling | None:
         """By the words as written, or without quotes that hide nothing; the last rule that matches decides."""
         if command.assignments or not command.words:
             return None
@@ -64,7 +64,7 @@ class OpenCodeCommands(CommandRules):
         granted = [grant.text for grant in self.grants if grant.narrow(shown)]
         return tuple(dict.fromkeys(tuple(text.split()) for text in (*rules, *granted)))
 
-    def allow_exactly(self, command: Command) -> Ruling | None:
+    def allow_exactly(self, command: ShellCommand) -> Ruling | None:
         texts = {command.text, " ".join(word.raw for word in command.words)}
         for text in texts:
             rule = last_match(text, self.bash)
@@ -73,7 +73,7 @@ class OpenCodeCommands(CommandRules):
         ids = tuple(grant.grant_id for grant in self.grants if any(_is_exactly(grant.text, text) for text in texts))
         return Ruling(Verdict.ALLOW, (), ids) if ids else None
 
-    def allow_statement(self, command: Command) -> Ruling | None:
+    def allow_statement(self, command: ShellCommand) -> Ruling | None:
         rule = last_match(command.statement, self.bash)
         if rule is not None and rule.action is Verdict.ALLOW and _is_exactly(rule.text, command.statement):
             return Ruling(Verdict.ALLOW, rule.refs)
@@ -96,7 +96,7 @@ class OpenCodeCommands(CommandRules):
         rule = last_match(spelling.text, self.bash)
         if rule is None or rule.action is Verdict.ALLOW or self._lifted(rule, spelling.text):
             return None
-        if rule.catches_all and (spelling.form is not Form.WRITTEN or self._merely_enters(rule, spelling)):
+        if rule.catches_all and (spelling.form is not SpellingForm.WRITTEN or self._merely_enters(rule, spelling)):
             return None
         return Ruling(rule.action, rule.refs)
 
@@ -158,7 +158,7 @@ class OpenCodeCommands(CommandRules):
         return self.places.enter(directory, target)
 
 
-def _narrow_texts(command: Command) -> Iterator[str]:
+def _narrow_texts(command: ShellCommand) -> Iterator[str]:
     yield " ".join(_hide(word.raw) for word in command.words)
     yield visible_text(command.words)
 

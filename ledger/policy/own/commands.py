@@ -8,7 +8,7 @@ from typing import Final
 
 from ledger.policy.own.paths import DATA, HOOKS, PROGRAM, OwnPaths, joined
 from ledger.policy.shell.analyse import analyse_simple
-from ledger.policy.shell.model import Analysis, Command, Word
+from ledger.policy.shell.model import Analysis, ShellCommand, Word
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.words import loosen
 
@@ -59,7 +59,7 @@ class OwnCommands:
                 here = joined(here, loosen(command.words[-1]))
         return self._hidden(line, analysis)
 
-    def _answers(self, command: Command) -> str | None:
+    def _answers(self, command: ShellCommand) -> str | None:
         words = [loosen(word) for word in command.words]
         for at in range(len(words)):
             if (at == 0 or _runs_others(words[0])) and _is_program(words, at):
@@ -70,7 +70,7 @@ class OwnCommands:
                 return None
         return None
 
-    def _reaches(self, command: Command, folder: str) -> str | None:
+    def _reaches(self, command: ShellCommand, folder: str) -> str | None:
         program = basename(command.name or "")
         for word in command.words[1:] if command.words else ():
             for text in _texts(word):

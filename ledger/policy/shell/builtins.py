@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.variables import HARMLESS, may_be_set
 
 _ASSIGNED = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=(?P<value>.*))?", re.DOTALL)
@@ -17,7 +17,7 @@ _ENVIRONMENT = re.compile(r"(?:\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*+(?:\.venv|
 _NAME = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
-def is_harmless_builtin(command: Command) -> bool:
+def is_harmless_builtin(command: ShellCommand) -> bool:
     """Return whether a command is a builtin in a form that does not affect later commands."""
     shape = _SHAPES.get(command.name or "")
     if shape is None or any(word.glob or word.tilde for word in command.words[1:]):

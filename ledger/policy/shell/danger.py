@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Final
 
 from ledger.policy.shell.builtins import is_harmless_builtin
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.scripts import harmless
-from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT, Danger
+from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT, DangerousArguments
 from ledger.policy.shell.unknown import unknown_word
 
 _PATTERNS_MAX: Final = 512
@@ -36,7 +36,7 @@ def runs_anything(program: str) -> bool:
     return any(name in OPAQUE or name in SHELLS for name in lookups(program))
 
 
-def never_allowed(command: Command) -> str | None:
+def never_allowed(command: ShellCommand) -> str | None:
     """Return why no allow rule may cover this command, not even an exact one: a sentence, or None."""
     program = command.name
     if program is None:
@@ -55,7 +55,7 @@ def never_allowed(command: Command) -> str | None:
     return None
 
 
-def dangerous_argument(command: Command) -> str | None:
+def dangerous_argument(command: ShellCommand) -> str | None:
     """Return why only a rule that spells the whole command may allow it: a sentence, or None."""
     if command.name is None:
         return None
@@ -69,7 +69,7 @@ def dangerous_argument(command: Command) -> str | None:
     return _check(command.name, entry, words, [word.glob for word in command.words[1:]])
 
 
-def _check(program: str, entry: Danger, words: Sequence[str], globs: Sequence[bool]) -> str | None:
+def _check(program: str, entry: DangerousArguments, words: Sequence[str], globs: Sequence[bool]) -> str | None:
     if entry.always:
         return None if list(words) == ["--version"] else f"`{program}` runs, sends or overwrites what it is given"
     if entry.script:
@@ -87,7 +87,9 @@ def _check(program: str, entry: Danger, words: Sequence[str], globs: Sequence[bo
     return _check_subcommand(program, entry, words, globs)
 
 
-def _check_subcommand(program: str, entry: Danger, words: Sequence[str], globs: Sequence[bool]) -> str | None:
+def _check_subcommand(
+    program: str, entry: DangerousArguments, words: Sequence[str], globs: Sequence[bool]
+) -> str | None:
     leading = entry.leading or frozenset()
     at = 0
     while at < len(words) and words[at].startswith("-"):
@@ -102,7 +104,7 @@ def _check_subcommand(program: str, entry: Danger, words: Sequence[str], globs: 
     return _check(f"{program} {words[at]}", sub, words[at + 1 :], globs[at + 1 :]) if sub is not None else None
 
 
-def _bad_word(entry: Danger, words: Sequence[str]) -> str | None:
+def _bad_word(entry: DangerousArguments, words: Sequence[str]) -> str | None:
     ended = False
     for index, word in enumerate(words):
         if entry.pattern and _compiled(entry.pattern).fullmatch(word):
@@ -117,7 +119,7 @@ def _bad_word(entry: Danger, words: Sequence[str]) -> str | None:
     return None
 
 
-def _bad_option(entry: Danger, word: str) -> bool:
+def _bad_option(entry: DangerousArguments, word: str) -> bool:
     if word.startswith("--") or (entry.one_dash and word.startswith("-")):
         name = word.lstrip("-").partition("=")[0]
         if entry.exact:
@@ -133,7 +135,7 @@ def _bad_option(entry: Danger, word: str) -> bool:
     return False
 
 
-def _operands(entry: Danger, words: Sequence[str]) -> list[str]:
+def _operands(entry: DangerousArguments, words: Sequence[str]) -> list[str]:
     operands, skip, ended = [], False, False
     for word in words:
         if skip:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ledger.policy.shell.flow import Flow, Step
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 
 DIRECTORIES_MAX: Final = 16
 CHANGES_MAX: Final = 32
@@ -22,7 +22,7 @@ Enter = Callable[[str, str], str | None]
 Places = frozenset[str]
 
 
-def cd_target(command: Command) -> str | None:
+def cd_target(command: ShellCommand) -> str | None:
     """Return the target of `cd DIR`, with `*` for an unknown rest below a known folder.
 
     None for every other form (`cd`, `cd -`, `cd -P x`, `cd ~`, `cd *`).
@@ -46,7 +46,7 @@ class Directories:
     relied on.
     """
 
-    def __init__(self, commands: Sequence[Command], flow: Step, directory: str, enter: Enter) -> None:
+    def __init__(self, commands: Sequence[ShellCommand], flow: Step, directory: str, enter: Enter) -> None:
         self.places: list[frozenset[str]] = [frozenset()] * len(commands)
         self.leaves: set[int] = set()
         self._commands, self._enter = commands, enter
@@ -119,7 +119,7 @@ class Directories:
         after = after.union(*self._step(step.parts[-1], at)) if len(step.parts) % 2 else after | at
         return after, after
 
-    def _entered(self, command: Command, index: int, start: frozenset[str]) -> frozenset[str]:
+    def _entered(self, command: ShellCommand, index: int, start: frozenset[str]) -> frozenset[str]:
         target = cd_target(command)
         self._changes += 1
         if target is None or self._changes > CHANGES_MAX:

@@ -16,7 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import is_grammatical
 from ledger.policy.shell.tables import SHELLS
@@ -129,7 +129,7 @@ def _of_line(line: str, folder: str | None) -> Iterator[Danger]:
             yield Danger("runs-downloaded", part, f"`{command.name}` downloads, and the line runs an interpreter")
 
 
-def _of_command(command: Command, part: str, folder: str | None, seen: set[str]) -> Iterator[Danger]:
+def _of_command(command: ShellCommand, part: str, folder: str | None, seen: set[str]) -> Iterator[Danger]:
     words = [_plain(word.raw, word.resolved) for word in command.words]
     name = command.name
     if command.words and name is None:
@@ -155,7 +155,7 @@ def _plain(raw: str, resolved: str | None) -> str:
     return raw.strip("\"'") if resolved is None else resolved
 
 
-def _of_program(command: Command, words: list[str], part: str) -> Iterator[Danger]:
+def _of_program(command: ShellCommand, words: list[str], part: str) -> Iterator[Danger]:
     name, given = command.name, frozenset(words)
     if _in(command, PRIVILEGES) or _has(command, words, PRIVILEGE_WORDS):
         yield Danger("privileges", part, f"`{name}` acts with other rights")
@@ -169,11 +169,11 @@ def _of_program(command: Command, words: list[str], part: str) -> Iterator[Dange
         yield Danger("secrets", part, f"`{name}` prints the environment, with the secrets in it")
 
 
-def _in(command: Command, programs: frozenset[str]) -> bool:
+def _in(command: ShellCommand, programs: frozenset[str]) -> bool:
     return command.name is not None and not programs.isdisjoint(lookups(command.name))
 
 
-def _has(command: Command, words: list[str], table: dict[str, re.Pattern[str]]) -> bool:
+def _has(command: ShellCommand, words: list[str], table: dict[str, re.Pattern[str]]) -> bool:
     """Return whether the arguments of a program in the table, joined by blanks, match the program's pattern."""
     if command.name is None:
         return False

@@ -16,8 +16,8 @@ import msgspec
 
 from ledger.policy.meeting import UNKNOWN
 from ledger.policy.shell.braces import expanded
-from ledger.policy.shell.forms import Effect, Kind, NormalForm
-from ledger.policy.shell.model import Access, Command, Word
+from ledger.policy.shell.forms import Effect, NormalForm, OperandKind
+from ledger.policy.shell.model import Access, ShellCommand, Word
 from ledger.policy.shell.names import basename, lookups
 from ledger.policy.shell.tables.files import PROGRAMS
 from ledger.policy.shell.words import loosen
@@ -59,7 +59,7 @@ class LineOfFiles(NamedTuple):
     takes_names: bool = False
 
     @classmethod
-    def of(cls, commands: Sequence[Command]) -> LineOfFiles:
+    def of(cls, commands: Sequence[ShellCommand]) -> LineOfFiles:
         assigned = frozenset(one.name for command in commands for one in command.assignments)
         words = [loosen(word) for command in commands for word in command.words] if len(commands) > 1 else []
         return cls(assigned, any(word.endswith(_FROM_INPUT) or basename(word) in _TAKING for word in words))
@@ -76,7 +76,7 @@ class Named(msgspec.Struct, frozen=True, omit_defaults=True):
     is_sure: bool = False
 
 
-def named_files(command: Command, form: NormalForm | None, line: LineOfFiles) -> tuple[Named, ...]:
+def named_files(command: ShellCommand, form: NormalForm | None, line: LineOfFiles) -> tuple[Named, ...]:
     """Return every file that the words and assignments of a command may name, without repeats.
 
     `form` is the command's normal form, if its program has a table.
@@ -97,7 +97,7 @@ def named_files(command: Command, form: NormalForm | None, line: LineOfFiles) ->
     return tuple(found)
 
 
-def folders(command: Command) -> tuple[str, ...]:
+def folders(command: ShellCommand) -> tuple[str, ...]:
     """Return the folders that options select as the working directory (`git -C x`, `--prefix=x`)."""
     words = [loosen(word) for word in command.words]
     found = [value for word in words if (value := word.partition("=")[2]) and word.partition("=")[0] in _FOLDERS]
@@ -109,11 +109,11 @@ def _excused(form: NormalForm | None, names: Sequence[str]) -> frozenset[int]:
     """Return the indexes of the words that are not files according to the program's table."""
     if form is None:
         return frozenset()
-    bare = (Kind.NAME, Kind.TASK, Kind.PROGRAM)
+    bare = (OperandKind.NAME, OperandKind.TASK, OperandKind.PROGRAM)
     found = [one.at for one in form.operands if one.kind in bare and _NAME.fullmatch(one.text)]
-    found += [one.at for one in form.operands if one.kind is Kind.URL and _WEB.match(one.text)]
+    found += [one.at for one in form.operands if one.kind is OperandKind.URL and _WEB.match(one.text)]
     if _EXPRESSIONS.isdisjoint(names):
-        found += [one.at for one in form.operands if one.kind is Kind.TEXT]
+        found += [one.at for one in form.operands if one.kind is OperandKind.TEXT]
         found += [
             one.at if one.value_at is None else one.value_at
             for one in form.options
@@ -131,7 +131,7 @@ def _accesses(form: NormalForm | None) -> dict[int, tuple[Access, ...]]:
         if option.value and option.effect in _OF_OPTIONS:
             for at in (option.at, option.value_at):
                 found[at] = BOTH if at in found else _OF_OPTIONS[option.effect]
-    found.update((one.at, (Access.READ,) if one.kind is Kind.READ else BOTH) for one in form.operands)
+    found.update((one.at, (Access.READ,) if one.kind is OperandKind.READ else BOTH) for one in form.operands)
     return {at: accesses for at, accesses in found.items() if at is not None}
 
 

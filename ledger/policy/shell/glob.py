@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledger.policy.shell.lexer import lex
-from ledger.policy.shell.model import Analysis, Command
+from ledger.policy.shell.model import Analysis, ShellCommand
 
 
 def spells(pattern: str, analysis: Analysis) -> bool:
@@ -22,7 +22,7 @@ def spells(pattern: str, analysis: Analysis) -> bool:
     return len(template.commands) == len(commands) and all(map(_covers, template.commands, commands))
 
 
-def _covers(template: Command, command: Command) -> bool:
+def _covers(template: ShellCommand, command: ShellCommand) -> bool:
     if [one.operator for one in template.redirects] != [one.operator for one in command.redirects]:
         return False
     pairs = zip(template.redirects, command.redirects, strict=True)

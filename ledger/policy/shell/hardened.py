@@ -25,11 +25,11 @@ from ledger.policy.shell.forms.worries import worry
 from ledger.policy.shell.model import (
     Access,
     Analysis,
-    Command,
     CommandRules,
-    Form,
     Ruling,
+    ShellCommand,
     Spelling,
+    SpellingForm,
     Word,
 )
 from ledger.policy.shell.names import basename
@@ -122,16 +122,16 @@ class _Judge:
             if command.redirects:
                 yield from self._redirected(command, self.places[max(index, 0)])
 
-    def _spelled(self, command: Command) -> Iterator[_Finding]:
+    def _spelled(self, command: ShellCommand) -> Iterator[_Finding]:
         for spelling in self._spellings(command):
             ruling = self.rules.restrict(spelling)
             if ruling is not None and ruling.verdict is not Verdict.ALLOW:
                 verb = "denies" if ruling.verdict is Verdict.DENY else "asks about"
                 reason = f"a rule {verb} `{spelling.text}`"
-                own = spelling.form is Form.WRITTEN and command.inside is None
+                own = spelling.form is SpellingForm.WRITTEN and command.inside is None
                 yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside, liftable=own)
 
-    def _spellings(self, command: Command) -> Iterator[Spelling]:
+    def _spellings(self, command: ShellCommand) -> Iterator[Spelling]:
         """Yield the spellings of a command.
 
         The inner command of a runner (`npx`, `uv run`) is judged with the runner, so none of its spellings is `WRITTEN`
@@ -139,10 +139,10 @@ class _Judge:
         """
         is_wrapped = command.wrapper is not None and not runs_anything((command.inside or "").partition(" ")[0])
         for spelling in (*spellings(command), *self._as_rules_write(command)):
-            is_written = spelling.form is Form.WRITTEN
-            yield replace(spelling, form=Form.RESOLVED) if is_wrapped and is_written else spelling
+            is_written = spelling.form is SpellingForm.WRITTEN
+            yield replace(spelling, form=SpellingForm.RESOLVED) if is_wrapped and is_written else spelling
 
-    def _as_rules_write(self, command: Command) -> Iterator[Spelling]:
+    def _as_rules_write(self, command: ShellCommand) -> Iterator[Spelling]:
         """Yield the command in the spelling of each rule about it: `rm -R -f x` as `rm -rf x`."""
         form = self._form(command) if self.meant else None
         if form is None:
@@ -151,9 +151,9 @@ class _Judge:
         for words in spelled_again(command, form, self.meant):
             if words not in known:
                 known.add(words)
-                yield Spelling(Form.NORMAL, " ".join(words), words)
+                yield Spelling(SpellingForm.NORMAL, " ".join(words), words)
 
-    def _named(self, command: Command) -> Iterator[_Finding]:
+    def _named(self, command: ShellCommand) -> Iterator[_Finding]:
         """Yield the rulings of file rules on the words of a command.
 
         An ask does not count if an allow rule spells the whole command.
@@ -162,7 +162,7 @@ class _Judge:
             if ruling.verdict is Verdict.DENY or not self._exactly(command, inmost(command)):
                 yield _Finding(command.text, ruling.verdict, reason, ruling.rules, command.inside)
 
-    def _redirected(self, command: Command, places: frozenset[str]) -> Iterator[_Finding]:
+    def _redirected(self, command: ShellCommand, places: frozenset[str]) -> Iterator[_Finding]:
         for redirect in command.redirects:
             path = loosen(redirect.target)
             text = f"{redirect.operator} {redirect.target.raw}"
@@ -201,7 +201,7 @@ class _Judge:
                 reason = f"no rule allows `{inmost(command).text}` by its own words"
                 yield _Finding(command.text, Verdict.ASK, reason, liftable=True)
 
-    def _judged(self) -> Iterator[tuple[int, Command]]:
+    def _judged(self) -> Iterator[tuple[int, ShellCommand]]:
         """Yield the commands that rules must allow, with their indexes.
 
         Redirections of a compound are judged elsewhere.
@@ -211,7 +211,7 @@ class _Judge:
             whole = len(parts) > 1 and self._exactly(command, command)
             yield from ((index, part) for part in ((command,) if whole else parts))
 
-    def _obstacle(self, command: Command, places: frozenset[str]) -> str | None:
+    def _obstacle(self, command: ShellCommand, places: frozenset[str]) -> str | None:
         """Return the reason why at most a rule that spells the whole command may allow it; None without one."""
         inner = inmost(command)
         reason = never_allowed(inner) or _bad_name(inner) or (None if self.everything else self._unknown(inner))
@@ -229,17 +229,17 @@ class _Judge:
             return f"it is close to `{' '.join(near)}`, which a rule restricts"
         return None
 
-    def _near_in_meaning(self, command: Command) -> tuple[str, ...] | None:
+    def _near_in_meaning(self, command: ShellCommand) -> tuple[str, ...] | None:
         """Return the words of a rule with an option that has this meaning, but whose pattern does not match it."""
         form = self._form(command)
         return None if form is None else rule_about(command, form, self.near)
 
-    def allows(self, command: Command, places: frozenset[str]) -> bool:
+    def allows(self, command: ShellCommand, places: frozenset[str]) -> bool:
         """Return whether rules allow another command's inner command as if it ran alone."""
         reason = never_allowed(command) or _bad_name(command)
         return reason is None and self._unmeant(command, places) is None and self.rules.allow(command) is not None
 
-    def _unknown(self, inner: Command) -> str | None:
+    def _unknown(self, inner: ShellCommand) -> str | None:
         """Return the reason against words of unknown value: a rule that restricts the program may apply to them."""
         if all(word.resolved is not None for word in inner.words):
             return None
@@ -249,7 +249,7 @@ class _Judge:
             return f"a rule restricts `{inner.name}`, and not all words of `{inner.text}` are known"
         return found
 
-    def _unmeant(self, command: Command, places: frozenset[str]) -> str | None:
+    def _unmeant(self, command: ShellCommand, places: frozenset[str]) -> str | None:
         """Return the reason why no rule that allows the command can be meant for it."""
         if self.everything and any(word.resolved is None for word in command.words):
             return worry(command)  # as in a line that is not plain: see `understood`
@@ -263,7 +263,7 @@ class _Judge:
         found = [obstacle(command, form, one, reach) for one in spelled]
         return None if None in found else found[0]
 
-    def _form(self, command: Command) -> NormalForm | None:
+    def _form(self, command: ShellCommand) -> NormalForm | None:
         key = _key(command)
         if key not in self.forms:
             self.forms[key] = form_of(command)
@@ -280,14 +280,14 @@ class _Judge:
             for index, command in enumerate(self.top)
         )
 
-    def _exactly(self, command: Command, inner: Command) -> bool:
+    def _exactly(self, command: ShellCommand, inner: ShellCommand) -> bool:
         if command.redirects and self.rules.allow_statement(command) is not None:
             return True
         if self.rules.allow_exactly(inner) is not None:
             return True
         return inner is not command and self.rules.allow_exactly(command) is not None
 
-    def _allowed(self, command: Command) -> bool:
+    def _allowed(self, command: ShellCommand) -> bool:
         if self.line is not None or (self.guards_cd and command.name == "cd"):
             return True
         key = _key(command)
@@ -310,11 +310,11 @@ class _Reach:
     def editable(self, path: str) -> bool:
         return all(self.rules.allow_path(Access.EDIT, path, place) is not None for place in self.places)
 
-    def allows(self, command: Command) -> bool:
+    def allows(self, command: ShellCommand) -> bool:
         return self.judge.allows(command, self.places)
 
 
-def _key(command: Command) -> _Key:
+def _key(command: ShellCommand) -> _Key:
     """Return the key of a command: commands with equal keys are judged alike.
 
     The key is the text, with the words if the value of one of them is unknown.
@@ -324,7 +324,7 @@ def _key(command: Command) -> _Key:
     return command.text, command.words
 
 
-def _bad_name(command: Command) -> str | None:
+def _bad_name(command: ShellCommand) -> str | None:
     """Return why a command's name is not plain, or None.
 
     The lexer has checked only names that are not behind a wrapper.
@@ -335,20 +335,20 @@ def _bad_name(command: Command) -> str | None:
     return None
 
 
-def spellings(command: Command) -> tuple[Spelling, ...]:
+def spellings(command: ShellCommand) -> tuple[Spelling, ...]:
     """Return the spellings of a command that deny and ask rules are matched against, without repeats."""
     if not command.words:
         return ()
     raw = tuple(word.raw for word in command.words)
-    written = Spelling(Form.WRITTEN, command.text, raw)
+    written = Spelling(SpellingForm.WRITTEN, command.text, raw)
     plain = tuple(map(loosen, command.words))
     name = basename(plain[0])
     if plain == raw and name == raw[0] and not command.assignments and command.text == " ".join(raw):
         return (written,)
-    found = [written, Spelling(Form.RESOLVED, " ".join(plain), plain)]
+    found = [written, Spelling(SpellingForm.RESOLVED, " ".join(plain), plain)]
     if name != plain[0]:
         based = (name, *plain[1:])
-        found.append(Spelling(Form.BASENAME, " ".join(based), based))
+        found.append(Spelling(SpellingForm.BASENAME, " ".join(based), based))
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.policy.shell.grammar.values import common_beginning
-from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.variables import HARMLESS
 
 Words = tuple[Word, ...]
@@ -27,7 +27,7 @@ _INSIDE = re.compile(r"\.|(?!\.\.(?:/|\Z))(?!.*/\.\.(?:/|\Z))[A-Za-z0-9_.@][A-Za
 _FOLLOWS: Final = frozenset({"-L", "-H", "-follow", "-files0-from"})
 
 
-def strict_inner(command: Command) -> Words | None:
+def strict_inner(command: ShellCommand) -> Words | None:
     """Return the words of the command that `xargs` or `env` runs; None for another program or an unknown option."""
     if command.name == "xargs":
         return _xargs(command.words, command.fed)
@@ -94,7 +94,7 @@ def _env(words: Sequence[Word]) -> Words | None:
     return inner if at > 1 and inner and not (inner[0].resolved or "-").startswith("-") else None
 
 
-def find_parts(command: Command) -> tuple[Words, ...] | None:
+def find_parts(command: ShellCommand) -> tuple[Words, ...] | None:
     """Return the words of `find` without its `-exec` actions, and those of each inner command; None if it runs none.
 
     A file's name replaces `{}`; it begins like the folder that `find` was given.

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from ledger.policy.shell.model import Analysis, Command, Redirect, Word
+from ledger.policy.shell.model import Analysis, Redirect, ShellCommand, Word
 from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
 from ledger.policy.shell.words import decode
 
@@ -95,7 +95,7 @@ class _Reader:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.commands: list[Command] = []
+        self.commands: list[ShellCommand] = []
         self.operators: list[str] = []
         self.redirect_reason: str | None = None
         self.pending: str | None = None  # an operator that still lacks its right side
@@ -155,7 +155,7 @@ class _Reader:
         self.pending = None
         statement = self.source[self.begin : self.end]
         text = " ".join(self.pieces) if self.redirects else statement
-        self.commands.append(Command(text, tuple(self.words), (), tuple(self.redirects), statement))
+        self.commands.append(ShellCommand(text, tuple(self.words), (), tuple(self.redirects), statement))
         self.words, self.redirects, self.pieces = [], [], []
 
     def _redirect(self, start: int, operator: str, at: int) -> int:

@@ -1,7 +1,7 @@
 """The value types of the shell analysis, and the interface of a dialect's rules.
 
-Everything here is a value or a small interface. A dialect reads `Analysis` and `Command` and implements `CommandRules`;
-`ledger.policy.shell.hardened` combines the two and is the same for all dialects.
+Everything here is a value or a small interface. A dialect reads `Analysis` and `ShellCommand` and implements
+`CommandRules`; `ledger.policy.shell.hardened` combines the two and is the same for all dialects.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Wrapper(StrEnum):
     SCRIPT = "script"  # bash -c, eval, trap, …: a text that a shell reads again
 
 
-class Command(msgspec.Struct, frozen=True, omit_defaults=True):
+class ShellCommand(msgspec.Struct, frozen=True, omit_defaults=True):
     """One simple command that would run.
 
     `text` is its source text, trimmed, without redirections; `statement` is the same with them (including a
@@ -108,19 +108,19 @@ class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
 
     plain: bool
     reason: str | None
-    commands: tuple[Command, ...]
+    commands: tuple[ShellCommand, ...]
     operators: tuple[str, ...] = ()
     redirects_only: bool = False
     cut: bool = False
     flow: Step | None = None
 
     @property
-    def top(self) -> tuple[Command, ...]:
+    def top(self) -> tuple[ShellCommand, ...]:
         """Return the commands that the line runs itself, without those inside them."""
         return tuple(command for command in self.commands if command.inside is None)
 
 
-class Form(StrEnum):
+class SpellingForm(StrEnum):
     """The origin of a spelling."""
 
     WRITTEN = "written"  # source text and raw words
@@ -132,7 +132,7 @@ class Form(StrEnum):
 class Spelling(msgspec.Struct, frozen=True):
     """One way to write a command, for deny and ask rules. `words` are never empty; `text` is for globs."""
 
-    form: Form
+    form: SpellingForm
     text: str
     words: tuple[str, ...]
 
@@ -163,7 +163,7 @@ class CommandRules(Protocol):
     Subclass it and override what the dialect supports; the defaults allow nothing and restrict nothing.
     """
 
-    def allow(self, command: Command) -> Ruling | None:
+    def allow(self, command: ShellCommand) -> Ruling | None:
         """Return the allow rule that names this command by its own words, interpreted narrowly; None without one.
 
         The command is one that the line runs itself, or the inner one of a transparent wrapper. Its redirections are
@@ -171,11 +171,11 @@ class CommandRules(Protocol):
         """
         return None
 
-    def allow_exactly(self, command: Command) -> Ruling | None:
+    def allow_exactly(self, command: ShellCommand) -> Ruling | None:
         """Return an allow rule without wildcards that equals the whole command, which may have a dangerous argument."""
         return None
 
-    def allow_statement(self, command: Command) -> Ruling | None:
+    def allow_statement(self, command: ShellCommand) -> Ruling | None:
         """Return an allow rule or grant without wildcards that equals the command with its redirections."""
         return None
 

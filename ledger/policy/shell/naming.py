@@ -10,7 +10,7 @@ from ledger.core.policy import Verdict
 from ledger.policy.meeting import UNKNOWN, is_glob
 from ledger.policy.shell.files import LineOfFiles, Named, folders, named_files
 from ledger.policy.shell.forms import NormalForm
-from ledger.policy.shell.model import Access, Command, CommandRules, Ruling
+from ledger.policy.shell.model import Access, CommandRules, Ruling, ShellCommand
 from ledger.policy.shell.standing import joined, standing
 from ledger.policy.spelled import is_of_a_process
 
@@ -23,14 +23,14 @@ _ASK: Final = Ruling(Verdict.ASK)
 class NamedFiles:
     """The words of one line, and the possible folders of its commands."""
 
-    def __init__(self, rules: CommandRules, commands: Sequence[Command], directory: str) -> None:
+    def __init__(self, rules: CommandRules, commands: Sequence[ShellCommand], directory: str) -> None:
         self._rules = rules
         self._guards = rules.guards_files()
         self._places = standing(commands, directory) if self._guards else ()
         self._line = LineOfFiles.of(commands) if self._guards else LineOfFiles()
         self._known: dict[tuple[tuple[Access, ...], str, str], Ruling | None] = {}
 
-    def restrictions(self, command: Command, form: NormalForm | None) -> Iterator[tuple[Ruling, str]]:
+    def restrictions(self, command: ShellCommand, form: NormalForm | None) -> Iterator[tuple[Ruling, str]]:
         """Yield the strictest ruling about the files that a command may name, with its reason; at most one."""
         if not self._guards:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.names import basename
 
 _ABBREVIATION_CHARS_MIN: Final = 3  # `--f`
@@ -23,7 +23,7 @@ def by_program(rules: Iterable[tuple[str, ...]]) -> Restricted:
     return grouped
 
 
-def near_miss(command: Command, restricted: Restricted) -> tuple[str, ...] | None:
+def near_miss(command: ShellCommand, restricted: Restricted) -> tuple[str, ...] | None:
     """Return the words of a rule that this command has in another order or spelling; None without one."""
     if not restricted or command.name is None:
         return None

@@ -14,7 +14,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from ledger.policy.shell.budget import NODES_MAX, Budget
-from ledger.policy.shell.model import Assignment, Command, Redirect, Word
+from ledger.policy.shell.model import Assignment, Redirect, ShellCommand, Word
 from ledger.policy.shell.words import decode, loosen
 
 _LANGUAGE: Final = Language(tree_sitter_bash.language())
@@ -31,7 +31,7 @@ _SOURCE_WORDS: Final = frozenset({"command_name", "word", "string", "raw_string"
 class Found(msgspec.Struct, frozen=True):
     """A command and its input from a here-document or here-string, which is a script if the command is a shell."""
 
-    command: Command
+    command: ShellCommand
     stdin: str | None = None
 
 
@@ -50,7 +50,7 @@ def is_grammatical(source: str) -> bool:
     return tame is not None and not Parser(_LANGUAGE).parse(tame).root_node.has_error
 
 
-def source_commands(source: str, nodes_max: int = NODES_MAX) -> tuple[Command, ...] | None:
+def source_commands(source: str, nodes_max: int = NODES_MAX) -> tuple[ShellCommand, ...] | None:
     """Return each `command` node of the source exactly as written, in source order, as OpenCode does.
 
     `text` is the node's text and `statement` that of a surrounding redirected statement, both trimmed; `words` are the
@@ -73,7 +73,7 @@ def source_commands(source: str, nodes_max: int = NODES_MAX) -> tuple[Command, .
             around = parent if parent is not None and parent.type == "redirected_statement" else node
             raws = [_slice(data, child) for child in node.children if child.type in _SOURCE_WORDS]
             words = tuple(decode(raw)[0] for raw in raws)
-            found.append(Command(_slice(data, node).strip(), words, statement=_slice(data, around).strip()))
+            found.append(ShellCommand(_slice(data, node).strip(), words, statement=_slice(data, around).strip()))
         stack.extend(reversed(node.named_children))
     return tuple(found)
 
@@ -136,7 +136,7 @@ class _Walk:
     def _descend(self, nodes: list[Node], inside: str | None) -> None:
         self.stack.extend((node, inside) for node in reversed(nodes))
 
-    def _emit(self, command: Command, stdin: str | None = None) -> None:
+    def _emit(self, command: ShellCommand, stdin: str | None = None) -> None:
         if self.budget.take_command():
             self.found.append(Found(command, stdin))
 
@@ -160,7 +160,9 @@ class _Walk:
         """Emit redirections or assignments that have an effect without a program's name."""
         redirects, text = redirects or [], _slice(self.data, node).strip()
         shown = " ".join(redirect.text for redirect in redirects) if redirects else text
-        self._emit(Command("" if redirects else text, (), tuple(assignments or ()), tuple(redirects), shown, inside))
+        self._emit(
+            ShellCommand("" if redirects else text, (), tuple(assignments or ()), tuple(redirects), shown, inside)
+        )
         parts = (
             [child for child in node.named_children if child.type in _REDIRECTS] if redirects else node.named_children
         )
@@ -189,7 +191,7 @@ class _Walk:
             pieces = [_slice(self.data, child) for child in node.children if child.type not in _REDIRECTS]
             whole = " ".join(pieces)
         statement = _slice(self.data, around).strip()
-        command = Command(whole, tuple(words), tuple(assignments), tuple(parsed), statement, inside)
+        command = ShellCommand(whole, tuple(words), tuple(assignments), tuple(parsed), statement, inside)
         if node.type != "test_command" or whole.startswith("[ "):
             self._emit(command, stdin)
         for redirect in reversed(own):

@@ -6,13 +6,13 @@ import posixpath
 from collections.abc import Iterable
 
 from ledger.policy.shell.directories import CHANGES_MAX, DIRECTORIES_MAX
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.words import loosen
 
 _MOVING = frozenset({"cd", "chdir", "pushd"})
 
 
-def standing(commands: Iterable[Command], directory: str) -> tuple[str, ...] | None:
+def standing(commands: Iterable[ShellCommand], directory: str) -> tuple[str, ...] | None:
     """Return every folder in which a command of the line may run, the initial one first; None if there are too many."""
     places = dict.fromkeys([directory])
     changes = 0

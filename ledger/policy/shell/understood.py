@@ -10,7 +10,7 @@ from typing import Final
 
 from ledger.policy.shell.danger import never_allowed
 from ledger.policy.shell.forms.worries import worry
-from ledger.policy.shell.model import Analysis, Command, CommandRules, Redirect
+from ledger.policy.shell.model import Analysis, CommandRules, Redirect, ShellCommand
 from ledger.policy.shell.parse import is_grammatical
 from ledger.policy.shell.text import join_lines, strange_character, too_long
 from ledger.policy.shell.touching import accesses
@@ -30,7 +30,7 @@ def understood(source: str, analysis: Analysis, rules: CommandRules, directory: 
     return not (redirecting and moves) and all(redirects_allowed(one, rules, (directory,)) for one in redirecting)
 
 
-def _is_known(command: Command) -> bool:
+def _is_known(command: ShellCommand) -> bool:
     if command.assignments:
         return False
     if not command.words:
@@ -39,7 +39,7 @@ def _is_known(command: Command) -> bool:
     return never_allowed(inner) is None and worry(inner) is None
 
 
-def redirects_allowed(command: Command, rules: CommandRules, directories: Sequence[str]) -> bool:
+def redirects_allowed(command: ShellCommand, rules: CommandRules, directories: Sequence[str]) -> bool:
     """Return whether the rules allow every redirection of a command to access its file, in all its directories."""
     return all(
         _is_literal(redirect) and rules.allow_path(access, redirect.target.resolved or "", directory) is not None

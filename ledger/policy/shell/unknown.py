@@ -7,9 +7,9 @@ from typing import Final
 
 from ledger.policy.shell.conditions import is_known_test
 from ledger.policy.shell.forms.model import NormalForm
-from ledger.policy.shell.forms.nodes import Kind
+from ledger.policy.shell.forms.nodes import OperandKind
 from ledger.policy.shell.glob import matches
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.names import basename
 
 # Their options only format, and their operands are only texts.
@@ -23,11 +23,11 @@ _READING: Final = frozenset({
 })  # fmt: skip
 _PRINTED = re.compile(r"(?:[^%\\]|%%|\\[ntr\\]|%-?[0-9]*s)*+")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
-_ANY_TEXT: Final = frozenset({Kind.TEXT, Kind.NAME, Kind.READ, Kind.FOLDER})
+_ANY_TEXT: Final = frozenset({OperandKind.TEXT, OperandKind.NAME, OperandKind.READ, OperandKind.FOLDER})
 """Kinds of operands that may be any text; for those that name a file, the form requires it to be below the folder."""
 
 
-def unknown_word(command: Command, form: NormalForm | None = None) -> str | None:
+def unknown_word(command: ShellCommand, form: NormalForm | None = None) -> str | None:
     """Return why no rule covers a command with words of unknown value: a sentence, or None.
 
     If the program has a table, `form` determines which words may be options, and the kinds of the others.
@@ -50,7 +50,7 @@ def unknown_word(command: Command, form: NormalForm | None = None) -> str | None
     return None if allowed else f"`{unknown[0].raw}` stands for something that is known only when the line runs"
 
 
-def speaks_of(rule: str, command: Command, form: NormalForm | None) -> bool:
+def speaks_of(rule: str, command: ShellCommand, form: NormalForm | None) -> bool:
     """Return whether a rule that restricts commands may apply to this one; a catch-all does not count."""
     first, *rest = rule.split() or [""]
     if first.startswith("*"):
@@ -62,12 +62,12 @@ def speaks_of(rule: str, command: Command, form: NormalForm | None) -> bool:
     return named is None or not rest or _NAME.fullmatch(rest[0]) is None or rest[0] == named
 
 
-def _printed(command: Command) -> bool:
+def _printed(command: ShellCommand) -> bool:
     form = command.words[1].resolved
     return form is not None and not form.startswith("-") and _PRINTED.fullmatch(form) is not None
 
 
-def _tested(command: Command) -> bool:
+def _tested(command: ShellCommand) -> bool:
     words = list(command.words[1:])
     if command.name == "[":
         if words[-1].resolved != "]":

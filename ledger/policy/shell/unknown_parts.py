@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.model import ShellCommand, Word
 
 PARTS_COUNT: Final = 8
 """Maximum reported parts of one word."""
@@ -28,7 +28,7 @@ class UnknownPart(msgspec.Struct, frozen=True):
     why: str
 
 
-def unknown_parts(command: Command) -> tuple[UnknownPart, ...]:
+def unknown_parts(command: ShellCommand) -> tuple[UnknownPart, ...]:
     """Return the unknown parts of a command's words, values of assignments, and targets of redirections."""
     words = (*command.words, *(one.value for one in command.assignments), *(one.target for one in command.redirects))
     return tuple(dict.fromkeys(part for word in words for part in _of_word(word)))

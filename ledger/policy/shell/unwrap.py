@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ledger.policy.shell.budget import Budget
 from ledger.policy.shell.inner import find_parts, strict_inner
-from ledger.policy.shell.model import Assignment, Command, Word, Wrapper
+from ledger.policy.shell.model import Assignment, ShellCommand, Word, Wrapper
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import Found, parse
 from ledger.policy.shell.tables import OPAQUE, RUNNERS, SHELLS, TRANSPARENT, Opaque, Transparent
@@ -48,7 +48,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _ONLY_LOOKS = re.compile(r"-[pvV]*[vV]")  # `command -v rm` runs nothing
 
 
-def peel(command: Command) -> Command | None:
+def peel(command: ShellCommand) -> ShellCommand | None:
     """Return the command behind one transparent wrapper; None without one or if its options are not understood."""
     spec = TRANSPARENT.get(command.name or "")
     if spec is None or command.assignments:
@@ -93,15 +93,15 @@ def _valued(spec: Transparent, word: str, following: str | None) -> int | None:
     return None
 
 
-def unwrap(found: Sequence[Found], budget: Budget) -> list[Command]:
+def unwrap(found: Sequence[Found], budget: Budget) -> list[ShellCommand]:
     """Return all commands of `found`, each followed by those that it runs, until `budget` is spent."""
-    commands: list[Command] = []
+    commands: list[ShellCommand] = []
     for one in found:
         _expand(one, 0, budget, commands)
     return commands
 
 
-def _expand(found: Found, depth: int, budget: Budget, commands: list[Command]) -> None:
+def _expand(found: Found, depth: int, budget: Budget, commands: list[ShellCommand]) -> None:
     commands.append(found.command)
     for inner in _inside(found, budget):
         if depth >= UNWRAP_DEPTH_MAX:
@@ -151,13 +151,13 @@ def _known(found: Found, names: Sequence[str], budget: Budget) -> Iterator[Found
 
 
 def _inner(
-    outer: Command, words: tuple[Word, ...], wrapper: Wrapper, assignments: tuple[Assignment, ...] = ()
-) -> Command:
+    outer: ShellCommand, words: tuple[Word, ...], wrapper: Wrapper, assignments: tuple[Assignment, ...] = ()
+) -> ShellCommand:
     text = " ".join(word.raw for word in words)
-    return Command(text, words, assignments, (), text, outer.text, wrapper)
+    return ShellCommand(text, words, assignments, (), text, outer.text, wrapper)
 
 
-def _script(outer: Command, source: str, budget: Budget) -> list[Found]:
+def _script(outer: ShellCommand, source: str, budget: Budget) -> list[Found]:
     found = parse(join_lines(source), budget, outer.text)
     return [
         Found(replace(one.command, wrapper=Wrapper.SCRIPT), one.stdin) if one.command.inside == outer.text else one
@@ -165,7 +165,7 @@ def _script(outer: Command, source: str, budget: Budget) -> list[Found]:
     ]
 
 
-def _dynamic(command: Command, budget: Budget) -> Iterator[Found]:
+def _dynamic(command: ShellCommand, budget: Budget) -> Iterator[Found]:
     """Yield the commands behind an unknown name: `$SHELL -c 'rm x'`, `$SUDO rm x`, `{rm,x}`.
 
     The name is treated as a wrapper.
@@ -182,12 +182,12 @@ def _dynamic(command: Command, budget: Budget) -> Iterator[Found]:
         yield from _opaque(command, Opaque(), budget)
 
 
-def _command(command: Command, budget: Budget) -> Iterator[Found]:
+def _command(command: ShellCommand, budget: Budget) -> Iterator[Found]:
     looks = len(command.words) > 1 and _ONLY_LOOKS.fullmatch(loosen(command.words[1]))
     return iter(()) if looks else _opaque(command, Opaque(), budget)
 
 
-def _opaque(command: Command, spec: Opaque, budget: Budget, start: int = 1) -> Iterator[Found]:
+def _opaque(command: ShellCommand, spec: Opaque, budget: Budget, start: int = 1) -> Iterator[Found]:
     words = command.words
     for script in _scripts(spec, words[start:]):
         yield from _script(command, script, budget)
@@ -274,12 +274,12 @@ def _shell_script(words: Sequence[Word]) -> str | None:
     return loosen(words[at]) if reads_text and at < len(words) else None
 
 
-def _trap(command: Command, budget: Budget) -> Iterator[Found]:
+def _trap(command: ShellCommand, budget: Budget) -> Iterator[Found]:
     operands = [word for word in command.words[1:] if not loosen(word).startswith("-")]
     yield from _script(command, loosen(operands[0]), budget) if operands else []
 
 
-def _find(command: Command, budget: Budget) -> Iterator[Found]:
+def _find(command: ShellCommand, budget: Budget) -> Iterator[Found]:
     words, at = command.words, 1
     while at < len(words):
         if loosen(words[at]) not in _FIND_RUNS:
@@ -297,7 +297,7 @@ def _ends_batch(words: Sequence[Word], at: int) -> bool:
     return loosen(words[at]) == "+" and loosen(words[at - 1]) == "{}"
 
 
-def _fd(command: Command, budget: Budget) -> Iterator[Found]:
+def _fd(command: ShellCommand, budget: Budget) -> Iterator[Found]:
     for at, word in enumerate(command.words):
         text = loosen(word)
         if text in _FD_RUNS and at + 1 < len(command.words):
@@ -306,7 +306,7 @@ def _fd(command: Command, budget: Budget) -> Iterator[Found]:
             yield from _script(command, text.partition("=")[2], budget)
 
 
-def _alias(command: Command, budget: Budget) -> Iterator[Found]:
+def _alias(command: ShellCommand, budget: Budget) -> Iterator[Found]:
     for word in command.words[1:]:
         value = loosen(word).partition("=")[2]
         if value:
@@ -316,7 +316,7 @@ def _alias(command: Command, budget: Budget) -> Iterator[Found]:
 _SPECIAL: Final = {"find": _find, "fd": _fd, "alias": _alias, "trap": _trap, "command": _command}
 
 
-def _runner(command: Command, name: str, budget: Budget) -> Iterator[Found]:
+def _runner(command: ShellCommand, name: str, budget: Budget) -> Iterator[Found]:
     words = [loosen(word) for word in command.words[:3]]
     for length in (1, 2, 3):
         spec = RUNNERS.get((name, *words[1:length])) if len(words) >= length else None
@@ -329,7 +329,7 @@ def _runner(command: Command, name: str, budget: Budget) -> Iterator[Found]:
                 yield from _script(command, script, budget)
 
 
-def parts_of(command: Command) -> tuple[Command, ...]:
+def parts_of(command: ShellCommand) -> tuple[ShellCommand, ...]:
     """Return the commands that rules must allow for this one.
 
     They are the command itself, or `find` without its `-exec` actions and the inner command of each.
@@ -338,7 +338,7 @@ def parts_of(command: Command) -> tuple[Command, ...]:
     return (command,) if found is None else tuple(_inner(command, words, Wrapper.TRANSPARENT) for words in found)
 
 
-def peeled(command: Command) -> Command:
+def peeled(command: ShellCommand) -> ShellCommand:
     """Return the command behind all transparent wrappers, or the command itself."""
     for _ in range(UNWRAP_DEPTH_MAX):
         inner = peel(command)
@@ -348,7 +348,7 @@ def peeled(command: Command) -> Command:
     return command
 
 
-def inmost(command: Command) -> Command:
+def inmost(command: ShellCommand) -> ShellCommand:
     """Return the command behind all understood wrappers, including `xargs` and `env`, or the command itself."""
     for _ in range(UNWRAP_DEPTH_MAX):
         words = strict_inner(command)

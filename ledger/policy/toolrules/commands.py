@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from ledger.policy.shell import Command, Word
+from ledger.policy.shell import ShellCommand, Word
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.wildcard import Matcher
 
@@ -92,7 +92,7 @@ def reaches(specifier: str, words: Sequence[str]) -> bool:
     return matcher(specifier)(text)
 
 
-def covers(specifier: str, command: Command) -> bool:
+def covers(specifier: str, command: ShellCommand) -> bool:
     """Narrow, for allow: the whole command, word by word as written; no quote may hide the end of a word."""
     text = visible_text(command.words)
     wanted = normal_specifier(specifier)

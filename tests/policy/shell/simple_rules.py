@@ -11,7 +11,7 @@ from ledger.policy.facts import NoFacts
 from ledger.policy.reach import leads_out
 from ledger.policy.shell.glob import matches, spells
 from ledger.policy.shell.hardened import hardened
-from ledger.policy.shell.model import Access, Analysis, Command, CommandRules, Ruling, Spelling
+from ledger.policy.shell.model import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling
 
 ROOT = "/repo"
 UNDECIDED = Evaluation(Verdict.ALLOW)  # a faithful profile that allows everything: the analysis stands alone
@@ -25,7 +25,7 @@ class SimpleRules(CommandRules):
         self.denies = [rule.partition(" ")[::2] for rule in deny]
         self.paths = paths
 
-    def allow(self, command: Command) -> Ruling | None:
+    def allow(self, command: ShellCommand) -> Ruling | None:
         words = [word.resolved for word in command.words]
         for kind, text in self.allows:
             wanted = text.split()
@@ -37,7 +37,7 @@ class SimpleRules(CommandRules):
                 return _ruling(Verdict.ALLOW, kind, text, spelled=True)
         return None
 
-    def allow_exactly(self, command: Command) -> Ruling | None:
+    def allow_exactly(self, command: ShellCommand) -> Ruling | None:
         for kind, text in self.allows:
             if kind == "exact" and text == command.text:
                 return _ruling(Verdict.ALLOW, kind, text)

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.budget import COMMANDS_MAX
-from ledger.policy.shell.model import Command, Wrapper
+from ledger.policy.shell.model import ShellCommand, Wrapper
 from ledger.policy.shell.parse import source_commands
 from ledger.policy.shell.unwrap import UNWRAP_DEPTH_MAX, peel
 
@@ -130,7 +130,7 @@ def test_a_long_quoted_here_document_does_not_stop_the_search() -> None:
 
 
 def test_a_command_without_words_has_no_name() -> None:
-    assert Command("", ()).name is None
+    assert ShellCommand("", ()).name is None
 
 
 def test_a_plain_line_of_too_many_different_commands_is_asked_and_the_first_of_them_are_seen() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.grammar import read
-from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.model import ShellCommand, Word
 
 LINES_COUNT: Final = 150
 PLAIN_SHARE_MIN: Final = 0.4
@@ -202,7 +202,7 @@ def pattern_of(word: Word) -> str:
     return f"(?:{begin}[^\0]*\0(?:[^\0]*\0)*)?" if word.several else f"{begin}[^\0]*\0"
 
 
-def fits(command: Command, words: tuple[str, ...]) -> bool:
+def fits(command: ShellCommand, words: tuple[str, ...]) -> bool:
     pattern = "".join(map(pattern_of, command.words))
     return re.fullmatch(pattern, "".join(word + "\0" for word in words), re.DOTALL) is not None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.policy.shell.lexer import TOO_LONG_REASON, lex
-from ledger.policy.shell.model import Command, Redirect, Word
+from ledger.policy.shell.model import Redirect, ShellCommand, Word
 
 CORPUS: dict[str, list[dict[str, Any]]] = json.loads(
     (Path(__file__).parents[2] / "data/policy/shell_fuzz.json").read_text()
@@ -33,14 +33,14 @@ def test_a_line_outside_the_subset_has_a_reason(row: dict[str, Any]) -> None:
 
 def test_a_command_keeps_its_text_without_redirections_and_its_statement_with_them() -> None:
     analysis = lex("ls  2>&1 'a b' >/dev/null | wc -l")
-    first = Command(
+    first = ShellCommand(
         "ls 'a b'",
         (Word("ls", "ls"), Word("'a b'", "a b", quoted=True)),
         (),
         (Redirect("2>&", Word("1", "1"), "2>&1"), Redirect(">", Word("/dev/null", "/dev/null"), ">/dev/null")),
         "ls  2>&1 'a b' >/dev/null",
     )
-    second = Command("wc -l", (Word("wc", "wc"), Word("-l", "-l")), statement="wc -l")
+    second = ShellCommand("wc -l", (Word("wc", "wc"), Word("-l", "-l")), statement="wc -l")
     assert analysis.commands == (first, second)
     assert analysis.operators == ("|",)
 

@@ -7,7 +7,7 @@ import json
 import click
 
 from ledger.policy.asked import source_of
-from ledger.policy.converting import Change, Converted
+from ledger.policy.converting import ConversionChange, Converted
 from ledger.policy.converting import convert as converted
 from ledger.policy.dialects import DIALECTS
 from workers.cli.output import CommandOutput, talk
@@ -42,7 +42,7 @@ def convert(*, choices: Choices, as_json: bool, source: str, target: str) -> Non
     _tell(output, found)
 
 
-def _json(change: Change) -> dict[str, object]:
+def _json(change: ConversionChange) -> dict[str, object]:
     ref = change.rule.ref
     return {"rule": ref.text, "file": ref.file, "line": ref.line, "text": change.text}
 

@@ -9,7 +9,7 @@ import msgspec
 from ledger.core.limits import POLICY_BYTES
 from ledger.core.regular_files import read_regular
 from ledger.policy.errors import PolicyError
-from ledger.policy.linting import Finding, lint_rules, lint_text
+from ledger.policy.linting import LintFinding, lint_rules, lint_text
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.explain import compiled_here
@@ -43,7 +43,7 @@ def lint(*, choices: Choices, as_json: bool) -> int:
     return Exit.FINDINGS if found else Exit.DONE
 
 
-def _place(found: Finding) -> str:
+def _place(found: LintFinding) -> str:
     return f"{found.file}:{found.line}" if found.file and found.line else found.file or "-"
 
 
@@ -57,7 +57,7 @@ def _files(choices: Choices) -> list[str]:
     return found
 
 
-def _findings(choices: Choices, files: list[str]) -> list[Finding]:
+def _findings(choices: Choices, files: list[str]) -> list[LintFinding]:
     found = [one for file in files for one in lint_text(choices.dialect, _read(file), file)]
     if choices.has_files and any(one.severity == "error" for one in found):
         return found
@@ -71,14 +71,16 @@ def _findings(choices: Choices, files: list[str]) -> list[Finding]:
     return found + lint_rules(policy, compiled_here)
 
 
-def _broken(dialect: str, problem: PolicyError) -> Finding:
+def _broken(dialect: str, problem: PolicyError) -> LintFinding:
     """A file that cannot be used, said as well as it can be."""
     file, line = problem.data.get("file"), problem.data.get("line")
     if isinstance(file, str):
         better = [one for one in lint_text(dialect, _read(file), file) if one.severity == "error"]
         if better:
             return better[0]
-    return Finding(file, line, "invalid", "error", str(problem), "correct it; until then nothing starts with this file")
+    return LintFinding(
+        file, line, "invalid", "error", str(problem), "correct it; until then nothing starts with this file"
+    )
 
 
 def _read(file: str) -> str:

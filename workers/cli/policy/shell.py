@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ledger.policy.shell import Analysis, Command, Word, analyse
+from ledger.policy.shell import Analysis, ShellCommand, Word, analyse
 from ledger.policy.shell.forms import form_of
 from ledger.policy.shell.forms.telling import form_json, form_text
 from workers.cli.output import CommandOutput
@@ -64,7 +64,7 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def command_json(command: Command) -> dict[str, Any]:
+def command_json(command: ShellCommand) -> dict[str, Any]:
     """`words` are as the command gets them; a word that is known only when it runs is as written."""
     return {
         "text": command.text,
@@ -80,7 +80,7 @@ def _text(word: Word) -> str:
     return word.raw if word.resolved is None else word.resolved
 
 
-def _row(command: Command) -> tuple[object, ...]:
+def _row(command: ShellCommand) -> tuple[object, ...]:
     assignments = " ".join(f"{one.name}={one.value.raw}" for one in command.assignments)
     redirects = " ".join(one.text for one in command.redirects)
     return command.text, assignments or None, redirects or None, command.inside

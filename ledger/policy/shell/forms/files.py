@@ -6,17 +6,19 @@ import re
 from collections.abc import Iterator
 
 from ledger.policy.shell.forms.model import NormalForm
-from ledger.policy.shell.forms.nodes import Effect, Kind
+from ledger.policy.shell.forms.nodes import Effect, OperandKind
 from ledger.policy.shell.forms.reading import form_of
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.words import loosen
 
 _PATH_EFFECTS = frozenset({Effect.READ, Effect.WRITE, Effect.OUTPUT, Effect.FOLDER})
-_PATH_KINDS = frozenset({Kind.READ, Kind.WRITE, Kind.EDIT, Kind.OUTPUT, Kind.FOLDER, Kind.SCRIPT})
+_PATH_KINDS = frozenset(
+    {OperandKind.READ, OperandKind.WRITE, OperandKind.EDIT, OperandKind.OUTPUT, OperandKind.FOLDER, OperandKind.SCRIPT}
+)
 _GLUED = re.compile(r"-[A-Za-z](?=[/~.])")
 
 
-def named_paths(command: Command) -> tuple[str, ...]:
+def named_paths(command: ShellCommand) -> tuple[str, ...]:
     """Return the paths that a command reads, writes or works in, without repeats, as written."""
     form = form_of(command)
     words = [loosen(word) for word in command.words[1:]]
@@ -31,7 +33,7 @@ def _of_form(form: NormalForm) -> Iterator[str]:
     for operand in form.operands:
         if operand.kind in _PATH_KINDS:
             yield operand.text
-        elif operand.kind is Kind.WORDS:
+        elif operand.kind is OperandKind.WORDS:
             yield from paths_in(operand.text)
     if form.inner is not None:
         yield from named_paths(form.inner)

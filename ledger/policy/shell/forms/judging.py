@@ -9,10 +9,10 @@ from typing import Final, Protocol
 from ledger.policy.shell.danger import never_allowed
 from ledger.policy.shell.forms.files import paths_in
 from ledger.policy.shell.forms.model import Given, NormalForm, Operand
-from ledger.policy.shell.forms.nodes import Effect, Kind
+from ledger.policy.shell.forms.nodes import Effect, OperandKind
 from ledger.policy.shell.forms.reading import form_of_words
 from ledger.policy.shell.forms.spelled import Spelled
-from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.tables.protected import is_protected
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
@@ -33,7 +33,7 @@ class Reach(Protocol):
         """Return whether rules allow a tool to change a file."""
         ...
 
-    def allows(self, command: Command) -> bool:
+    def allows(self, command: ShellCommand) -> bool:
         """Return whether rules allow a command by itself."""
         ...
 
@@ -51,7 +51,7 @@ class _Anywhere:
         return False
 
 
-def obstacle(command: Command, form: NormalForm | None, spelled: Spelled, reach: Reach) -> str | None:
+def obstacle(command: ShellCommand, form: NormalForm | None, spelled: Spelled, reach: Reach) -> str | None:
     """Return why an allow rule that spells these words does not cover a command; None if it does.
 
     `form` is the normal form of the command, None if its program has no table.
@@ -59,7 +59,7 @@ def obstacle(command: Command, form: NormalForm | None, spelled: Spelled, reach:
     return next(_obstacles(command, form, spelled, reach), None)
 
 
-def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reach: Reach) -> Iterator[str]:
+def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled, reach: Reach) -> Iterator[str]:
     if form is None and spelled.is_blanket:
         return
     if form is None:
@@ -80,9 +80,9 @@ def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reac
     beyond = _Anywhere(reach) if spelled.is_blanket else reach
     for operand in form.operands:
         yield from _operand(operand, form, title, spelled, beyond)
-    if form.edits and not any(operand.kind is Kind.READ for operand in form.operands):
+    if form.edits and not any(operand.kind is OperandKind.READ for operand in form.operands):
         yield from _edited(_HERE, title, reach)
-    others = [one.at for one in form.operands if one.kind is Kind.WORDS]
+    others = [one.at for one in form.operands if one.kind is OperandKind.WORDS]
     if not spelled.is_blanket:
         yield from _unknown_program(command.words, spelled, reach, others)
     if form.inner is not None:
@@ -91,7 +91,7 @@ def _obstacles(command: Command, form: NormalForm | None, spelled: Spelled, reac
         yield from _inner(form.inner, spelled.inner(len(command.words) - len(form.inner.words)), reach)
 
 
-def _only_tells(command: Command, form: NormalForm) -> bool:
+def _only_tells(command: ShellCommand, form: NormalForm) -> bool:
     """Return whether `--help` or `--version`, possibly abbreviated, is the only argument."""
     names = [given.name for given in form.options if given.effect is Effect.PLAIN and given.value is None]
     return len(command.words) == 2 and len(names) == 1 and names[0] in _TELLS
@@ -101,7 +101,7 @@ def _spells(spelled: Spelled, given: Given) -> bool:
     return given.at in spelled and (given.value_at is None or given.value_at in spelled)
 
 
-def _inner(command: Command, spelled: Spelled, reach: Reach) -> Iterator[str]:
+def _inner(command: ShellCommand, spelled: Spelled, reach: Reach) -> Iterator[str]:
     """Yield obstacles of a runner's inner command: a rule must name it, and then covers it as if it ran alone."""
     if not spelled.names(0):
         yield f"`{command.words[0].raw}` is a program that the rule does not name"
@@ -131,23 +131,30 @@ def _option(given: Given, form: NormalForm, title: str, reach: Reach) -> Iterato
 
 def _operand(operand: Operand, form: NormalForm, title: str, spelled: Spelled, reach: Reach) -> Iterator[str]:
     match operand.kind:
-        case Kind.READ if form.edits:
+        case OperandKind.READ if form.edits:
             yield from _edited(operand.text, title, reach, is_known=operand.is_known)
-        case Kind.READ | Kind.FOLDER:
+        case OperandKind.READ | OperandKind.FOLDER:
             if operand.at not in spelled:
                 yield from _inside(operand.text, title, reach, is_known=operand.is_known)
-        case Kind.WRITE | Kind.OUTPUT:
+        case OperandKind.WRITE | OperandKind.OUTPUT:
             if operand.at not in spelled:
                 yield from _product(operand.text, title, reach, is_known=operand.is_known)
-        case Kind.EDIT:
+        case OperandKind.EDIT:
             yield from _edited(operand.text, title, reach, is_known=operand.is_known)
-        case Kind.CODE:
+        case OperandKind.CODE:
             if operand.at not in spelled:
                 yield f"`{operand.text}` is code that the rule does not spell"
-        case Kind.SCRIPT:
+        case OperandKind.SCRIPT:
             if not spelled.names(operand.at):
                 yield f"`{operand.text}` is a program that the rule does not name"
-        case Kind.TEXT | Kind.NAME | Kind.TASK | Kind.URL | Kind.PROGRAM | Kind.WORDS:
+        case (
+            OperandKind.TEXT
+            | OperandKind.NAME
+            | OperandKind.TASK
+            | OperandKind.URL
+            | OperandKind.PROGRAM
+            | OperandKind.WORDS
+        ):
             pass
 
 

@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 
 from ledger.policy.shell.forms.model import NormalForm
-from ledger.policy.shell.forms.nodes import Kind
+from ledger.policy.shell.forms.nodes import OperandKind
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.forms.reading import form_by
 from ledger.policy.shell.glob import matches
-from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.words import loosen
 
 _POLICIES_KEPT: Final = 64
@@ -56,7 +56,7 @@ def _rule_form(text: str) -> RuleForm | None:
 
 
 def spelled_again(
-    command: Command, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
+    command: ShellCommand, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
 ) -> Iterator[tuple[str, ...]]:
     """Yield the words of a command as each rule about it would spell them, followed by the remaining words."""
     for rule in rules.get(form.program, ()):
@@ -65,13 +65,15 @@ def spelled_again(
             yield words
 
 
-def rule_about(command: Command, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]) -> tuple[str, ...] | None:
+def rule_about(
+    command: ShellCommand, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
+) -> tuple[str, ...] | None:
     """Return the words of the first rule about a command, whatever words follow; None without one."""
     found = (rule.patterns for rule in rules.get(form.program, ()) if _spelling(rule, command, form) is not None)
     return next(found, None)
 
 
-def _spelling(rule: RuleForm, command: Command, form: NormalForm) -> tuple[str, ...] | None:
+def _spelling(rule: RuleForm, command: ShellCommand, form: NormalForm) -> tuple[str, ...] | None:
     wanted = rule.form
     wanted_path, wanted_task = _task(wanted)
     path, task = _task(form)
@@ -80,7 +82,7 @@ def _spelling(rule: RuleForm, command: Command, form: NormalForm) -> tuple[str, 
     used = _used_options(wanted, form)
     if used is None:
         return None
-    if wanted_task is not None and wanted_task != task and _operand(wanted_task, Kind.TASK, form) is None:
+    if wanted_task is not None and wanted_task != task and _operand(wanted_task, OperandKind.TASK, form) is None:
         return None
     written = {at: pattern.strip("*") for at, pattern in enumerate(rule.patterns)}
     for operand in wanted.operands:
@@ -110,7 +112,7 @@ def _task(form: NormalForm) -> tuple[tuple[str, ...], str | None]:
     last = form.nodes[-1]
     if last.stands_for:
         return last.stands_for[:-1], last.stands_for[-1]
-    if last.default and form.operands and form.operands[0].kind is Kind.TASK:
+    if last.default and form.operands and form.operands[0].kind is OperandKind.TASK:
         return (last.default,), None
     return form.path, None
 
@@ -135,12 +137,12 @@ def _is_implied(name: str, form: NormalForm) -> bool:
     return any(name in node.means and node.means[name] <= form.names for node in form.nodes)
 
 
-def _operand(pattern: str, kind: Kind, form: NormalForm) -> tuple[int, str] | None:
+def _operand(pattern: str, kind: OperandKind, form: NormalForm) -> tuple[int, str] | None:
     """Return the index and text of an operand that a pattern matches; None without one.
 
     Words of an inner program are not operands of this one.
     """
-    operands = [one for one in form.operands if kind is Kind.WORDS or one.kind is not Kind.WORDS]
+    operands = [one for one in form.operands if kind is OperandKind.WORDS or one.kind is not OperandKind.WORDS]
     texts = [(one.at, text) for one in operands for text in (one.text, one.also) if text is not None]
     texts += [(one.at, one.text) for one in form.unclear]
     return next(((at, text) for at, text in texts if matches(pattern, text)), None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ledger.policy.shell.forms.nodes import Effect, Kind, Node
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.forms.nodes import Effect, OperandKind, ProgramNode
+from ledger.policy.shell.model import ShellCommand
 
 
 class Given(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,7 +30,7 @@ class Operand(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     text: str
-    kind: Kind
+    kind: OperandKind
     at: int = 0
     is_known: bool = True
     also: str | None = None
@@ -60,8 +60,8 @@ class NormalForm(msgspec.Struct, frozen=True, omit_defaults=True):
     unclear: tuple[Unclear, ...] = ()
     means: frozenset[str] = frozenset()
     path_at: tuple[int, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    inner: Command | None = None
+    nodes: tuple[ProgramNode, ...] = ()
+    inner: ShellCommand | None = None
 
     @property
     def names(self) -> frozenset[str]:

@@ -24,7 +24,7 @@ class Effect(StrEnum):
     ASKS = "asks"
 
 
-class Kind(StrEnum):
+class OperandKind(StrEnum):
     """The kind of an operand."""
 
     TEXT = "text"
@@ -68,18 +68,18 @@ MILD: Final = frozenset({Effect.PLAIN, Effect.READ})
 class Operands(msgspec.Struct, frozen=True):
     """The kinds of operands in order: `first` ones, then any number of `many`, then `last` ones."""
 
-    first: tuple[Kind, ...] = ()
-    many: Kind | None = None
-    last: tuple[Kind, ...] = ()
+    first: tuple[OperandKind, ...] = ()
+    many: OperandKind | None = None
+    last: tuple[OperandKind, ...] = ()
     missing_count: int = 0
 
-    def kind_at(self, index: int) -> Kind | None:
+    def kind_at(self, index: int) -> OperandKind | None:
         """Return the kind of an operand while the number of following ones is unknown; None beyond the end."""
         if index < len(self.first):
             return self.first[index]
         return self.many or (self.last[index - len(self.first)] if index - len(self.first) < len(self.last) else None)
 
-    def kinds(self, count: int) -> tuple[Kind | None, ...]:
+    def kinds(self, count: int) -> tuple[OperandKind | None, ...]:
         """Return the kinds of `count` operands; None for each surplus one."""
         last = min(len(self.last), max(count - len(self.first), 0))
         first = min(len(self.first), count - last)
@@ -87,7 +87,7 @@ class Operands(msgspec.Struct, frozen=True):
         return (*self.first[:first], *[self.many] * between, *self.last[len(self.last) - last :])
 
 
-class Node(msgspec.Struct, frozen=True, dict=True):
+class ProgramNode(msgspec.Struct, frozen=True, dict=True):
     """A program or sub-command; the documentation of the program tables describes the fields.
 
     The keys of `commands` are all names of the sub-commands; `name` is the canonical one. The keys of `options` are all
@@ -121,7 +121,7 @@ class Node(msgspec.Struct, frozen=True, dict=True):
     always: bool = False
     commands_abbreviated: bool = False
     globals: Literal["before", "anywhere"] = "before"
-    commands: dict[str, Node] = {}
+    commands: dict[str, ProgramNode] = {}
     same: tuple[str, ...] = ()
     language: Literal["", "awk", "sed"] = ""
     blank_first: bool = False

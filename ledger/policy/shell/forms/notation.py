@@ -1,4 +1,4 @@
-"""Parser of program tables into `Node` values.
+"""Parser of program tables into `ProgramNode` values.
 
 Everything is validated; an invalid table is a defect of this package.
 """
@@ -13,13 +13,13 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ledger.policy.errors import PolicyError
-from ledger.policy.shell.forms.nodes import Arity, Effect, Kind, Node, Operands, Option, Style
+from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Operands, Option, ProgramNode, Style
 
 _NAME = re.compile(r"[^\s=\[\]]+")
 _VALUE = re.compile(r"(?P<name>[^\s=\[\]]+)(?P<value>\[=?[^\]]*\]|=\S*)?")
 
 
-_KINDS: Final = frozenset(one.value for one in Kind)
+_KINDS: Final = frozenset(one.value for one in OperandKind)
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +78,7 @@ _INHERITED: Final = ("style", "negatable", "caseless", "separators", "commands_a
 """Settings that sub-commands inherit unless they override them."""
 
 
-def read_tables(text: str) -> Iterator[tuple[Node, tuple[str, ...]]]:
+def read_tables(text: str) -> Iterator[tuple[ProgramNode, tuple[str, ...]]]:
     """Yield each program of a file with its other names. Raises TableError."""
     try:
         found = tomllib.loads(text)
@@ -94,12 +94,12 @@ def _node(
     place: str,
     above: Mapping[str, Any],
     groups: Mapping[str, dict[str, Option]],
-) -> tuple[Node, tuple[str, ...]]:
+) -> tuple[ProgramNode, tuple[str, ...]]:
     read = _table(table, place)
     groups = {**groups, **{key: _options(_table(one, place), place) for key, one in read.groups.items()}}
     own = {key: value for key in _INHERITED if (value := getattr(read, key)) is not None}
     settings = {**above, **own}
-    commands: dict[str, Node] = {}
+    commands: dict[str, ProgramNode] = {}
     for key, inner in read.commands.items():
         node, aliases = _node(key, inner, f"{place} {key}", settings, groups)
         for spelt in (key, *aliases):
@@ -111,7 +111,7 @@ def _node(
     for spelt in (*means, *read.harmless, *read.first_from.split()):
         if spelt not in options:
             raise TableError(f"program table `{place}`: `{spelt}` is no option of it")
-    node = Node(
+    node = ProgramNode(
         name=name,
         version=read.version,
         options=options,
@@ -207,9 +207,9 @@ def _option(words: list[str], effect: Effect, place: str) -> Option:
 
 
 def _operands(text: str, place: str) -> Operands:
-    first: list[Kind] = []
-    last: list[Kind] = []
-    many: Kind | None = None
+    first: list[OperandKind] = []
+    last: list[OperandKind] = []
+    many: OperandKind | None = None
     missing = 0
     for word in text.split():
         bare = word.rstrip("*?")
@@ -217,7 +217,7 @@ def _operands(text: str, place: str) -> Operands:
             raise TableError(f"program table `{place}`: `{word}` is no kind of operand")
         missing += word.endswith("?")
         if word.endswith("*"):
-            many = Kind(bare)
+            many = OperandKind(bare)
         else:
-            (first if many is None else last).append(Kind(bare))
+            (first if many is None else last).append(OperandKind(bare))
     return Operands(tuple(first), many, tuple(last), missing)

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from ledger.policy.shell.forms.nodes import Node
+from ledger.policy.shell.forms.nodes import ProgramNode
 from ledger.policy.shell.forms.notation import read_tables
 from ledger.policy.shell.names import lookups
 
@@ -35,7 +35,7 @@ def _places() -> dict[str, str]:
 
 
 @cache
-def _tables(file: str) -> dict[str, Node]:
+def _tables(file: str) -> dict[str, ProgramNode]:
     text = (_FOLDER / file).read_text(encoding="utf-8")
     return {name: node for node, aliases in read_tables(text) for name in (node.name, *aliases)}
 
@@ -45,7 +45,7 @@ def known_programs() -> tuple[str, ...]:
     return tuple(sorted(_places()))
 
 
-def program_table(program: str) -> Node | None:
+def program_table(program: str) -> ProgramNode | None:
     """Return the table of a program by its name in a command, with or without a path; None without one."""
     places = _places()
     for name in lookups(program):

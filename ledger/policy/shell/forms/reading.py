@@ -10,9 +10,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.policy.shell.forms.model import Given, NormalForm, Operand, Unclear
-from ledger.policy.shell.forms.nodes import Arity, Effect, Kind, Node, Option
+from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Option, ProgramNode
 from ledger.policy.shell.forms.programs import program_table
-from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.options import may_be_option
 from ledger.policy.shell.scripts import is_harmless_script
 
@@ -24,7 +24,7 @@ WORDS_COUNT: Final = 1_000
 """Maximum words of one command that are read."""
 
 
-def form_of(command: Command) -> NormalForm | None:
+def form_of(command: ShellCommand) -> NormalForm | None:
     """Return the normal form of a command; None for a program without a table or without a known name."""
     if command.name is None:
         return None
@@ -37,7 +37,7 @@ def form_of_words(words: Sequence[Word]) -> NormalForm | None:
     return None if node is None else form_by(node, words)
 
 
-def form_by(node: Node, words: Sequence[Word]) -> NormalForm:
+def form_by(node: ProgramNode, words: Sequence[Word]) -> NormalForm:
     """Return the normal form of words by the table of their program."""
     return _Reader(node, words).form()
 
@@ -45,7 +45,7 @@ def form_by(node: Node, words: Sequence[Word]) -> NormalForm:
 class _Reader:
     """A reader of one command, from left to right."""
 
-    def __init__(self, node: Node, words: Sequence[Word]) -> None:
+    def __init__(self, node: ProgramNode, words: Sequence[Word]) -> None:
         self.root, self.node, self.words = node, node, words
         self.nodes = [node]
         self.path: list[str] = []
@@ -54,7 +54,7 @@ class _Reader:
         self.raw: list[tuple[int, Word]] = []
         self.unclear: list[Unclear] = []
         self.means: set[str] = set()
-        self.inner: Command | None = None
+        self.inner: ShellCommand | None = None
         self.ended = False
         self.passed = len(words)
         """Index of the first word that belongs to an inner program."""
@@ -145,14 +145,14 @@ class _Reader:
             return 1
         kinds = self.node.operands
         kind = kinds.kind_at(len(self.raw) + self._stands_for_first()) if kinds is not None else None
-        if kind is Kind.PROGRAM:
+        if kind is OperandKind.PROGRAM:
             self._begin_inner(at)
         self.raw.append((at, self.words[at]))
         return 1
 
     # --- sub-commands
 
-    def _command(self, text: str) -> Node | None:
+    def _command(self, text: str) -> ProgramNode | None:
         commands = self.node.commands
         name = text.lower() if self.node.caseless else text
         if name in commands:
@@ -162,7 +162,7 @@ class _Reader:
         found = {id(node): node for spelt, node in commands.items() if spelt.startswith(name)}
         return next(iter(found.values())) if len(found) == 1 and name else None
 
-    def _enter(self, node: Node, at: int, name: str) -> None:
+    def _enter(self, node: ProgramNode, at: int, name: str) -> None:
         self.path.append(name)
         self.path_at.append(at)
         if node.same:
@@ -178,7 +178,7 @@ class _Reader:
     def _title(self) -> str:
         return " ".join((self.root.name, *self.path))
 
-    def _visible(self) -> list[Node]:
+    def _visible(self) -> list[ProgramNode]:
         """Return the nodes whose options are accepted here, the innermost first."""
         above = [one for one in self.nodes[:-1] if one.globals == "anywhere"]
         return [self.node, *reversed(above)]
@@ -307,7 +307,7 @@ class _Reader:
         return 2
 
     def _begin_inner(self, at: int) -> None:
-        self.inner = Command(" ".join(word.raw for word in self.words[at:]), tuple(self.words[at:]))
+        self.inner = ShellCommand(" ".join(word.raw for word in self.words[at:]), tuple(self.words[at:]))
 
     def _add(self, given: Given) -> None:
         script = given.effect is Effect.CODE and is_harmless_script(self.node.language, given.value or "")
@@ -336,7 +336,7 @@ class _Reader:
         if kinds is None:
             for at, word in self.raw if not self.node.commands else ():
                 self._miss(at, f"`{word.raw}` is in no table of `{self._title()}`")
-            return [Operand(word.resolved or word.raw, Kind.WORDS, at) for at, word in self.raw]
+            return [Operand(word.resolved or word.raw, OperandKind.WORDS, at) for at, word in self.raw]
         if self._stands_for_first():
             kinds = replace(kinds, first=kinds.first[1:])
         found = []
@@ -366,10 +366,14 @@ class _Reader:
         """
         return self.node.blank_first and len(self.raw) > 1 and self.raw[0][1].resolved == ""
 
-    def _kind(self, kind: Kind | None, word: Word) -> Kind:
-        if kind is Kind.CODE and word.resolved is not None and is_harmless_script(self.node.language, word.resolved):
-            return Kind.TEXT
-        return kind or Kind.WORDS
+    def _kind(self, kind: OperandKind | None, word: Word) -> OperandKind:
+        if (
+            kind is OperandKind.CODE
+            and word.resolved is not None
+            and is_harmless_script(self.node.language, word.resolved)
+        ):
+            return OperandKind.TEXT
+        return kind or OperandKind.WORDS
 
     def _asking_words(self, operands: Sequence[Operand]) -> None:
         """Report operands and values that match a table's own pattern of dangerous words as unclear."""
@@ -396,7 +400,9 @@ class _Reader:
     def _rest(self) -> list[Operand]:
         """Return the words for an unknown inner program."""
         after = [(at, self.words[at]) for at in range(self.passed, len(self.words))]
-        return [Operand(word.resolved or word.raw, Kind.WORDS, at, word.resolved is not None) for at, word in after]
+        return [
+            Operand(word.resolved or word.raw, OperandKind.WORDS, at, word.resolved is not None) for at, word in after
+        ]
 
 
 _HELP: Final = Option("--help", ("--help",), Arity.NONE, Effect.PLAIN)

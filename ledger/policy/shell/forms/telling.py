@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ledger.policy.shell.forms.model import Given, NormalForm
-from ledger.policy.shell.forms.nodes import Effect, Kind, Node
+from ledger.policy.shell.forms.nodes import Effect, OperandKind, ProgramNode
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.forms.reading import form_of
 
@@ -40,13 +40,13 @@ def _sorted(given: Sequence[Given]) -> list[Given]:
 def form_text(form: NormalForm) -> str:
     """Return a form as one line: program, sub-commands, options by name, and operands by kind."""
     words = [form.program, *form.path, *(_option_text(one) for one in _sorted(form.options))]
-    kinds: dict[Kind, list[str]] = {}
+    kinds: dict[OperandKind, list[str]] = {}
     for one in form.operands:
         kinds.setdefault(one.kind, []).append(one.text)
     told = [
         f"{kind.value} {' '.join(f'`{text}`' for text in texts)}"
         for kind, texts in kinds.items()
-        if kind is not Kind.PROGRAM or form.inner is None
+        if kind is not OperandKind.PROGRAM or form.inner is None
     ]
     if form.inner is not None:
         told.append(f"runs `{form.inner.text}`")
@@ -104,22 +104,22 @@ def covered(words: Sequence[str]) -> Covered | None:
     )
 
 
-def _options_count(node: Node) -> int:
+def _options_count(node: ProgramNode) -> int:
     return len({one.name for one in node.options.values()})
 
 
-def _below(top: Node, node: Node, word: str) -> Node | None:
+def _below(top: ProgramNode, node: ProgramNode, word: str) -> ProgramNode | None:
     """Return the sub-command with any of its names, following `same`."""
     found = node.commands.get(word.lower() if node.caseless else word)
     if found is None or not found.same:
         return found
-    target: Node | None = top
+    target: ProgramNode | None = top
     for name in found.same:
         target = target.commands.get(name) if target is not None else None
     return target
 
 
-def _operands_text(node: Node) -> str | None:
+def _operands_text(node: ProgramNode) -> str | None:
     kinds = node.operands
     if kinds is None:
         return None
@@ -127,7 +127,7 @@ def _operands_text(node: Node) -> str | None:
     return " ".join([*(one.value for one in kinds.first), *many, *(one.value for one in kinds.last)])
 
 
-def _all_commands(node: Node) -> Iterator[Node]:
+def _all_commands(node: ProgramNode) -> Iterator[ProgramNode]:
     """Yield the sub-commands of a program at any depth, each once."""
     for one in {id(below): below for below in node.commands.values()}.values():
         yield one

@@ -10,7 +10,7 @@ from ledger.policy.shell.danger import dangerous_argument
 from ledger.policy.shell.forms.judging import obstacle
 from ledger.policy.shell.forms.reading import form_of
 from ledger.policy.shell.forms.spelled import Spelled
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 
 
 class _Everywhere:
@@ -22,14 +22,14 @@ class _Everywhere:
     def editable(self, path: str) -> bool:
         return True
 
-    def allows(self, command: Command) -> bool:
+    def allows(self, command: ShellCommand) -> bool:
         return False
 
 
 _EVERYWHERE: Final = _Everywhere()
 
 
-def worry(command: Command) -> str | None:
+def worry(command: ShellCommand) -> str | None:
     """Return why only a rule that spells the command may cover it, wherever it runs: a sentence, or None.
 
     Judged by the table of its program, or by the listed dangerous arguments if it has none. Words whose value is known

@@ -14,7 +14,7 @@ from ledger.policy.shell.grammar.evening import evened
 from ledger.policy.shell.grammar.reader import read_line
 from ledger.policy.shell.grammar.walk import Walk
 from ledger.policy.shell.lexer import NotPlain
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.text import shorten
 
 __all__ = ["Reading", "read"]
@@ -27,7 +27,7 @@ class Reading(msgspec.Struct, frozen=True):
     from being plain.
     """
 
-    commands: tuple[Command, ...] = ()
+    commands: tuple[ShellCommand, ...] = ()
     stdin: tuple[str | None, ...] = ()
     flow: Step | None = None
     reason: str | None = None

@@ -6,7 +6,7 @@ import re
 from itertools import product
 from typing import Final
 
-from ledger.policy.shell.grammar.nodes import Kind, Piece
+from ledger.policy.shell.grammar.nodes import PieceKind, WordPiece
 from ledger.policy.shell.lexer import NotPlain
 
 EXPANSIONS_MAX: Final = 64
@@ -18,12 +18,12 @@ _OTHER: Final = "\0"
 _GROUP = re.compile(r"\{([^{}\0]*+)\}")
 _RANGE = re.compile(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})")
 
-Pieces = tuple[Piece, ...]
+Pieces = tuple[WordPiece, ...]
 
 
 def expand(raw: str, pieces: Pieces) -> list[Pieces]:
     """Return the words that a word expands to. Raises NotPlain where shells may disagree about the list."""
-    bare = "".join(_OTHER if piece.quoted or piece.kind is not Kind.TEXT else piece.text for piece in pieces)
+    bare = "".join(_OTHER if piece.quoted or piece.kind is not PieceKind.TEXT else piece.text for piece in pieces)
     if "{" not in bare or not ("," in raw or ".." in raw):
         return [pieces]
     choices = _choices(raw, bare)
@@ -32,7 +32,7 @@ def expand(raw: str, pieces: Pieces) -> list[Pieces]:
         count *= len(choice)
     if count > EXPANSIONS_MAX:
         raise NotPlain(f"`{raw}` expands to more than {EXPANSIONS_MAX} words")
-    others = [piece for piece in pieces if piece.quoted or piece.kind is not Kind.TEXT]
+    others = [piece for piece in pieces if piece.quoted or piece.kind is not PieceKind.TEXT]
     return [_filled("".join(parts), others) for parts in product(*choices)]
 
 
@@ -66,12 +66,12 @@ def _items(inside: str) -> list[str] | None:
     return [str(number) for number in range(first, last + step, step)]
 
 
-def _filled(text: str, others: list[Piece]) -> Pieces:
+def _filled(text: str, others: list[WordPiece]) -> Pieces:
     rest = iter(others)
-    pieces: list[Piece] = []
+    pieces: list[WordPiece] = []
     for part in re.split(f"({_OTHER})", text):
         if part == _OTHER:
             pieces.append(next(rest))
         elif part:
-            pieces.append(Piece(Kind.TEXT, part, quoted=False))
+            pieces.append(WordPiece(PieceKind.TEXT, part, quoted=False))
     return tuple(pieces)

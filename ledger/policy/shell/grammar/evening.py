@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ledger.policy.shell.grammar.values import common_beginning
-from ledger.policy.shell.model import Command, Word
+from ledger.policy.shell.model import ShellCommand, Word
 
 
-def evened(commands: Sequence[Command]) -> tuple[Command, ...]:
+def evened(commands: Sequence[ShellCommand]) -> tuple[ShellCommand, ...]:
     """Return the commands with equal words for equal text, reduced to what is true of all of them.
 
     A command is judged once for its text.

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 
 from ledger.policy.shell.grammar.braces import Pieces, expand
-from ledger.policy.shell.grammar.nodes import Kind, Piece, Written
+from ledger.policy.shell.grammar.nodes import PieceKind, WordPiece, WrittenWord
 from ledger.policy.shell.grammar.outputs import output_of
 from ledger.policy.shell.grammar.values import (
     NUMBER,
     SIGNED,
     UNKNOWN,
-    Known,
-    Value,
+    Knowledge,
+    WordValue,
     exact,
     joined,
     unquoted,
@@ -23,14 +23,14 @@ from ledger.policy.shell.lexer import NotPlain, plain_word
 from ledger.policy.shell.model import Word
 from ledger.policy.shell.variables import may_hold_a_secret
 
-Environment = Mapping[str, Value]
+Environment = Mapping[str, WordValue]
 
 _GLOB = re.compile(r"[*?\[]")
 
 
-def words_of(written: Written, environment: Environment) -> list[Word]:
+def words_of(written: WrittenWord, environment: Environment) -> list[Word]:
     """Return the words that a word expands to; several for braces."""
-    if all(piece.kind is Kind.TEXT for piece in written.pieces):
+    if all(piece.kind is PieceKind.TEXT for piece in written.pieces):
         expanded = expand(written.raw, written.pieces)
         if len(expanded) == 1:
             return [plain_word(written.raw)]
@@ -38,9 +38,9 @@ def words_of(written: Written, environment: Environment) -> list[Word]:
     return [_word(written.raw, pieces, environment) for pieces in expand(written.raw, written.pieces)]
 
 
-def value_of(written: Written, environment: Environment) -> Value:
+def value_of(written: WrittenWord, environment: Environment) -> WordValue:
     """Return the value of an assignment, without globs, braces or splitting. Raises NotPlain for an unquoted tilde."""
-    if any(piece.kind is Kind.TEXT and not piece.quoted and "~" in piece.text for piece in written.pieces):
+    if any(piece.kind is PieceKind.TEXT and not piece.quoted and "~" in piece.text for piece in written.pieces):
         raise NotPlain(f"`{written.raw}` names a home directory in an assignment")
     value = exact("")
     for piece in written.pieces:
@@ -48,13 +48,13 @@ def value_of(written: Written, environment: Environment) -> Value:
     return value
 
 
-def as_value(word: Word) -> Value:
+def as_value(word: Word) -> WordValue:
     """Return the value that a loop's variable gets from one of its words."""
     if word.resolved is not None:
         if word.tilde:
             return UNKNOWN
-        return Value(Known.GLOB if word.glob else Known.EXACT, word.resolved)
-    return Value(Known.PREFIX, "" if word.several else word.prefix or "", word.inside)
+        return WordValue(Knowledge.GLOB if word.glob else Knowledge.EXACT, word.resolved)
+    return WordValue(Knowledge.PREFIX, "" if word.several else word.prefix or "", word.inside)
 
 
 def _literal(pieces: Pieces) -> Word | None:
@@ -65,7 +65,7 @@ def _literal(pieces: Pieces) -> Word | None:
     if text.startswith("~") and not pieces[0].quoted:
         raise NotPlain("a brace list makes the name of a home directory")
     is_glob = any(not piece.quoted and _GLOB.search(piece.text) for piece in pieces)
-    return word_of(Value(Known.GLOB if is_glob else Known.EXACT, text), text, several=False, tilde=False)
+    return word_of(WordValue(Knowledge.GLOB if is_glob else Knowledge.EXACT, text), text, several=False, tilde=False)
 
 
 def _word(raw: str, pieces: Pieces, environment: Environment) -> Word:
@@ -73,45 +73,45 @@ def _word(raw: str, pieces: Pieces, environment: Environment) -> Word:
     value, several = exact(""), False
     for piece in pieces:
         found = _value(piece, environment)
-        if piece.kind is Kind.TEXT and not piece.quoted:
+        if piece.kind is PieceKind.TEXT and not piece.quoted:
             if value == exact("") and piece.text.startswith("~"):
                 raise NotPlain(f"`{raw}` names a home directory that depends on a variable")
             if _has_glob(piece):
-                found = Value(Known.GLOB, piece.text)
+                found = WordValue(Knowledge.GLOB, piece.text)
         elif not piece.quoted:
             found, splits = unquoted(found)
             several = several or splits
         value = joined(value, found)
-    several = several or (value.known is Known.PREFIX and any(map(_has_glob, pieces)))
-    if value.known is Known.EXACT and all(piece.kind is not Kind.VARIABLE for piece in pieces) and not stands:
+    several = several or (value.known is Knowledge.PREFIX and any(map(_has_glob, pieces)))
+    if value.known is Knowledge.EXACT and all(piece.kind is not PieceKind.VARIABLE for piece in pieces) and not stands:
         return Word(raw, value.text, quoted=True)  # the text of a here-document, spelled as written
     return word_of(value, raw, several=several, tilde=stands == "~")
 
 
-def _has_glob(piece: Piece) -> bool:
-    return piece.kind is Kind.TEXT and not piece.quoted and _GLOB.search(piece.text) is not None
+def _has_glob(piece: WordPiece) -> bool:
+    return piece.kind is PieceKind.TEXT and not piece.quoted and _GLOB.search(piece.text) is not None
 
 
 def _folder(pieces: Pieces) -> tuple[str, Pieces] | None:
     """Return the leading folder and the new pieces for `$HOME/x` (as `~/x`) and `"$PWD/x"` (as `./x`); else None."""
-    at = 1 if pieces[0] == Piece(Kind.TEXT, "", quoted=True) else 0
-    if len(pieces) <= at or pieces[at].kind is not Kind.VARIABLE:
+    at = 1 if pieces[0] == WordPiece(PieceKind.TEXT, "", quoted=True) else 0
+    if len(pieces) <= at or pieces[at].kind is not PieceKind.VARIABLE:
         return None
     rest = pieces[at + 1 :]
     stands = {"HOME": "~", "PWD": "." if pieces[at].quoted else ""}.get(pieces[at].text)
-    if not stands or (rest and not (rest[0].kind is Kind.TEXT and rest[0].text.startswith("/"))):
+    if not stands or (rest and not (rest[0].kind is PieceKind.TEXT and rest[0].text.startswith("/"))):
         return None
-    return stands, (Piece(Kind.TEXT, stands, quoted=True), *rest)
+    return stands, (WordPiece(PieceKind.TEXT, stands, quoted=True), *rest)
 
 
-def _value(piece: Piece, environment: Environment) -> Value:
-    if piece.kind is Kind.TEXT:
+def _value(piece: WordPiece, environment: Environment) -> WordValue:
+    if piece.kind is PieceKind.TEXT:
         return exact(piece.text)
-    if piece.kind is Kind.NUMBER:
+    if piece.kind is PieceKind.NUMBER:
         return NUMBER
-    if piece.kind is Kind.ARITHMETIC:
+    if piece.kind is PieceKind.ARITHMETIC:
         return _calculated(piece, environment)
-    if piece.kind is Kind.SCRIPT:
+    if piece.kind is PieceKind.SCRIPT:
         return UNKNOWN if piece.script is None else output_of(piece.script)
     value = environment.get(piece.text)
     if value is None:
@@ -121,7 +121,7 @@ def _value(piece: Piece, environment: Environment) -> Value:
     return value
 
 
-def _calculated(piece: Piece, environment: Environment) -> Value:
+def _calculated(piece: WordPiece, environment: Environment) -> WordValue:
     """Return the value of a calculation.
 
     Raises NotPlain unless each name holds a number: other values may run substitutions.
@@ -129,7 +129,7 @@ def _calculated(piece: Piece, environment: Environment) -> Value:
     for name in piece.text.split():
         value = environment.get(name)
         if value is None or not (
-            value.known is Known.NUMBER or (value.known is Known.EXACT and value.text.isdecimal())
+            value.known is Knowledge.NUMBER or (value.known is Knowledge.EXACT and value.text.isdecimal())
         ):
             raise NotPlain(f"`$((` calculates with `{name}`, which may be no number")
     return SIGNED

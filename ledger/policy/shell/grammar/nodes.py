@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Kind(StrEnum):
+class PieceKind(StrEnum):
     """The kinds of a piece of a word."""
 
     TEXT = "text"  # literal; may hold globs, braces and a tilde if unquoted
@@ -17,20 +17,20 @@ class Kind(StrEnum):
     SCRIPT = "script"  # `$(…)`
 
 
-class Piece(msgspec.Struct, frozen=True):
+class WordPiece(msgspec.Struct, frozen=True):
     """One piece of a word. `text` of a variable is its name. `script` is the list of a substitution."""
 
-    kind: Kind
+    kind: PieceKind
     text: str
     quoted: bool
     script: Compound | None = None
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenWord(msgspec.Struct, frozen=True):
     """A word as written: its source text and its pieces."""
 
     raw: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[WordPiece, ...]
 
 
 class Here:
@@ -47,7 +47,7 @@ class Redirection(msgspec.Struct, frozen=True):
     """A redirection. `here` is the here-document, whose delimiter is then the `target`."""
 
     operator: str
-    target: Written
+    target: WrittenWord
     text: str
     here: Here | None = None
 
@@ -55,8 +55,8 @@ class Redirection(msgspec.Struct, frozen=True):
 class Simple(msgspec.Struct, frozen=True):
     """A simple command. `text` is its source without redirections and assignments, `statement` its whole source."""
 
-    assignments: tuple[tuple[str, Written], ...]
-    words: tuple[Written, ...]
+    assignments: tuple[tuple[str, WrittenWord], ...]
+    words: tuple[WrittenWord, ...]
     redirections: tuple[Redirection, ...]
     text: str
     statement: str
@@ -80,11 +80,11 @@ class Compound(msgspec.Struct, frozen=True):
     """A compound command. `operators` follow the parts of a list; `name` and `words` are those of a `for`."""
 
     shape: Shape
-    parts: tuple[Node, ...]
+    parts: tuple[SyntaxNode, ...]
     operators: tuple[str, ...] = ()
     name: str = ""
-    words: tuple[Written, ...] = ()
+    words: tuple[WrittenWord, ...] = ()
     redirections: tuple[Redirection, ...] = ()
 
 
-Node = Simple | Compound
+SyntaxNode = Simple | Compound

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ledger.policy.shell.grammar.nodes import Compound, Kind, Node, Shape, Simple
+from ledger.policy.shell.grammar.nodes import Compound, PieceKind, Shape, Simple, SyntaxNode
 from ledger.policy.shell.grammar.produced import lines_of
-from ledger.policy.shell.grammar.values import NAME, NUMBER, UNKNOWN, Value, exact
+from ledger.policy.shell.grammar.values import NAME, NUMBER, UNKNOWN, WordValue, exact
 
 # Each pattern matches the words of one command, joined by blanks; none allows an option that it does not list.
 _REVISION = r"(?!\S*\.\.)[A-Za-z0-9][A-Za-z0-9_./~^@{}-]*"
@@ -20,7 +20,7 @@ _NAMES = re.compile(
 )
 
 
-def output_of(script: Compound) -> Value:
+def output_of(script: Compound) -> WordValue:
     """Return the value of `$(…)`; for `cat` of a here-document, the text."""
     text = document_in(script)
     if text is not None:
@@ -33,7 +33,7 @@ def output_of(script: Compound) -> Value:
     return _lines(script) or UNKNOWN
 
 
-def _lines(script: Compound) -> Value | None:
+def _lines(script: Compound) -> WordValue | None:
     """Return the value of each line if the only command or pipeline lists files; None otherwise."""
     if len(script.parts) != 1:
         return None
@@ -67,7 +67,7 @@ def _last(script: Compound) -> str | None:
     """Return the words of the only command, or of the last one of a pipeline; None if they are not literal."""
     if len(script.parts) != 1:
         return None
-    node: Node = script.parts[0]
+    node: SyntaxNode = script.parts[0]
     if isinstance(node, Compound) and node.shape is Shape.PIPE and not node.redirections:
         node = node.parts[-1]
     if not isinstance(node, Simple) or node.assignments:
@@ -75,7 +75,7 @@ def _last(script: Compound) -> str | None:
     if any(not _is_quiet(one.operator, one.target.raw) for one in node.redirections):
         return None
     pieces = [piece for word in node.words for piece in word.pieces]
-    if any(piece.kind is not Kind.TEXT for piece in pieces):
+    if any(piece.kind is not PieceKind.TEXT for piece in pieces):
         return None
     return " ".join("".join(piece.text for piece in word.pieces) for word in node.words)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ledger.policy.shell.grammar.nodes import Kind, Node, Simple
-from ledger.policy.shell.grammar.values import Known, Value
+from ledger.policy.shell.grammar.nodes import PieceKind, Simple, SyntaxNode
+from ledger.policy.shell.grammar.values import Knowledge, WordValue
 
 _PATH = r"(?![^\0]*\.\.)[A-Za-z0-9_.][A-Za-z0-9_./*?-]*+"
 _REVISION = r"(?![^\0]*/\.\.)[A-Za-z0-9_][^\0]*+"
@@ -29,10 +29,10 @@ _PRODUCERS: Final = tuple(
 _FILTER = re.compile(
     "(?:sort(?:\0-[ruz]+)?|uniq|(?:head|tail)(?:\0-n\0?[0-9]+|\0-[0-9]+)?|[ef]?grep(?:\0-[viEFwxz]+)*\0[^-][^\0]*)"
 )
-_INSIDE: Final = Value(Known.PREFIX, inside=True)
+_INSIDE: Final = WordValue(Knowledge.PREFIX, inside=True)
 
 
-def lines_of(node: Node, fed: Value | None) -> Value | None:
+def lines_of(node: SyntaxNode, fed: WordValue | None) -> WordValue | None:
     """Return the value of each line that a pipeline stage prints; None if unknown.
 
     `fed` is the value of each line that it reads.
@@ -40,7 +40,7 @@ def lines_of(node: Node, fed: Value | None) -> Value | None:
     if not isinstance(node, Simple) or node.assignments or any(one.operator != "2>" for one in node.redirections):
         return None
     pieces = [piece for word in node.words for piece in word.pieces]
-    if any(piece.kind is not Kind.TEXT for piece in pieces):
+    if any(piece.kind is not PieceKind.TEXT for piece in pieces):
         return None
     words = "\0".join("".join(piece.text for piece in word.pieces) for word in node.words)
     if fed is not None and _FILTER.fullmatch(words):

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from ledger.policy.shell.grammar.cursor import Cursor
-from ledger.policy.shell.grammar.nodes import Compound, Here, Node, Redirection, Shape, Simple, Written
+from ledger.policy.shell.grammar.nodes import Compound, Here, Redirection, Shape, Simple, SyntaxNode, WrittenWord
 from ledger.policy.shell.grammar.words import read_word
 from ledger.policy.shell.lexer import RESERVED, NotPlain
 
@@ -54,7 +54,7 @@ def _keyword(cursor: Cursor) -> str | None:
 
 def _list(cursor: Cursor, closers: frozenset[str]) -> Compound:
     """Read up to a closing word or parenthesis, without consuming it."""
-    parts, operators = list[Node](), list[str]()
+    parts, operators = list[SyntaxNode](), list[str]()
     while True:
         cursor.newlines()
         word = _keyword(cursor)
@@ -82,7 +82,7 @@ def _joint(cursor: Cursor) -> str:
     return operator
 
 
-def _pipeline(cursor: Cursor) -> Node:
+def _pipeline(cursor: Cursor) -> SyntaxNode:
     negated = _take(cursor, "!")
     if _keyword(cursor) == "time" and _times_a_compound(cursor):
         _take(cursor, "time")
@@ -114,7 +114,7 @@ def _take(cursor: Cursor, word: str) -> bool:
     return False
 
 
-def _command(cursor: Cursor) -> Node:
+def _command(cursor: Cursor) -> SyntaxNode:
     if cursor.char() == "(":
         if cursor.char(1) == "(":
             raise NotPlain("`((` calculates, or nests parentheses in a way that is not read")
@@ -176,7 +176,7 @@ def _do(cursor: Cursor) -> Compound:
 
 
 def _if(cursor: Cursor) -> Compound:
-    parts: list[Node] = []
+    parts: list[SyntaxNode] = []
     while True:
         parts.append(_body(cursor, "then"))
         _expect(cursor, "then")
@@ -200,7 +200,7 @@ def _for(cursor: Cursor) -> Compound:
     if head is None:
         raise NotPlain("`for` is not followed by `NAME in WORDS`")
     cursor.at = head.end()
-    words: list[Written] = []
+    words: list[WrittenWord] = []
     while True:
         cursor.blanks()
         word = read_word(cursor, _inside)
@@ -216,7 +216,7 @@ def _for(cursor: Cursor) -> Compound:
 
 
 def _test(cursor: Cursor) -> Compound:
-    words: list[Written] = []
+    words: list[WrittenWord] = []
     while True:
         cursor.blanks()
         word = read_word(cursor, _inside)
@@ -266,11 +266,11 @@ def _here(cursor: Cursor, begin: int, operator: str) -> Redirection:
     delimiter = found["quoted"] or found["escaped"] or found["word"]
     here = Here(delimiter, literal=found["word"] is None, tabs=operator.endswith("-"))
     cursor.pending.append(here)
-    return Redirection(operator, Written(found.group(), ()), cursor.source[begin:end], here)
+    return Redirection(operator, WrittenWord(found.group(), ()), cursor.source[begin:end], here)
 
 
 def _simple(cursor: Cursor) -> Simple:
-    assignments, words = list[tuple[str, Written]](), list[Written]()
+    assignments, words = list[tuple[str, WrittenWord]](), list[WrittenWord]()
     redirections, pieces = list[Redirection](), list[str]()
     begin = end = text_begin = cursor.at
     while True:
@@ -299,10 +299,10 @@ def _simple(cursor: Cursor) -> Simple:
     return Simple(tuple(assignments), tuple(words), tuple(redirections), text, cursor.source[begin:end])
 
 
-def _assignment(word: Written) -> tuple[str, Written]:
+def _assignment(word: WrittenWord) -> tuple[str, WrittenWord]:
     found = _ASSIGNED.match(word.raw)
     if found is None or not word.pieces[0].text.startswith(found.group()):
         raise NotPlain(f"`{word.raw}` sets a variable in a way that is not read")
     first = word.pieces[0]
     rest = (type(first)(first.kind, first.text[found.end() :], first.quoted), *word.pieces[1:])
-    return found["name"], Written(word.raw[found.end() :], rest)
+    return found["name"], WrittenWord(word.raw[found.end() :], rest)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger.policy.shell.grammar.nodes import Node, Simple, Written
-from ledger.policy.shell.grammar.values import UNKNOWN, Value, either
+from ledger.policy.shell.grammar.nodes import Simple, SyntaxNode, WrittenWord
+from ledger.policy.shell.grammar.values import UNKNOWN, WordValue, either
 
-Scope = dict[str, Value]
+VariableScope = dict[str, WordValue]
 
 STDIN: Final = "<"
 """The key for the value of each line of standard input; no variable has this name."""
 
 
-def without(scope: Scope, name: str) -> Scope:
+def without(scope: VariableScope, name: str) -> VariableScope:
     return {key: value for key, value in scope.items() if key != name} if name in scope else scope
 
 
-def merged(one: Scope, other: Scope) -> Scope:
+def merged(one: VariableScope, other: VariableScope) -> VariableScope:
     """Return the values that hold after either branch; a variable that only one branch sets is unknown."""
     if one is other:
         return one
@@ -26,7 +26,7 @@ def merged(one: Scope, other: Scope) -> Scope:
     }
 
 
-def assigned(node: Node) -> frozenset[str]:
+def assigned(node: SyntaxNode) -> frozenset[str]:
     """Return the names that a part of the tree may set."""
     found, stack = set[str](), [node]
     while stack:
@@ -40,16 +40,16 @@ def assigned(node: Node) -> frozenset[str]:
     return frozenset(found)
 
 
-def _builtin(words: tuple[Written, ...]) -> list[str]:
+def _builtin(words: tuple[WrittenWord, ...]) -> list[str]:
     texts = [_text(word) for word in words]
     return [text.partition("=")[0] for text in texts] if {"read", "export"}.intersection(texts) else []
 
 
-def _text(word: Written) -> str:
+def _text(word: WrittenWord) -> str:
     return "".join(piece.text for piece in word.pieces)
 
 
-def breaks(node: Node) -> bool:
+def breaks(node: SyntaxNode) -> bool:
     """Return whether a `break` or `continue` may leave a loop early."""
     stack = [node]
     while stack:

@@ -13,7 +13,7 @@ import msgspec
 from ledger.policy.shell.model import Word
 
 
-class Known(StrEnum):
+class Knowledge(StrEnum):
     """Degrees of knowledge of a value."""
 
     EXACT = "exact"
@@ -23,22 +23,22 @@ class Known(StrEnum):
     PREFIX = "prefix"  # any text that begins with `text`
 
 
-class Value(msgspec.Struct, frozen=True):
+class WordValue(msgspec.Struct, frozen=True):
     """A value.
 
     `text` is all of it, a glob, or its known beginning. `inside`: all its words are paths below the folder.
     """
 
-    known: Known
+    known: Knowledge
     text: str = ""
     inside: bool = False
 
 
-UNKNOWN: Final = Value(Known.PREFIX)
-NUMBER: Final = Value(Known.NUMBER, "0")
+UNKNOWN: Final = WordValue(Knowledge.PREFIX)
+NUMBER: Final = WordValue(Knowledge.NUMBER, "0")
 """A number without a sign; `0` stands for its unknown first digit."""
-NAME: Final = Value(Known.NAME, inside=True)
-SIGNED: Final = Value(Known.NUMBER)
+NAME: Final = WordValue(Knowledge.NAME, inside=True)
+SIGNED: Final = WordValue(Knowledge.NUMBER)
 
 _SPLITS = re.compile(r"[\s*?\[\\]")
 _GLOB = re.compile(r"[*?\[]")
@@ -47,47 +47,49 @@ _REST_OF_NAME = re.compile(r"[A-Za-z0-9_.~^@:,=-]++")
 _SIMPLE = re.compile(r"[A-Za-z0-9_@%+:,./^=*?\[\]~-]++")
 
 
-_OPEN: Final = frozenset({Known.PREFIX, Known.NUMBER, Known.NAME})
+_OPEN: Final = frozenset({Knowledge.PREFIX, Knowledge.NUMBER, Knowledge.NAME})
 """Degrees of knowledge in which the text is unknown."""
 
 
-def exact(text: str) -> Value:
-    return Value(Known.EXACT, text)
+def exact(text: str) -> WordValue:
+    return WordValue(Knowledge.EXACT, text)
 
 
-def begins(value: Value) -> str:
+def begins(value: WordValue) -> str:
     """Return the common beginning of all possible texts of a value."""
-    if value.known is Known.GLOB:
+    if value.known is Knowledge.GLOB:
         return _GLOB.split(value.text, maxsplit=1)[0]
     return value.text
 
 
-def joined(left: Value, right: Value) -> Value:
+def joined(left: WordValue, right: WordValue) -> WordValue:
     """Return the value of two adjacent pieces of a word."""
-    if left.known in (Known.NUMBER, Known.NAME) and left != SIGNED:
-        plain = right.known is Known.EXACT and _REST_OF_NAME.fullmatch(right.text)
+    if left.known in (Knowledge.NUMBER, Knowledge.NAME) and left != SIGNED:
+        plain = right.known is Knowledge.EXACT and _REST_OF_NAME.fullmatch(right.text)
         return NAME if plain else UNKNOWN
     if left.known in _OPEN:
-        return Value(Known.PREFIX, begins(left))
-    if left.known is Known.EXACT and not left.text:
+        return WordValue(Knowledge.PREFIX, begins(left))
+    if left.known is Knowledge.EXACT and not left.text:
         return right
-    if right.known is Known.EXACT and not right.text:
+    if right.known is Knowledge.EXACT and not right.text:
         return left
-    if left.known is Known.GLOB and right.known in _OPEN:
-        return Value(Known.PREFIX, begins(left))
-    if right.known in (Known.NUMBER, Known.NAME):
-        return Value(Known.PREFIX, left.text)
-    if right.known is Known.PREFIX:
-        return Value(Known.PREFIX, left.text + right.text)
-    known = Known.GLOB if Known.GLOB in (left.known, right.known) else Known.EXACT
-    return Value(known, left.text + right.text)
+    if left.known is Knowledge.GLOB and right.known in _OPEN:
+        return WordValue(Knowledge.PREFIX, begins(left))
+    if right.known in (Knowledge.NUMBER, Knowledge.NAME):
+        return WordValue(Knowledge.PREFIX, left.text)
+    if right.known is Knowledge.PREFIX:
+        return WordValue(Knowledge.PREFIX, left.text + right.text)
+    known = Knowledge.GLOB if Knowledge.GLOB in (left.known, right.known) else Knowledge.EXACT
+    return WordValue(known, left.text + right.text)
 
 
-def either(one: Value, other: Value) -> Value:
+def either(one: WordValue, other: WordValue) -> WordValue:
     """Return the value that holds for both."""
     if one == other:
         return one
-    return Value(Known.PREFIX, common_beginning((begins(one), begins(other))), is_inside(one) and is_inside(other))
+    return WordValue(
+        Knowledge.PREFIX, common_beginning((begins(one), begins(other))), is_inside(one) and is_inside(other)
+    )
 
 
 def common_beginning(texts: Sequence[str]) -> str:
@@ -97,29 +99,29 @@ def common_beginning(texts: Sequence[str]) -> str:
     return first[:at]
 
 
-def is_inside(value: Value) -> bool:
+def is_inside(value: WordValue) -> bool:
     """Return whether the value is a path below the folder, judged by its characters."""
-    if value.known in (Known.EXACT, Known.GLOB):
+    if value.known in (Knowledge.EXACT, Knowledge.GLOB):
         return bool(_INSIDE.match(value.text)) and ".." not in value.text.split("/")
     return value.inside
 
 
-def unquoted(value: Value) -> tuple[Value, bool]:
+def unquoted(value: WordValue) -> tuple[WordValue, bool]:
     """Return the value of an unquoted variable, and whether it may become several words or none."""
-    if value.known in (Known.NUMBER, Known.NAME):
+    if value.known in (Knowledge.NUMBER, Knowledge.NAME):
         return value, False
-    if value.known is Known.EXACT and value.text and not _SPLITS.search(value.text):
+    if value.known is Knowledge.EXACT and value.text and not _SPLITS.search(value.text):
         return value, False
-    return Value(Known.PREFIX, _SPLITS.split(begins(value), maxsplit=1)[0], is_inside(value)), True
+    return WordValue(Knowledge.PREFIX, _SPLITS.split(begins(value), maxsplit=1)[0], is_inside(value)), True
 
 
-def word_of(value: Value, raw: str, *, several: bool, tilde: bool) -> Word:
+def word_of(value: WordValue, raw: str, *, several: bool, tilde: bool) -> Word:
     """Return the word of a value. `raw` is its source, used if the value is not known."""
     if several or value.known in _OPEN:
-        inside = value.inside or value.known is Known.NUMBER
-        operand = not several and (value.known is Known.NAME or value == NUMBER)
+        inside = value.inside or value.known is Knowledge.NUMBER
+        operand = not several and (value.known is Knowledge.NAME or value == NUMBER)
         return Word(raw, None, prefix=begins(value), several=several, inside=inside, operand=operand)
-    is_glob = value.known is Known.GLOB
+    is_glob = value.known is Knowledge.GLOB
     simple = _SIMPLE.fullmatch(value.text) and (is_glob or not _GLOB.search(value.text))
     simple = simple and (tilde or not value.text.startswith("~"))
     if simple:

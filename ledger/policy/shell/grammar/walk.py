@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from ledger.policy.shell.conditions import is_known_test
 from ledger.policy.shell.flow import Flow, Step
 from ledger.policy.shell.grammar.expansion import as_value, value_of, words_of
-from ledger.policy.shell.grammar.nodes import Compound, Kind, Node, Redirection, Shape, Simple, Written
+from ledger.policy.shell.grammar.nodes import Compound, PieceKind, Redirection, Shape, Simple, SyntaxNode, WrittenWord
 from ledger.policy.shell.grammar.outputs import document_in
 from ledger.policy.shell.grammar.produced import lines_of
-from ledger.policy.shell.grammar.scope import STDIN, Scope, assigned, breaks, merged, without
-from ledger.policy.shell.grammar.values import UNKNOWN, Value, either, word_of
+from ledger.policy.shell.grammar.scope import STDIN, VariableScope, assigned, breaks, merged, without
+from ledger.policy.shell.grammar.values import UNKNOWN, WordValue, either, word_of
 from ledger.policy.shell.lexer import NotPlain, check_name, check_reserved, file_reason
-from ledger.policy.shell.model import Command, Redirect, Word
+from ledger.policy.shell.model import Redirect, ShellCommand, Word
 from ledger.policy.shell.options import may_be_option
 from ledger.policy.shell.text import shorten
 from ledger.policy.shell.touching import accesses
@@ -37,12 +37,12 @@ class Walk:
     """One walk over a tree. `commands` are in the order of the walk; `stdin` holds their here-documents."""
 
     def __init__(self) -> None:
-        self.commands: list[Command] = []
+        self.commands: list[ShellCommand] = []
         self.stdin: list[str | None] = []
         self.reason: str | None = None  # the first redirection to or from a file
         self.steps = 0
 
-    def step(self, node: Node, scope: Scope) -> tuple[int | Step, Scope]:
+    def step(self, node: SyntaxNode, scope: VariableScope) -> tuple[int | Step, VariableScope]:
         """Emit the commands of a node. Return their flow, and the variables after the node."""
         self.steps += 1
         if self.steps > STEPS_MAX:
@@ -57,7 +57,7 @@ class Walk:
             return found, after
         return Step(Flow.LIST, (around[0], found), ("\n",)), after
 
-    def _compound(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+    def _compound(self, node: Compound, scope: VariableScope) -> tuple[Step, VariableScope]:
         if node.shape is Shape.LIST:
             return self._list(node, scope)
         if node.shape is Shape.PIPE:
@@ -75,7 +75,7 @@ class Walk:
             return Step(Flow.ALONE, (inner,)), scope
         return Step(Flow.NOT if node.shape is Shape.NOT else Flow.LIST, (inner,)), after
 
-    def _list(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+    def _list(self, node: Compound, scope: VariableScope) -> tuple[Step, VariableScope]:
         """Emit the parts of a list. Return their flow and the variables after it.
 
         `surely` holds if all parts since the last `;` ran, `maybe` if some of them did.
@@ -95,9 +95,9 @@ class Walk:
         operators = tuple(";" if operator == "&" else operator for operator in node.operators[:-1])
         return Step(Flow.LIST, tuple(parts), operators), maybe
 
-    def _pipe(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+    def _pipe(self, node: Compound, scope: VariableScope) -> tuple[Step, VariableScope]:
         after, steps = scope, list[int | Step]()
-        lines: Value | None = scope.get(STDIN)
+        lines: WordValue | None = scope.get(STDIN)
         for part in node.parts:
             step, one = self.step(part, scope if lines is None else {**scope, STDIN: lines})
             steps.append(step)
@@ -105,7 +105,7 @@ class Walk:
             lines = lines_of(part, lines)
         return Step(Flow.PIPE, tuple(steps)), without(after, STDIN) if STDIN not in scope else after
 
-    def _if(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+    def _if(self, node: Compound, scope: VariableScope) -> tuple[Step, VariableScope]:
         parts, after = list[int | Step](), None
         for index, part in enumerate(node.parts):
             found, ended = self.step(part, scope)
@@ -119,7 +119,7 @@ class Walk:
             after = scope if after is None else merged(after, scope)
         return Step(Flow.CHOICE, tuple(parts)), after or scope
 
-    def _test(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+    def _test(self, node: Compound, scope: VariableScope) -> tuple[Step, VariableScope]:
         """Emit the substitutions in `[[ … ]]`; the test itself runs nothing. Raises NotPlain for an unknown form."""
         words = [word for written in node.words for word in words_of(written, scope)]
         if len(words) != len(node.words) or not is_known_test([replace(word, several=False) for word in words]):
@@ -127,18 +127,18 @@ class Walk:
         parts = [step for written in node.words for step in self._substituted(written, scope)]
         return Step(Flow.LIST, tuple(parts), ("\n",) * max(0, len(parts) - 1)), scope
 
-    def _while(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+    def _while(self, node: Compound, scope: VariableScope) -> tuple[Step, VariableScope]:
         scope = {**scope, **dict.fromkeys(assigned(node), UNKNOWN)}
         condition, inside = self.step(node.parts[0], scope)
         body, after = self.step(node.parts[1], inside)
         return Step(Flow.LOOP, (condition, body)), merged(scope, merged(inside, after))
 
-    def _for(self, node: Compound, scope: Scope) -> tuple[Step, Scope]:
+    def _for(self, node: Compound, scope: VariableScope) -> tuple[Step, VariableScope]:
         self._may_set(node.name)
         rounds = [self._substituted(word, scope) for word in node.words]
         parts: list[int | Step] = [step for steps in rounds for step in steps]
         values = [as_value(word) for written in node.words for word in words_of(written, scope)]
-        forgotten: Scope = {}
+        forgotten: VariableScope = {}
         if len(values) > ROUNDS_MAX or breaks(node.parts[0]):
             forgotten = dict.fromkeys(assigned(node.parts[0]), UNKNOWN)
         if len(values) > ROUNDS_MAX:
@@ -149,7 +149,7 @@ class Walk:
             parts.append(found)
         return Step(Flow.LOOP, tuple(parts)), merged(scope, after)
 
-    def _simple(self, node: Simple, scope: Scope) -> tuple[int | Step, Scope]:
+    def _simple(self, node: Simple, scope: VariableScope) -> tuple[int | Step, VariableScope]:
         if not node.words:
             before = [step for _, value in node.assignments for step in self._substituted(value, scope)]
             return _behind(before, None), self._set(node, scope)
@@ -162,12 +162,12 @@ class Walk:
         before = [step for one in node.words for step in self._substituted(one, scope)]
         return _behind(before, index), _changed(words, scope)
 
-    def _emit(self, command: Command, stdin: str | None = None) -> int:
+    def _emit(self, command: ShellCommand, stdin: str | None = None) -> int:
         self.commands.append(command)
         self.stdin.append(stdin)
         return len(self.commands) - 1
 
-    def _substituted(self, written: Written, scope: Scope) -> list[Step]:
+    def _substituted(self, written: WrittenWord, scope: VariableScope) -> list[Step]:
         """Emit the commands of the substitutions in a word, except for those that only produce a literal text."""
         steps = list[Step]()
         for piece in written.pieces:
@@ -176,7 +176,7 @@ class Walk:
                 steps.append(Step(Flow.ALONE, (found,)))
         return steps
 
-    def _set(self, node: Simple, scope: Scope) -> Scope:
+    def _set(self, node: Simple, scope: VariableScope) -> VariableScope:
         for name, value in node.assignments:
             self._may_set(name)
             scope = {**scope, name: value_of(value, scope)}
@@ -192,13 +192,15 @@ class Walk:
         The variables must be in the table and the values literal. `IFS=` is accepted for `read` only.
         """
         for name, value in node.assignments:
-            literal = all(piece.kind is Kind.TEXT for piece in value.pieces) and "~" not in value.raw
+            literal = all(piece.kind is PieceKind.TEXT for piece in value.pieces) and "~" not in value.raw
             if name == "IFS" and words[0].resolved == "read" and literal:
                 continue
             if name not in HARMLESS or not literal:
                 raise NotPlain(f"`{name}=` in front of a command may change what it does")
 
-    def _targets(self, redirections: tuple[Redirection, ...], scope: Scope) -> tuple[list[Redirect], str | None]:
+    def _targets(
+        self, redirections: tuple[Redirection, ...], scope: VariableScope
+    ) -> tuple[list[Redirect], str | None]:
         redirects, stdin = list[Redirect](), None
         for one in redirections:
             if one.here is not None:
@@ -219,7 +221,7 @@ class Walk:
             redirects.append(redirect)
         return redirects, stdin
 
-    def _redirects(self, redirections: tuple[Redirection, ...], scope: Scope) -> int | None:
+    def _redirects(self, redirections: tuple[Redirection, ...], scope: VariableScope) -> int | None:
         """Emit the redirections of a compound as a command without words.
 
         Return its index; None without file accesses.
@@ -228,17 +230,17 @@ class Walk:
         if not any(map(accesses, redirects)):
             return None
         statement = " ".join(one.text for one in redirections)
-        return self._emit(Command("", (), (), tuple(redirects), statement))
+        return self._emit(ShellCommand("", (), (), tuple(redirects), statement))
 
 
-def _command(node: Simple, words: list[Word], redirects: list[Redirect], lines: Value | None) -> Command:
+def _command(node: Simple, words: list[Word], redirects: list[Redirect], lines: WordValue | None) -> ShellCommand:
     """Return the command as written, or with the values of its variables."""
     text, statement = node.text, node.statement
     if [word.raw for word in words] != [word.raw for word in node.words]:
         text = " ".join(word.raw for word in words)
         statement = " ".join((text, *(one.text for one in redirects)))
     fed = None if lines is None or words[0].resolved != "xargs" else word_of(lines, "{}", several=False, tilde=False)
-    return Command(text, tuple(words), (), tuple(redirects), statement, fed=fed)
+    return ShellCommand(text, tuple(words), (), tuple(redirects), statement, fed=fed)
 
 
 def _behind(before: list[Step], command: int | None) -> int | Step:
@@ -246,14 +248,14 @@ def _behind(before: list[Step], command: int | None) -> int | Step:
     return parts[0] if len(parts) == 1 else Step(Flow.LIST, tuple(parts), ("\n",) * max(0, len(parts) - 1))
 
 
-def _either(values: list[Value]) -> Value:
+def _either(values: list[WordValue]) -> WordValue:
     found = values[0]
     for value in values[1:]:
         found = either(found, value)
     return found
 
 
-def _check_words(words: list[Word], name: Written) -> None:
+def _check_words(words: list[Word], name: WrittenWord) -> None:
     if not words or words[0].raw != name.raw:
         raise NotPlain(f"the name `{name.raw}` is known only when the line runs")
     check_name(words[0])
@@ -268,7 +270,7 @@ def _names(words: list[str]) -> list[str]:
     return [word for word in words if not word.startswith("-")]
 
 
-def _changed(words: list[Word], scope: Scope) -> Scope:
+def _changed(words: list[Word], scope: VariableScope) -> VariableScope:
     """Return the variables after a builtin that sets some.
 
     No rule ever allows the other builtins that set variables.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ledger.policy.shell.grammar.cursor import Cursor
-from ledger.policy.shell.grammar.nodes import Compound, Kind, Piece, Written
+from ledger.policy.shell.grammar.nodes import Compound, PieceKind, WordPiece, WrittenWord
 from ledger.policy.shell.lexer import NotPlain
 
 _BARE = re.compile(r"[^\s'\"\\$`&|;<>()]++")
@@ -27,10 +27,10 @@ _AFTER_DOLLAR: Final = ('"', " ", "|", ")")
 ScriptReader = Callable[[Cursor], Compound]
 
 
-def read_word(cursor: Cursor, script: ScriptReader) -> Written | None:
+def read_word(cursor: Cursor, script: ScriptReader) -> WrittenWord | None:
     """Read the word at the cursor; None if there is none. `script` reads the inside of a substitution."""
     cursor.count_word()
-    begin, pieces = cursor.at, list[Piece]()
+    begin, pieces = cursor.at, list[WordPiece]()
     while cursor.at < len(cursor.source):
         char = cursor.char()
         if char in _ENDS:
@@ -39,7 +39,7 @@ def read_word(cursor: Cursor, script: ScriptReader) -> Written | None:
             text = cursor.match(_SINGLE)
             if text is None:
                 raise NotPlain("a single quote is not closed")
-            pieces.append(Piece(Kind.TEXT, text[1:-1], quoted=True))
+            pieces.append(WordPiece(PieceKind.TEXT, text[1:-1], quoted=True))
         elif char == '"':
             pieces += _double(cursor, script)
         elif char == "\\":
@@ -52,24 +52,24 @@ def read_word(cursor: Cursor, script: ScriptReader) -> Written | None:
             text = cursor.match(_BARE)
             if text is None:
                 raise NotPlain(f"`{char}` is not understood here")
-            pieces.append(Piece(Kind.TEXT, text, quoted=False))
+            pieces.append(WordPiece(PieceKind.TEXT, text, quoted=False))
     raw = cursor.source[begin : cursor.at]
     if cursor.pending and "\n" in raw:
         raise NotPlain("a word goes on behind the line in which a here-document begins")
-    return Written(raw, tuple(pieces)) if pieces else None
+    return WrittenWord(raw, tuple(pieces)) if pieces else None
 
 
-def _escape(cursor: Cursor) -> Piece:
+def _escape(cursor: Cursor) -> WordPiece:
     following = cursor.char(1)
     if following in ("", "\n"):
         raise NotPlain("a backslash stands at the end of the line, in a word")
     cursor.at += 2
-    return Piece(Kind.TEXT, following, quoted=True)
+    return WordPiece(PieceKind.TEXT, following, quoted=True)
 
 
-def _double(cursor: Cursor, script: ScriptReader) -> list[Piece]:
+def _double(cursor: Cursor, script: ScriptReader) -> list[WordPiece]:
     cursor.at += 1
-    pieces = [Piece(Kind.TEXT, "", quoted=True)]
+    pieces = [WordPiece(PieceKind.TEXT, "", quoted=True)]
     while True:
         char = cursor.char()
         if char == '"':
@@ -80,17 +80,17 @@ def _double(cursor: Cursor, script: ScriptReader) -> list[Piece]:
         elif char == "`":
             raise NotPlain("a backtick runs another command inside this one")
         elif char == "\\" and cursor.char(1) == "\n":
-            if pieces[-1].kind is not Kind.TEXT or pieces[-1].text.endswith("$"):
+            if pieces[-1].kind is not PieceKind.TEXT or pieces[-1].text.endswith("$"):
                 raise NotPlain("a line ends with a backslash behind a `$`")
             cursor.at += 2
         else:
             text = cursor.match(_DOUBLE_TEXT)
             if text is None:
                 raise NotPlain("a double quote is not closed")
-            pieces.append(Piece(Kind.TEXT, _DOUBLE_ESCAPE.sub(r"\1", text), quoted=True))
+            pieces.append(WordPiece(PieceKind.TEXT, _DOUBLE_ESCAPE.sub(r"\1", text), quoted=True))
 
 
-def _dollar(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> Piece:
+def _dollar(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> WordPiece:
     cursor.at += 1
     char = cursor.char()
     if char == "(":
@@ -101,32 +101,32 @@ def _dollar(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> Piece:
     if name is not None:
         if cursor.char() in _AFTER_NAME:
             raise NotPlain(f"shells differ about what `${name}{cursor.char()}` stands for")
-        return Piece(Kind.VARIABLE, name, quoted)
+        return WordPiece(PieceKind.VARIABLE, name, quoted)
     if char in ("?", "#", "!", "$"):
         cursor.at += 1
         if cursor.match(_AFTER_NUMBER):
             raise NotPlain(f"shells differ about what stands behind `${char}`")
-        return Piece(Kind.NUMBER, char, quoted)
+        return WordPiece(PieceKind.NUMBER, char, quoted)
     if quoted and char in _AFTER_DOLLAR:
-        return Piece(Kind.TEXT, "$", quoted=True)
+        return WordPiece(PieceKind.TEXT, "$", quoted=True)
     raise NotPlain("`$` stands for something that is known only when the line runs")
 
 
-def _braced(cursor: Cursor, *, quoted: bool) -> Piece:
+def _braced(cursor: Cursor, *, quoted: bool) -> WordPiece:
     found = _BRACED.match(cursor.source, cursor.at)
     if found is None:
         raise NotPlain("`${` changes a variable or looks it up in a way that is not read")
     cursor.at = found.end()
-    return Piece(Kind.NUMBER if found["size"] else Kind.VARIABLE, found["name"], quoted)
+    return WordPiece(PieceKind.NUMBER if found["size"] else PieceKind.VARIABLE, found["name"], quoted)
 
 
-def _parenthesis(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> Piece:
+def _parenthesis(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> WordPiece:
     if cursor.char(1) == "(":
         found = _ARITHMETIC.match(cursor.source, cursor.at)
         if found is None:
             raise NotPlain("`$((` calculates in a way that is not read")
         cursor.at = found.end()
-        return Piece(Kind.ARITHMETIC, " ".join(_NAME.findall(found["text"])), quoted)
+        return WordPiece(PieceKind.ARITHMETIC, " ".join(_NAME.findall(found["text"])), quoted)
     if cursor.pending:
         raise NotPlain("a substitution stands behind the beginning of a here-document")
     cursor.at += 1
@@ -139,7 +139,7 @@ def _parenthesis(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> Piece
         raise NotPlain("old shells end a substitution at a parenthesis inside its texts")
     cursor.leave()
     cursor.at += 1
-    return Piece(Kind.SCRIPT, "", quoted, inner)
+    return WordPiece(PieceKind.SCRIPT, "", quoted, inner)
 
 
 _COUNTED = re.compile(r"""'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|\\.|[()]|[^'"\\()]++|\\""", re.DOTALL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.policy.shell.tables.arguments import ARGUMENTS, Danger
+from ledger.policy.shell.tables.arguments import ARGUMENTS, DangerousArguments
 from ledger.policy.shell.tables.builtins import STATE_BUILTINS
 from ledger.policy.shell.tables.wrappers import OPAQUE, RUNNERS, SHELLS, TRANSPARENT, Opaque, Transparent
 
@@ -13,7 +13,7 @@ __all__ = [
     "SHELLS",
     "STATE_BUILTINS",
     "TRANSPARENT",
-    "Danger",
+    "DangerousArguments",
     "Opaque",
     "Transparent",
 ]

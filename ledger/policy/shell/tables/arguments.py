@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 
-class Danger(msgspec.Struct, frozen=True, omit_defaults=True):
+class DangerousArguments(msgspec.Struct, frozen=True, omit_defaults=True):
     """The dangerous arguments of one program or one of its sub-commands.
 
     - `always`: it runs (or sends, or overwrites) its arguments, whatever they are; only `--version` alone is harmless.
@@ -36,27 +36,31 @@ class Danger(msgspec.Struct, frozen=True, omit_defaults=True):
     operands_max: int | None = None
     operand_options: str = ""
     leading: frozenset[str] | None = None
-    subcommands: dict[str, Danger] = {}
+    subcommands: dict[str, DangerousArguments] = {}
     script: str = ""
     old_style: bool = False
     dashes_end: bool = True
 
 
-ALWAYS: Final = Danger(always=True)
+ALWAYS: Final = DangerousArguments(always=True)
 
 
-def _long(names: str, short: str = "", valued: str = "", pattern: str = "", *, old_style: bool = False) -> Danger:
-    return Danger(short=short, valued=valued, long=tuple(names.split()), pattern=pattern, old_style=old_style)
+def _long(
+    names: str, short: str = "", valued: str = "", pattern: str = "", *, old_style: bool = False
+) -> DangerousArguments:
+    return DangerousArguments(
+        short=short, valued=valued, long=tuple(names.split()), pattern=pattern, old_style=old_style
+    )
 
 
-def _words(names: str, pattern: str = "") -> Danger:
+def _words(names: str, pattern: str = "") -> DangerousArguments:
     """Return the entry of a program that spells long options with one dash."""
-    return Danger(long=tuple(names.split()), one_dash=True, exact=True, pattern=pattern, dashes_end=False)
+    return DangerousArguments(long=tuple(names.split()), one_dash=True, exact=True, pattern=pattern, dashes_end=False)
 
 
 _URL = r"[a-zA-Z0-9.+-]+::.*|--?[a-z-]+=[a-zA-Z0-9.+-]+::.*"  # a transport that is a program: `ext::sh -c …`
 
-_GIT = Danger(
+_GIT = DangerousArguments(
     long=("exec", "ext-diff", "upload-pack", "receive-pack", "output", "output-directory", "open-files-in-pager"),
     pattern=r"--textc.*",  # `--text` is another option
     leading=frozenset(
@@ -76,32 +80,34 @@ _GIT = Danger(
         ]
     ),
     subcommands={
-        "grep": Danger(short="O", valued="efABCm"),
-        "clone": Danger(short="uc", valued="obj", long=("template", "config", "separate-git-dir"), pattern=_URL),
-        "init": Danger(long=("template", "separate-git-dir")),
-        "fetch": Danger(pattern=_URL),
-        "pull": Danger(short="s", valued="XSjo", long=("strategy",), pattern=_URL),
-        "push": Danger(pattern=_URL),
-        "remote": Danger(pattern=_URL),
-        "ls-remote": Danger(pattern=_URL),
-        "merge": Danger(short="s", valued="mFXS", long=("strategy",)),
-        "rebase": Danger(short="xis", valued="XSC", long=("interactive", "edit-todo", "strategy")),
-        "archive": Danger(short="o", long=("remote",), pattern=_URL),
-        "format-patch": Danger(short="o"),
-        "submodule": Danger(pattern=rf"foreach|update|add|init|set-url|{_URL}"),
-        "bundle": Danger(pattern="create|unbundle"),
-        "config": Danger(
+        "grep": DangerousArguments(short="O", valued="efABCm"),
+        "clone": DangerousArguments(
+            short="uc", valued="obj", long=("template", "config", "separate-git-dir"), pattern=_URL
+        ),
+        "init": DangerousArguments(long=("template", "separate-git-dir")),
+        "fetch": DangerousArguments(pattern=_URL),
+        "pull": DangerousArguments(short="s", valued="XSjo", long=("strategy",), pattern=_URL),
+        "push": DangerousArguments(pattern=_URL),
+        "remote": DangerousArguments(pattern=_URL),
+        "ls-remote": DangerousArguments(pattern=_URL),
+        "merge": DangerousArguments(short="s", valued="mFXS", long=("strategy",)),
+        "rebase": DangerousArguments(short="xis", valued="XSC", long=("interactive", "edit-todo", "strategy")),
+        "archive": DangerousArguments(short="o", long=("remote",), pattern=_URL),
+        "format-patch": DangerousArguments(short="o"),
+        "submodule": DangerousArguments(pattern=rf"foreach|update|add|init|set-url|{_URL}"),
+        "bundle": DangerousArguments(pattern="create|unbundle"),
+        "config": DangerousArguments(
             short="ef",  # one operand reads, two write
             operands_max=1,
             long=("edit", "add", "replace-all", "unset", "unset-all", "rename-section", "remove-section", "file"),
             pattern="set|unset|edit|rename-section|remove-section",
         ),
-        "branch": Danger(long=("edit-description",)),
-        "bisect": Danger(pattern="run|replay|visualize|view"),
-        "cat-file": Danger(long=("filters", "textconv")),
-        "apply": Danger(long=("unsafe-paths",)),
-        "interpret-trailers": Danger(long=("in-place",)),
-        "help": Danger(short="wi", long=("web", "info")),
+        "branch": DangerousArguments(long=("edit-description",)),
+        "bisect": DangerousArguments(pattern="run|replay|visualize|view"),
+        "cat-file": DangerousArguments(long=("filters", "textconv")),
+        "apply": DangerousArguments(long=("unsafe-paths",)),
+        "interpret-trailers": DangerousArguments(long=("in-place",)),
+        "help": DangerousArguments(short="wi", long=("web", "info")),
         **dict.fromkeys(
             [
                 "difftool",
@@ -155,7 +161,7 @@ _NODE_PACKAGES = (
     "script-shell shell prefix globalconfig userconfig node-options editor viewer init-module browser git call cache"
     " scripts-prepend-node-path ignore-scripts tmp local-prefix global location workspace-root cwd dir"
 )
-_NPM = Danger(
+_NPM = DangerousArguments(
     short="Cgc",
     long=tuple(_NODE_PACKAGES.split()),
     one_dash=True,
@@ -221,7 +227,7 @@ _NPM = Danger(
     ),
 )
 
-_GO = Danger(
+_GO = DangerousArguments(
     long=(
         "exec",
         "toolexec",
@@ -262,7 +268,7 @@ _GO = Danger(
             ["run", "generate", "tool", "install", "get", "work", "bug", "clean", "fix", "telemetry"], ALWAYS
         ),
         "env": _words("w u"),
-        "mod": Danger(pattern="edit"),
+        "mod": DangerousArguments(pattern="edit"),
     },
     dashes_end=False,
 )
@@ -288,29 +294,29 @@ _ALWAYS: Final = (
     " qemu podman ctr crictl nerdctl multipass lxc"
 )
 
-ARGUMENTS: Final[dict[str, Danger]] = {
+ARGUMENTS: Final[dict[str, DangerousArguments]] = {
     # --- version control, builds and packages ------------------------------------------------------------------
     "git": _GIT,
     "hg": _long("config configfile cwd repository", short="R", pattern=r"serve|extdiff|fold|histedit"),
     "svn": _long("config-dir config-option diff-cmd diff3-cmd merge-cmd editor-cmd", pattern=r"svn\+.*"),
-    "gh": Danger(
+    "gh": DangerousArguments(
         leading=frozenset({"--version", "--help"}),
         subcommands=dict.fromkeys(["alias", "extension", "ext", "codespace", "cs", "browse", "config", "api", "auth", "gist", "ssh-key", "secret"], ALWAYS),
     ),
     "npm": _NPM,
     "pnpm": _NPM,
     "yarn": _NPM,
-    "bun": Danger(
+    "bun": DangerousArguments(
         short="rec",
         long=("preload", "require", "import", "config", "cwd", "eval", "print", "env-file", "shell", "inspect"),
         one_dash=True,
         leading=frozenset({"--version", "-v", "--help", "--silent"}),
         subcommands={
             **dict.fromkeys(["x", "exec", "create", "init", "link", "repl", "upgrade"], ALWAYS),
-            "run": Danger(pattern=r".*/.*|.*\.[cm]?[jt]sx?"),  # a file; a name would be a script of the package
+            "run": DangerousArguments(pattern=r".*/.*|.*\.[cm]?[jt]sx?"),  # a file; a name would be a script of the package
         },
     ),
-    "cargo": Danger(
+    "cargo": DangerousArguments(
         short="CZ",
         long=("config", "manifest-path", "target-dir", "out-dir", "artifact-dir", "lockfile-path", "fix"),
         leading=frozenset({"--version", "-V", "--help", "-q", "--quiet", "--locked", "--offline", "--frozen", "--list"}),
@@ -319,7 +325,7 @@ ARGUMENTS: Final[dict[str, Danger]] = {
     ),
     "rustc": ALWAYS,
     "go": _GO,
-    "make": Danger(
+    "make": DangerousArguments(
         short="fCIE",
         valued="jlWo",
         long=("file", "makefile", "directory", "include-dir", "eval", "environment-overrides"),
@@ -332,31 +338,31 @@ ARGUMENTS: Final[dict[str, Danger]] = {
         "config python target prefix root src build log cert cache-dir index-url extra-index-url find-links",
         short="tif",
     ),
-    "uv": Danger(pattern=r"run|tool|x|python|init|publish", long=("config-file", "directory", "project", "python")),
-    "poetry": Danger(pattern=r"run|config|shell|publish|self", long=("directory", "project")),
-    "bundle": Danger(pattern=r"exec|config|open|console|gem|plugin|init", long=("gemfile", "path")),
+    "uv": DangerousArguments(pattern=r"run|tool|x|python|init|publish", long=("config-file", "directory", "project", "python")),
+    "poetry": DangerousArguments(pattern=r"run|config|shell|publish|self", long=("directory", "project")),
+    "bundle": DangerousArguments(pattern=r"exec|config|open|console|gem|plugin|init", long=("gemfile", "path")),
     "rake": _long("rakefile require eval execute execute-continue execute-print libdir", short="fIreEp"),
-    "composer": Danger(pattern=r"exec|global|config|run-script|create-project|run", short="d", long=("working-dir",)),
-    "mvn": Danger(short="fDsgtl", long=("file", "define", "settings", "global-settings", "toolchains", "log-file"), pattern=r"exec:.*"),
-    "gradle": Danger(
+    "composer": DangerousArguments(pattern=r"exec|global|config|run-script|create-project|run", short="d", long=("working-dir",)),
+    "mvn": DangerousArguments(short="fDsgtl", long=("file", "define", "settings", "global-settings", "toolchains", "log-file"), pattern=r"exec:.*"),
+    "gradle": DangerousArguments(
         short="bcDIPgp",
         long=("build-file", "settings-file", "init-script", "system-prop", "project-prop", "project-dir", "gradle-user-home"),
     ),
     "gcc": _words("o wrapper B specs fplugin save-temps dumpdir MF MD MMD", pattern=r"@.*|-(?:o|B|fplugin|specs|Wl|Wp|Wa|Xlinker|MF).*"),
-    "docker": Danger(
+    "docker": DangerousArguments(
         leading=frozenset({"--version", "-v"}),
         subcommands=dict.fromkeys(
             ["run", "exec", "build", "buildx", "compose", "create", "cp", "plugin", "context", "save", "export", "load", "import", "commit", "container", "stack", "swarm"],
             ALWAYS,
         ),
     ),
-    "kubectl": Danger(
+    "kubectl": DangerousArguments(
         leading=frozenset(),
         long=("kubeconfig", "raw", "server", "token", "as", "template", "cache-dir"),
         subcommands=dict.fromkeys(["exec", "run", "cp", "edit", "proxy", "port-forward", "attach", "debug", "plugin", "config", "kustomize"], ALWAYS),
     ),
     "helm": _long("post-renderer kubeconfig output-dir"),
-    "terraform": Danger(pattern=r"-chdir.*|-?-?plugin-dir.*|console|apply|destroy|init"),
+    "terraform": DangerousArguments(pattern=r"-chdir.*|-?-?plugin-dir.*|console|apply|destroy|init"),
     "pytest": _long(
         "plugins confcutdir rootdir config-file override-ini basetemp junitxml junit-xml pastebin log-file import-mode pdb trace"
         " result-log report-log pythonpath debug",
@@ -376,11 +382,11 @@ ARGUMENTS: Final[dict[str, Danger]] = {
     "fd": _long("exec exec-batch", short="xX", valued="eEtSdjoc"),
     "bat": _long("pager generate-config-file", pattern="cache"),
     "find": _words("exec execdir ok okdir delete fls fprint fprint0 fprintf files0-from"),
-    "sed": Danger(script="sed"),
-    "awk": Danger(script="awk"),
+    "sed": DangerousArguments(script="sed"),
+    "awk": DangerousArguments(script="awk"),
     "sort": _long("output compress-program temporary-directory files0-from", short="oT", valued="ktS"),
-    "uniq": Danger(operands_max=1, operand_options="fsw"),
-    "tee": Danger(operands_max=0),
+    "uniq": DangerousArguments(operands_max=1, operand_options="fsw"),
+    "tee": DangerousArguments(operands_max=0),
     "split": ALWAYS,
     "csplit": ALWAYS,
     "shuf": _long("output", short="o", valued="in"),
@@ -389,30 +395,30 @@ ARGUMENTS: Final[dict[str, Danger]] = {
     "diff": _long("paginate", short="l", valued="CUDFILSXxW"),
     "sdiff": _long("output diff-program", short="o"),
     "diff3": _long("diff-program"),
-    "xxd": Danger(short="r", valued="clnosg", long=("revert",), operands_max=1, operand_options="clnosg"),
+    "xxd": DangerousArguments(short="r", valued="clnosg", long=("revert",), operands_max=1, operand_options="clnosg"),
     "jq": _long("from-file library-path run-tests", short="fL"),
     "yq": _long("inplace split-exp front-matter from-file", short="is", pattern=r"(?s:.*\b(?:load|load_str|system)\b.*)"),
     "less": _long("log-file LOG-FILE lesskey-file lesskey-src lesskey-content tag-file tag cmd", short="oOkTt", pattern=r"\+.*"),
-    "more": Danger(pattern=r"\+.*"),
-    "most": Danger(pattern=r"\+.*"),
+    "more": DangerousArguments(pattern=r"\+.*"),
+    "most": DangerousArguments(pattern=r"\+.*"),
     "man": _long(
         "pager html config-file preprocessor local-file gxditview troff troff-device ditroff manpath path whatis extension",
         short="PHCplXTtZM",
         pattern=r".*/.*",  # a page in the working directory
     ),
     "info": _long("output init-file dribble restore", short="o", valued="fdnk"),
-    "date": Danger(short="sf", valued="drI", long=("set", "file"), pattern=r"[0-9]{8,12}(?:\.[0-9]+)?"),
-    "test": Danger(pattern=r"-[vR]|(?s:.*(?:\$\(|`|\[).*)", dashes_end=False),
-    "wait": Danger(short="p"),
+    "date": DangerousArguments(short="sf", valued="drI", long=("set", "file"), pattern=r"[0-9]{8,12}(?:\.[0-9]+)?"),
+    "test": DangerousArguments(pattern=r"-[vR]|(?s:.*(?:\$\(|`|\[).*)", dashes_end=False),
+    "wait": DangerousArguments(short="p"),
     "iconv": _long("output", short="o"),
     "nm": _long("plugin"),
     "ar": _long("plugin"),
-    "printf": Danger(short="v", pattern=r"(?s:(?:%%|[^%]|%[^%a-zA-Z]*[a-mo-zA-Z])*+%[^%a-zA-Z]*n.*)"),
-    "history": Danger(short="acdnrsw"),
+    "printf": DangerousArguments(short="v", pattern=r"(?s:(?:%%|[^%]|%[^%a-zA-Z]*[a-mo-zA-Z])*+%[^%a-zA-Z]*n.*)"),
+    "history": DangerousArguments(short="acdnrsw"),
     "hostname": _long("file boot", short="Fb", pattern=r"[^-].*"),
     "ip": _long("batch force", short="bB", valued="fnlr", pattern=r"netns|exec|vrf"),
     "journalctl": _long("file root directory image vacuum-size vacuum-time rotate flush setup-keys", short="D", valued="nubtpSUgoFM"),
-    "openssl": Danger(pattern=r"-(?:engine|config|out|provider|provider-path|writerand|exec|keyout|CAfile|passout).*|s_client|s_server|engine"),
+    "openssl": DangerousArguments(pattern=r"-(?:engine|config|out|provider|provider-path|writerand|exec|keyout|CAfile|passout).*|s_client|s_server|engine"),
     "curl": _long(
         "output remote-name remote-name-all config upload-file dump-header cookie-jar output-dir engine etag-save libcurl"
         " trace trace-ascii stderr hsts alt-svc netrc-file proxy preproxy unix-socket abstract-unix-socket remote-header-name",
@@ -430,11 +436,11 @@ ARGUMENTS: Final[dict[str, Danger]] = {
         old_style=True,
         pattern=r"[^-].*:.*|-[a-zA-Z]*f.+:.*|--file=.*:.*|--f[a-z]*=.*:.*",
     ),
-    "zip": Danger(short="TOm", long=("unzip-command", "test", "output-file", "move")),
+    "zip": DangerousArguments(short="TOm", long=("unzip-command", "test", "output-file", "move")),
     "cpio": _long("rsh-command file", short="FIO", valued="HMEC"),
     "rsync": _long("rsh rsync-path log-file write-batch daemon config files-from temp-dir remove-source-files", short="eM", pattern=r".*::?.*"),
     "patch": ALWAYS,
-    "dd": Danger(pattern=r"of=.*|conv=.*|oflag=.*"),
+    "dd": DangerousArguments(pattern=r"of=.*|conv=.*|oflag=.*"),
     "truncate": ALWAYS,
     "install": _long("strip-program", short="s", valued="mogtS"),
     "gpg": _long(

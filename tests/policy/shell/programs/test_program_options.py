@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledger.policy.shell.forms import program_table
-from ledger.policy.shell.forms.nodes import Node
+from ledger.policy.shell.forms.nodes import ProgramNode
 from tests.support.program_help import PROGRAMS, is_here, options_of, version_of
 
 RECORDS = Path(__file__).parents[3] / "data/programs/options"
@@ -24,7 +24,7 @@ def recorded(program: str) -> tuple[str, list[tuple[str, ...]]]:
 def has_class(program: str, words: tuple[str, ...]) -> bool:
     root = program_table(program)
     assert root is not None
-    nodes: list[Node] = [root]
+    nodes: list[ProgramNode] = [root]
     for name in words[:-1]:
         nodes.append(nodes[-1].commands[name])
     spelt = words[-1].lower() if nodes[-1].caseless else words[-1]

@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from ledger.policy.shell.forms import Kind, known_programs, program_table
-from ledger.policy.shell.forms.nodes import Node
+from ledger.policy.shell.forms import OperandKind, known_programs, program_table
+from ledger.policy.shell.forms.nodes import ProgramNode
 from ledger.policy.shell.forms.notation import read_tables
 from ledger.policy.shell.tables import ARGUMENTS
-from ledger.policy.shell.tables.arguments import Danger
+from ledger.policy.shell.tables.arguments import DangerousArguments
 from tests.policy.shell.programs.worries import worries
 
 TABLES: Final = files("ledger.policy.shell") / "programs"
@@ -45,7 +45,7 @@ def listed() -> Iterator[str]:
             yield from commands(program, danger, table)
 
 
-def commands(start: str, danger: Danger, table: Node) -> Iterator[str]:
+def commands(start: str, danger: DangerousArguments, table: ProgramNode) -> Iterator[str]:
     if danger.always:
         yield f"{start} x"
         return
@@ -55,7 +55,7 @@ def commands(start: str, danger: Danger, table: Node) -> Iterator[str]:
     yield from (f"{start} -{letter}" for letter in danger.short)
     for sub, node in table.commands.items():
         yield from (f"{start} {sub} --{name}=x" for name in danger.long if f"--{name}" in node.options)
-    tasks = table.operands is not None and table.operands.kind_at(0) is Kind.TASK
+    tasks = table.operands is not None and table.operands.kind_at(0) is OperandKind.TASK
     for name, inner in danger.subcommands.items():
         if tasks and name not in table.commands:
             continue  # `yarn deploy` is a task of the project

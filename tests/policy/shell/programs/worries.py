@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger.policy.shell.forms import Effect, Kind, form_of
+from ledger.policy.shell.forms import Effect, OperandKind, form_of
 from ledger.policy.shell.forms.judging import obstacle
 from ledger.policy.shell.forms.spelled import Spelled
 from ledger.policy.shell.lexer import lex
-from ledger.policy.shell.model import Command
+from ledger.policy.shell.model import ShellCommand
 
 _HARMLESS: Final = frozenset({Effect.PLAIN, Effect.READ, Effect.URL})
-_GUARDED: Final = frozenset({Kind.CODE, Kind.SCRIPT, Kind.PROGRAM, Kind.WRITE, Kind.EDIT})
+_GUARDED: Final = frozenset(
+    {OperandKind.CODE, OperandKind.SCRIPT, OperandKind.PROGRAM, OperandKind.WRITE, OperandKind.EDIT}
+)
 
 
 def worries(line: str) -> list[str]:
@@ -39,7 +41,7 @@ class Project:
     def editable(self, path: str) -> bool:
         return self.are_editable and not self.outside(path)
 
-    def allows(self, command: Command) -> bool:
+    def allows(self, command: ShellCommand) -> bool:
         return False
 
 
