@@ -20,7 +20,7 @@ setup: ## make .venv with the locked packages (PYTHON=… chooses the interprete
 demo: setup ## the whole story on an embedded server: ask, reply, expire, replay, verify
 	@$(COMMAND) demo
 
-up: setup ## the real thing until Ctrl-C: server (or PERMISSION_LEDGER_URL), expiry worker, projector
+up: setup ## run until Ctrl-C: server (or PERMISSION_LEDGER_URL), expiry worker, projector, gateway with the inbox
 	@$(COMMAND) up
 
 test: setup ## the test suite on real servers, in about twenty minutes on two cores
