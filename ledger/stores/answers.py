@@ -1,8 +1,8 @@
-"""Answers read straight from a connection that redis-py has made.
+"""Replies read directly from a connection that redis-py has opened.
 
-Once connected, the transport is given a protocol of ours, with a hiredis reader of its own: a third of the cost of an
-answer through redis-py's `read_response`, and no turn of the loop between the bytes and who waits for them. The stream
-to write to is a private attribute of redis-py's connection; where it is missing, there is only the plain way.
+Once connected, the transport gets a protocol of ours with its own hiredis reader. A reply costs a third of redis-py's
+`read_response`, without an event-loop turn between the bytes and the waiter. The writer is a private attribute of
+redis-py's connection; where it is missing, the public methods are used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from redis.exceptions import InvalidResponse, RedisError, ResponseError
 
 
 class Answers(asyncio.Protocol):
-    """Parses what comes in, and hands on each answer; `lost` is called once, with why there will be no more."""
+    """A protocol that parses replies and delivers each; `lost` is called once, with the reason, at the end."""
 
     def __init__(self, take: Callable[[Any], None], lost: Callable[[BaseException], None]) -> None:
         self._parser = hiredis.Reader(protocolError=InvalidResponse, replyError=BaseParser.parse_error)
@@ -30,7 +30,7 @@ class Answers(asyncio.Protocol):
             self._parser.feed(data)
             while self._lost is not None and (reply := self._parser.gets()) is not False:
                 if isinstance(reply, RedisError) and not isinstance(reply, ResponseError):
-                    raise reply  # the server wants no commands now (it is loading, or wants a password)
+                    raise reply  # the server accepts no commands now (it is loading, or requires a password)
                 self._take(reply)
         except (RedisError, IndexError) as error:
             self._end(error)
@@ -45,6 +45,6 @@ class Answers(asyncio.Protocol):
 
 
 def writer_of(connection: AbstractConnection) -> asyncio.StreamWriter | None:
-    """What to write to a connection with, and whose transport can be taken over; None where there is only the plain way."""
+    """Return the writer whose transport can be taken over; None where only the public methods can be used."""
     writer = getattr(connection, "_writer", None)
     return writer if isinstance(writer, asyncio.StreamWriter) else None

@@ -33,7 +33,7 @@ if last_id ~= seen then
   return {0, now, last_id, redis.call('XRANGE', stream, '(' .. seen, '+', 'COUNT', conflict_tail)}
 end
 if not last and redis.call('EXISTS', stream) == 1 then
-  return {-1, now, last_id} -- emptied by somebody: the next version would be used a second time
+  return {-1, now, last_id} -- emptied: the next version would be used a second time
 end
 
 local version = tonumber(ARGV[2])

@@ -1,4 +1,4 @@
-"""Calls of the append script, and what it answers."""
+"""Calls of the append script and their replies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEST_CLOCK = "local now = tonumber(table.remove(ARGV))\n"
 
 
 def append_script(*, test_clock: bool) -> Script:
-    """The append script; for tests with a clock that they move, the same with its time as the last argument."""
+    """Return the append script; `test_clock` gives the variant that takes the time as its last argument."""
     script = Script.named("append.lua")
     if not test_clock:
         return script
@@ -30,7 +30,7 @@ def append_script(*, test_clock: bool) -> Script:
 
 
 class AppendCalls:
-    """Appends as commands for the server, and its answers as those of the port."""
+    """Encoding of appends as server commands, and decoding of replies as results of the port."""
 
     def __init__(self, keys: Keys, clock: Clock, *, moved_by_a_test: bool) -> None:
         self.script = append_script(test_clock=moved_by_a_test)
@@ -60,13 +60,13 @@ class AppendCalls:
         )
 
     def packed(self, append: Append) -> bytes:
-        """The command for the wire."""
+        """Return the command in wire format."""
         command = self.command(append)
         packed: bytes = hiredis.pack_command((*command, self._clock.now_ms()) if self._moved_by_a_test else command)
         return packed
 
     def answer(self, reply: list[Any]) -> AppendResult:
-        """What the script said. Its time is the clock's from here on."""
+        """Decode the script's reply and update the clock with its time."""
         kind, now_ms = reply[0], int(reply[1])
         self._clock.observe(now_ms)
         if kind == 1:
@@ -79,7 +79,7 @@ class AppendCalls:
 
 
 class Posted:
-    """Hands on the answer to an append that was posted."""
+    """The receiver of the reply to a posted append."""
 
     __slots__ = ("_answered", "_calls", "since")
 
@@ -89,7 +89,7 @@ class Posted:
         self.since = 0.0
 
     def take(self, reply: Any) -> None:
-        """A refusal is left to `append`, which knows what to do about each; and so is a stream with foreign entries."""
+        """Deliver a reply; refusals and foreign entries are reported as no answer, so that `append` handles them."""
         answer = None
         if isinstance(reply, list):
             try:

@@ -1,4 +1,4 @@
-"""The only clock is the server's; a process keeps an estimate of it from the answers it gets."""
+"""The server's clock, which is the only one; a process estimates it from the replies it receives."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from ledger.core.limits import SETTLE_GRACE_MS
 
 
 class Clock(Protocol):
-    """The server's time in ms, as well as this process knows it."""
+    """The server's time in ms, as estimated by this process."""
 
     @property
     def known(self) -> bool:
-        """Whether the server was heard of at all."""
+        """Return whether a server time has been observed."""
         ...
 
     @property
     def is_moved_by_hand(self) -> bool:
-        """Whether it stands still until a test moves it."""
+        """Return whether the clock only advances when a test moves it."""
         ...
 
     @property
     def grace_ms(self) -> int:
-        """How long who waits leaves it to an expiry worker to settle what is due."""
+        """Return how long (ms) a waiter leaves settling to an expiry worker."""
         ...
 
     def now_ms(self) -> int: ...
 
     def observe(self, now_ms: int) -> None:
-        """An answer of the server bore this time."""
+        """Update the estimate with the time of a server reply."""
         ...
 
     async def wait_until(self, ms: int) -> None: ...
 
 
 class EstimatedClock:
-    """Server time by the last answer plus what has gone by on this machine since."""
+    """Server time: that of the last reply plus the time elapsed on this machine since."""
 
     def __init__(self) -> None:
         self._offset_ms: float | None = None
@@ -65,10 +65,10 @@ class EstimatedClock:
 
 
 LONGEST_SLEEP_SECONDS = 60.0
-"""A clock may be corrected while somebody sleeps on it; no one sleeps longer than this on an old estimate."""
+"""The longest sleep on one estimate, because the estimate may be corrected meanwhile."""
 
 
 async def sleep_until(clock: Clock, ms: int) -> None:
-    """Return when the clock has reached `ms`, or after a minute: look again then."""
+    """Return when the clock has reached `ms`, or after a minute; callers check again."""
     remaining = (ms - clock.now_ms()) / 1000
     await asyncio.sleep(min(max(remaining, 0.0), LONGEST_SLEEP_SECONDS))

@@ -1,8 +1,8 @@
-"""The same keys on a Redis or Valkey Cluster: every command goes to the node that holds its partition.
+"""Commands on a Redis or Valkey Cluster, each sent to the node that holds its partition.
 
-redis-py's cluster client knows the topology (and does TLS and AUTH); the connections that commands travel on are our
-pipelining links, one a node. A command that a node does not serve (any more) is sent again to the one that does: MOVED,
-ASK and TRYAGAIN say that it did not run. CLUSTERDOWN and broken connections are left to the store's patience.
+redis-py's cluster client provides the topology, TLS and AUTH; commands travel on our pipelining links, one for each
+node. After MOVED, ASK or TRYAGAIN a command did not run, and is sent again to the node that serves it. The store
+retries after CLUSTERDOWN and broken connections.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ledger.stores.link import Argument, CommandLine, Link, LinkError, Receiver
 from ledger.stores.servers import Commands, Revive, WakeUps
 
 REDIRECTIONS_MAX = 8
-"""Times one command is sent on before the cluster counts as not there."""
+"""Redirections of one command before the cluster counts as unreachable."""
 
 TRY_AGAIN_SECONDS = 0.05
 
@@ -40,7 +40,7 @@ _KEY_AT = {"EVALSHA": 3, "XINFO": 2, "XGROUP": 2, "MEMORY": 2}
 
 
 def slot_of_command(command: CommandLine) -> int | None:
-    """The slot that decides where a command runs; None for one that any node can answer."""
+    """Return the slot of a command's key; None for a command that any node can answer."""
     name = command[0]
     if name in _KEYLESS:
         return None
@@ -57,7 +57,7 @@ def slot_of(key: str | bytes) -> int:
 
 
 class _Chunk:
-    """Neighbouring commands of one slot: they go to the same node, together, and again together."""
+    """Consecutive commands of one slot, sent and redirected together."""
 
     __slots__ = ("ask", "commands", "first", "slot")
 
@@ -66,14 +66,14 @@ class _Chunk:
         self.first = first
         self.commands: list[CommandLine] = []
         self.ask: Address | None = None
-        """The node that is taking the slot over and has these keys already."""
+        """The node that imports the slot and already has these keys."""
 
     def places(self) -> range:
         return range(self.first, self.first + len(self.commands))
 
 
 def _chunks_of(commands: Sequence[CommandLine]) -> list[_Chunk]:
-    """A command without a key goes where the one before it goes (EXEC, WAIT), the first where the next does (MULTI)."""
+    """Split by slot; a command without a key follows its predecessor (EXEC, WAIT), the first its successor (MULTI)."""
     chunks: list[_Chunk] = []
     for index, command in enumerate(commands):
         slot = slot_of_command(command)
@@ -88,12 +88,12 @@ def _chunks_of(commands: Sequence[CommandLine]) -> list[_Chunk]:
 
 
 def _leading(addresses: Sequence[Address]) -> int:
-    """How many of the first are the same."""
+    """Return the length of the leading run of equal addresses."""
     return next((index for index, one in enumerate(addresses) if one != addresses[0]), len(addresses))
 
 
 class ClusterLink:
-    """What `Link` is to one server: commands in, answers out in the same order, wherever their keys lie."""
+    """The cluster's counterpart of `Link`: replies come in the order of the commands, whichever nodes run them."""
 
     def __init__(self, topology: Topology, make: Callable[[Address], Commands]) -> None:
         self._topology = topology
@@ -101,9 +101,9 @@ class ClusterLink:
         self._links: dict[Address, Commands] = {}
 
     async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
-        """The answers in order; a refusal of a server is a ResponseError among them. Raises LinkError.
+        """Return the replies in order; a server's refusal is a ResponseError among them. Raises LinkError.
 
-        Several nodes work at the same time, unless `in_order` demands that each waits for the one before.
+        Nodes work concurrently, unless `in_order` demands that each waits for the one before.
         """
         replies: list[Any] = [None] * len(commands)
         waiting = _chunks_of(commands)
@@ -116,7 +116,7 @@ class ClusterLink:
                 await self._send(sent, addresses[:now], replies)
                 again = [index for index, chunk in enumerate(sent) if await self._redirected(chunk, replies)]
             except LinkError as error:
-                # What ran before the failure has run; whether the caller's write is among that, decides its doubt.
+                # Commands before the failure have run; the caller is in doubt if its write is one of them.
                 raise LinkError(str(error), sent=error.sent or _wrote(commands, replies)) from error
             if again:
                 redirections += 1
@@ -130,7 +130,7 @@ class ClusterLink:
         return False
 
     def post(self, command: bytes, receiver: Receiver) -> bool:
-        """Which node it would go to is not known yet, nor whether that one would send it on."""
+        """Return False: the node, and a redirection by it, are only known after asking."""
         return False
 
     async def _addresses_of(self, chunks: Sequence[_Chunk]) -> list[Address]:
@@ -168,21 +168,21 @@ class ClusterLink:
         try:
             return await link.run(commands, in_order=True)
         except LinkError:
-            # The node may be gone for good: learn who has taken its slots over before anybody tries again.
+            # The node may be gone for good: refresh the topology before the next attempt.
             with suppress(LinkError):
                 await self._topology.refresh()
                 await self._forget(address)
             raise
 
     async def _forget(self, address: Address) -> None:
-        """Keep no link to a node that holds nothing any more."""
+        """Close the link to a node that holds no slots any more."""
         if address not in await self._topology.primaries():
             link = self._links.pop(address, None)
             if link is not None:
                 await link.close()
 
     async def _redirected(self, chunk: _Chunk, replies: Sequence[Any]) -> bool:
-        """Whether a node said that these commands are to be sent again, and where to."""
+        """Return whether a node redirected these commands; record the new address."""
         told_by = chunk.ask or await self._topology.address_of(chunk.slot)
         for place in chunk.places():
             match replies[place]:
@@ -194,7 +194,7 @@ class ClusterLink:
                     chunk.ask = (str(ask.host) or told_by[0], int(ask.port))
                     return True
                 case AskError() | TryAgainError():
-                    # Some of the keys are on their way to another node. (In a transaction nothing can be asked for.)
+                    # Some of the keys are being migrated. (ASKING does not work in a transaction.)
                     chunk.ask = None
                     await asyncio.sleep(TRY_AGAIN_SECONDS)
                     return True
@@ -213,7 +213,7 @@ class ClusterLink:
         return reply
 
     async def everywhere(self) -> list[Commands]:
-        """A link to every primary there is now, for what must be asked of all of them. Raises LinkError."""
+        """Return a link to every current primary, for commands that all of them must run. Raises LinkError."""
         await self._topology.refresh()
         return [
             self._links.get(address) or self._links.setdefault(address, self._make(address))
@@ -234,7 +234,7 @@ def _wrote(commands: Sequence[CommandLine], replies: Sequence[Any]) -> bool:
 
 
 class Cluster:
-    """`ledger.stores.servers.Servers` over the nodes of a cluster."""
+    """An implementation of `ledger.stores.servers.Servers` over the nodes of a cluster."""
 
     others_take_over = True
 

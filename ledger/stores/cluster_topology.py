@@ -1,4 +1,4 @@
-"""Which node of a cluster holds which slot: redis-py asks and remembers, refreshed when a node says otherwise."""
+"""The slot map of a cluster, cached by redis-py and refreshed after a redirection."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CLOSE_SECONDS = 5.0
 Address = tuple[str, int]
 
 _FAILURES = (RedisError, RedisClusterException, OSError)
-"""redis-py's error of a whole cluster is none of its other errors."""
+"""Errors of a refresh; `RedisClusterException` is no subclass of `RedisError`."""
 
 
 class Topology:
-    """The nodes as far as they are known. `make` gives a client that knows only the URL's nodes."""
+    """The known nodes. `make` creates a client that starts with the nodes of the URL."""
 
     def __init__(self, make: Callable[[], RedisCluster]) -> None:
         self._make = make
@@ -35,7 +35,7 @@ class Topology:
         self.changed: list[Callable[[], None]] = []
 
     async def address_of(self, slot: int | None) -> Address:
-        """The node that holds a slot, or for None any that holds some. Raises LinkError."""
+        """Return the node that holds a slot; for None any node that holds one. Raises LinkError."""
         if slot is None:
             return (await self.primaries())[0]
         if not self._known:
@@ -47,7 +47,7 @@ class Topology:
         return (str(holders[0].host), int(holders[0].port))
 
     async def primaries(self) -> list[Address]:
-        """The nodes that hold slots, in a fixed order. Raises LinkError."""
+        """Return the nodes that hold slots, in a fixed order. Raises LinkError."""
         if not self._known:
             await self.refresh()
         if self._primaries is None:
@@ -57,17 +57,17 @@ class Topology:
         return self._primaries
 
     async def refresh(self) -> None:
-        """Ask the nodes anew; many who want that at once share one answer. Raises LinkError when none answers."""
+        """Refresh the slot map; concurrent calls share one refresh. Raises LinkError when no node answers."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._learn(), name="ledger topology")
             self._refreshing.add_done_callback(_retrieve)
         await asyncio.shield(self._refreshing)
 
     async def moved(self, error: MovedError, told_by: Address) -> None:
-        """A node said where a slot has gone."""
+        """Apply a redirection (MOVED) from the node `told_by`."""
         manager = self._cluster.nodes_manager
         if not error.host or error.slot_id not in manager.slots_cache:
-            # A node that does not know its own name tells a port only.
+            # A node without a configured hostname sends a port only.
             log.info("node %s:%s says that slot %s has moved; looking where to", *told_by, error.slot_id)
             await self.refresh()
             return
@@ -75,7 +75,7 @@ class Topology:
         self._tell()
 
     async def close(self) -> None:
-        # redis-py leaves connections open when its look at the cluster is cut short, so it is let come to its end.
+        # redis-py leaks connections when its refresh is cancelled, so the refresh runs to its end.
         if self._refreshing is not None:
             with suppress(asyncio.CancelledError, TimeoutError, LinkError, SetupError):
                 async with asyncio.timeout(CLOSE_SECONDS):
@@ -91,7 +91,7 @@ class Topology:
         self._tell()
 
     async def _begin_anew(self, error: Exception) -> None:
-        """None of the nodes that were found once is there any more: perhaps the URL's names lead to others now."""
+        """Start again from the URL's nodes: none of the known ones answers, and DNS may name others now."""
         fresh = self._make()
         try:
             await fresh.nodes_manager.initialize()
@@ -112,13 +112,13 @@ class Topology:
 
 
 async def _close(cluster: RedisCluster) -> None:
-    # Known nodes and those to begin with may be different objects for the same address.
+    # The known nodes and the startup nodes may be different objects for the same address.
     for nodes in ("nodes_cache", "startup_nodes"):
         with suppress(*_FAILURES):
             await cluster.nodes_manager.aclose(nodes)
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:
-    """Whoever waited may be gone; asyncio complains of an error that nobody looked at."""
+    """Retrieve the task's exception: if all waiters were cancelled, asyncio would log it as never retrieved."""
     if not task.cancelled():
         task.exception()

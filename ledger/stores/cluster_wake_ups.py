@@ -1,7 +1,7 @@
-"""Wake-ups on a cluster: one subscriber a node, for the partitions that the node holds.
+"""Wake-ups on a cluster, with one subscriber for each node and the partitions it holds.
 
-A channel lives where its partition lives. When that moves (a slot is migrated, a replica promoted, a node gone), the
-subscription follows, and its new confirmation is reported as a gap. What was missed meanwhile the gap's read finds.
+A channel is on the node of its partition. When the partition moves (slot migration, failover, lost node), the channel
+is subscribed on the new node, and the confirmation is reported as a gap. The read after the gap finds missed entries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ledger.stores.subscriber import Subscriber
 from ledger.stores.wake_ups import WakeUpDispatcher
 
 LOOK_AGAIN_SECONDS = 0.1
-"""Until a partition is looked for again which no node is known to hold, or whose node was just lost."""
+"""Delay before looking again for a partition without a known node, or whose node was just lost."""
 
 
 class ClusterWakeUps:
@@ -39,7 +39,7 @@ class ClusterWakeUps:
         self._keys = keys
         self._subscribers: dict[Address, Subscriber] = {}
         self._homes: dict[int, Address] = {}
-        """Where each partition is subscribed to, or was asked to be."""
+        """The node of each partition's subscription, requested or confirmed."""
         self._look = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -49,7 +49,7 @@ class ClusterWakeUps:
         self._dispatcher.listen(listener)
 
     async def subscribe(self, partition: int) -> None:
-        """Return when this partition's wake-ups arrive from now on."""
+        """Return when the subscription to this partition's wake-ups is confirmed."""
         confirmed, is_new = self._dispatcher.wanted(partition)
         if is_new:
             self._look.set()
@@ -67,7 +67,7 @@ class ClusterWakeUps:
         for subscriber in list(self._subscribers.values()):
             await subscriber.close()
 
-    # --- where each partition is heard ------------------------------------------------------------------------------
+    # --- the node of each subscription ------------------------------------------------------------------------------
 
     async def _keep_homes(self) -> None:
         while True:
@@ -109,13 +109,13 @@ class ClusterWakeUps:
         return subscriber
 
     async def _close_idle(self) -> None:
-        """Keep no connection to a node that no partition is heard from."""
+        """Close the connections to nodes without a subscription."""
         for address, subscriber in list(self._subscribers.items()):
             if not subscriber.channels:
                 del self._subscribers[address]
                 await subscriber.close()
 
-    # --- what subscribers hear --------------------------------------------------------------------------------------
+    # --- messages of subscribers ------------------------------------------------------------------------------------
 
     def _take(self, address: Address, message: list[Any]) -> None:
         if message[0] == b"sunsubscribe":
@@ -125,7 +125,7 @@ class ClusterWakeUps:
             self._dispatcher.take(message)
 
     def _lost(self, partition: int, address: Address) -> None:
-        """A node serves this partition no more (unless we gave its channel up ourselves)."""
+        """Look for the partition's new node, unless we ended the subscription ourselves."""
         if self._homes.get(partition) != address:
             return
         del self._homes[partition]
@@ -133,7 +133,7 @@ class ClusterWakeUps:
         self._do(self._look_anew())
 
     def _refused(self, address: Address, refusal: ResponseError) -> bool:
-        """A subscription was asked of the wrong node; anything else is a reason to connect anew."""
+        """Follow a redirection of a subscription; return False for any other refusal, after which to reconnect."""
         if not isinstance(refusal, MovedError):
             return False
         for partition in self._dispatcher.partitions:
@@ -151,7 +151,7 @@ class ClusterWakeUps:
     async def _look_anew(self) -> None:
         with suppress(LinkError):
             await self._topology.refresh()
-        # The node that is asked may not have heard of it yet; then the subscription is refused with the new place.
+        # The asked node may have a stale slot map; the subscription is then refused with the new address.
         self._look_later()
 
     async def _broken(self) -> None:

@@ -1,7 +1,7 @@
-"""Writes that count only when replicas (or the disk) have them: many with one WAIT behind them.
+"""Writes that count only after confirmed replication (or fsync), many confirmed by one WAIT.
 
-WAIT speaks for the writes of its own connection only, and holds up what comes behind it there. Therefore these writes
-have a connection of their own, and while one WAIT is out, those that arrive meanwhile gather for the next.
+WAIT covers only the writes of its own connection, and blocks later commands on it. So these writes have a connection of
+their own, and those that arrive during one WAIT are batched for the next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CONFIRMING = ("WAIT", "WAITAOF")
 
 
 class ConfirmedLink:
-    """A link on which callers' commands leave in turns, each turn with the WAITs of its callers once, at its end."""
+    """A link that sends callers' commands in batches, with one WAIT of each kind at the end of a batch."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -25,7 +25,7 @@ class ConfirmedLink:
         self._turns: asyncio.Task[None] | None = None
 
     async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
-        """As `Link.run`; a WAIT among the commands is answered for all that were sent in its turn."""
+        """As `Link.run`; the reply to a WAIT covers all commands of its batch."""
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._queue.append((commands, future))
         if self._turns is None or self._turns.done():
@@ -37,7 +37,7 @@ class ConfirmedLink:
         return False
 
     def post(self, command: bytes, receiver: Receiver) -> bool:
-        """Not without its turn."""
+        """Return False: every command is part of a batch."""
         return False
 
     async def one(self, *command: Argument) -> Any:

@@ -1,6 +1,6 @@
 #!lua
--- Correct a deadline hint, if it still is what the corrector saw, and the stream still ends where he saw it end: one that
--- has lost entries since (another server took over) may have something due after all.
+-- Correct a deadline hint if it is unchanged since it was read, and the stream still ends with the same entry: after a
+-- failover that lost entries, a request may be pending again.
 -- KEYS 1 due   2 stream   ARGV 1 session, 2 score seen, 3 new score ('' = remove), 4 last entry seen ('0-0' = none)
 local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end

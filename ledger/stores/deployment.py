@@ -1,4 +1,4 @@
-"""What is fixed when a deployment is created, and what a server must be to hold one."""
+"""The settings fixed when a deployment is created, and the requirements on its server."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class RunCommand(Protocol):
 
 
 async def agree_on_partitions(run: RunCommand, wanted: int | None) -> int:
-    """The partition count of this deployment; the first process to come fixes it. Raises SetupError."""
+    """Return the partition count of this deployment; the first process fixes it. Raises SetupError."""
     if wanted is not None and not 0 < wanted <= PARTITION_COUNT_MAX:
         raise SetupError(f"{wanted} partitions cannot be had; from 1 to {PARTITION_COUNT_MAX}")
     config = Keys(1).config()
     found = await run("HGET", config, "partitions")
     if found is None:
-        # Only here is anything written: a server that takes no writes just now can still be read.
+        # The only write of the start: a server that takes no writes at the moment can still be read.
         await run("HSETNX", config, "partitions", wanted or PARTITION_COUNT_DEFAULT)
         found = await run("HGET", config, "partitions")
     fixed = int(found)
@@ -50,28 +50,28 @@ async def agree_on_partitions(run: RunCommand, wanted: int | None) -> int:
 
 
 async def deployment_secret(run: RunCommand) -> bytes:
-    """The key that this deployment signs with; the first process that needs one makes it. 32 random bytes."""
+    """Return the signing key of this deployment, 32 random bytes; the first process that needs it creates it."""
     config = Keys(1).config()
     await run("HSETNX", config, "secret", secrets.token_hex(SECRET_BYTES))
     return bytes.fromhex((await run("HGET", config, "secret")).decode())
 
 
 async def link_key(run: RunCommand) -> bytes:
-    """The key that signs answer links: the deployment's own secret until it is replaced."""
+    """Return the key that signs answer links: the deployment's secret until it is replaced."""
     found = await run("HGET", Keys(1).config(), LINK_KEY)
     return await deployment_secret(run) if found is None else bytes.fromhex(found.decode())
 
 
 async def replace_link_key(run: RunCommand) -> None:
-    """Sign answer links with a new random key from now on, in every process."""
+    """Replace the key of answer links, for every process, with a new random one."""
     await run("HSET", Keys(1).config(), LINK_KEY, secrets.token_hex(SECRET_BYTES))
 
 
 async def check_server(run: RunCommand, durability: Durability) -> None:
-    """Refuse a server that would lose data quietly or lacks what the ledger needs; warn of what is only risky."""
+    """Raise SetupError for a server that is unfit to hold a ledger; log a warning for each risky setting."""
     facts = await server_facts(run)
     if facts.get("loading") == "1":
-        # What it says of its settings now is not what they will be: the append-only file is not open yet.
+        # Its INFO does not show the final settings yet: the append-only file is not open.
         loading = BusyLoadingError("LOADING by its own INFO")
         raise refusal_of(loading) from loading
     problems = refusals(facts) + shortcomings(facts, durability)
@@ -82,7 +82,7 @@ async def check_server(run: RunCommand, durability: Durability) -> None:
 
 
 async def server_facts(run: RunCommand) -> dict[str, str]:
-    """INFO's server, memory, persistence and replication sections as one dictionary."""
+    """Return INFO's server, memory, persistence and replication sections as one dictionary."""
     facts: dict[str, str] = {}
     for section in ("server", "memory", "persistence", "replication"):
         text: bytes = await run("INFO", section)
@@ -94,14 +94,14 @@ async def server_facts(run: RunCommand) -> dict[str, str]:
 
 
 def engine(facts: dict[str, str]) -> tuple[str, str]:
-    """Name and version of the server: a Valkey also tells a Redis version, which is not its own."""
+    """Return name and version of the server. Valkey also reports the Redis version that it is compatible with."""
     if "valkey_version" in facts:
         return "valkey", facts["valkey_version"]
     return "redis", facts.get("redis_version", "0")
 
 
 def refusals(facts: dict[str, str]) -> list[str]:
-    """Why this server cannot hold a ledger."""
+    """Return the reasons for which this server cannot hold a ledger."""
     found = []
     name, version = engine(facts)
     least = VALKEY_VERSION_MIN if name == "valkey" else REDIS_VERSION_MIN
@@ -117,7 +117,7 @@ def refusals(facts: dict[str, str]) -> list[str]:
 
 
 def warnings(facts: dict[str, str]) -> list[str]:
-    """What would lose data in some accident."""
+    """Return the settings that would lose data in a crash or failover."""
     found = []
     if facts.get("aof_enabled") == "0":
         found.append(

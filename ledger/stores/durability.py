@@ -1,4 +1,4 @@
-"""How safe a grant or an allow must be before it counts, and what a server's settings make of that (`WAIT`)."""
+"""The replication and fsync required (`WAIT`) before a grant or an allow takes effect, and what a server provides."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NAMES: Final = ("wait_replicas", "wait_ms", "wait_aof")
 
 
 class Durability(msgspec.Struct, frozen=True, kw_only=True):
-    """What must have a grant or an allow before it counts; by default only the primary, as its own settings have it.
+    """The replication required before a grant or an allow takes effect; by default only what the primary provides.
 
-    `wait_replicas` replicas within `wait_ms`, and with `wait_aof` the primary's disk: fewer, or later, is in doubt and
-    never an allow. The write itself is not taken back.
+    `wait_replicas` replicas must confirm within `wait_ms`, and with `wait_aof` the primary's fsync as well. Otherwise the
+    write is in doubt and never an allow; it is not undone.
     """
 
     wait_replicas: int = 0
@@ -36,11 +36,11 @@ class Durability(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_demanding(self) -> bool:
-        """Whether anything has to be waited for."""
+        """Return whether a confirmation is required."""
         return self.wait_replicas > 0 or self.wait_aof
 
     def commands(self) -> tuple[tuple[str | int, ...], ...]:
-        """What is sent right behind a write, on the same connection."""
+        """Return the commands to send right after a write, on the same connection."""
         waits: list[tuple[str | int, ...]] = []
         if self.wait_replicas:
             waits.append(("WAIT", self.wait_replicas, self.wait_ms))
@@ -49,7 +49,7 @@ class Durability(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(waits)
 
     def shortfall(self, replies: Sequence[Any]) -> str | None:
-        """What the answers to `commands` lack; None when the write is as safe as it has to be."""
+        """Return what the replies to `commands` lack; None when the write is confirmed as required."""
         left = list(replies)
         if self.wait_replicas:
             reached = left.pop(0)
@@ -64,7 +64,7 @@ class Durability(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def durability_in(url: str) -> tuple[str, Durability]:
-    """A URL without the settings in its query, and these. Raises InputError for one that cannot be read."""
+    """Split a URL into one without these settings in its query, and the settings. Raises InputError."""
     if not any(f"{name}=" in url for name in _NAMES):
         return url, Durability()
     address, _, query = url.partition("?")
@@ -86,7 +86,7 @@ def _number(name: str, value: str) -> int:
 
 
 def shortcomings(facts: Mapping[str, str], durability: Durability) -> list[str]:
-    """Why this server cannot give what is demanded of it. `facts` are those of INFO."""
+    """Return the reasons for which this server cannot provide the durability. `facts` are those of INFO."""
     if not durability.wait_aof:
         return []
     if facts.get("aof_enabled") == "0":
@@ -97,14 +97,14 @@ def shortcomings(facts: Mapping[str, str], durability: Durability) -> list[str]:
 
 
 class Advice(NamedTuple):
-    """What may be lost, and the setting that ends that."""
+    """A possible loss, and the setting that prevents it."""
 
     text: str
     hint: str
 
 
 def advice(facts: Mapping[str, str], durability: Durability) -> list[Advice]:
-    """What a failover can lose on this server. `facts` are those of INFO, and of CONFIG GET as `config_<name>`."""
+    """Return what a failover can lose. `facts` are the server's INFO fields, and its CONFIG GET as `config_<name>`."""
     if facts.get("role", "master") != "master":
         return [Advice("this server is a replica", "give the URL of the primary")]
     found = []

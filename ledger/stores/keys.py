@@ -1,4 +1,4 @@
-"""All names of keys and channels. Everything of a session lives in one partition, hash-tagged for Redis Cluster."""
+"""All names of keys and channels. The keys of a session are in one partition, hash-tagged for Redis Cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KINDS: dict[str, StreamKind] = {"s": "session", "p": "project", "a": "access"}
 
 
 class AppendKeys(NamedTuple):
-    """The names that an append needs: made once a stream, used for every event."""
+    """The key names of an append, built once for each stream."""
 
     stream: str
     due: str
@@ -35,7 +35,7 @@ class Keys:
         return AppendKeys(self.stream(key), self.due(partition), self.feed(partition), self.channel(partition))
 
     def partition_of(self, key: StreamKey) -> int:
-        """Fixed for the life of a deployment; CRC-32 of the stream's name, so that other programs can find it."""
+        """Return CRC-32 of the stream's name modulo the partition count; fixed for the life of a deployment."""
         return crc32(key.name.encode()) % self.count
 
     def tag(self, partition: int) -> str:
@@ -45,7 +45,7 @@ class Keys:
         return f"{self.tag(self.partition_of(key))}:{key.kind[0]}:{key.id}"
 
     def parse_stream(self, name: str) -> StreamKey | None:
-        """The stream that a key holds, or None when the key is something else."""
+        """Return the stream that a key holds, or None for another key."""
         _, _, rest = name.partition("}:")
         letter, _, stream_id = rest.partition(":")
         kind = _KINDS.get(letter)
@@ -64,16 +64,16 @@ class Keys:
         return f"{self.tag(partition)}:bell"
 
     def partition_of_channel(self, channel: bytes) -> int:
-        """The partition of a wake-up channel."""
+        """Return the partition of a wake-up channel."""
         tag = channel.decode().partition("}")[0]
         return int(tag.rpartition(":")[2])
 
     def sure(self, partition: int) -> str:
-        """What is written only so that replicas can be asked whether they have it, and all that came before it."""
+        """Return the key that is written only to be waited for (WAIT), which confirms all writes before it."""
         return f"{self.tag(partition)}:sure"
 
     def lease(self, place: Place) -> str:
-        """Who is there: in a session, in the inbox, or waiting for an answer."""
+        """Return the key of the leases of a place: a session, an inbox, or the askers of a session."""
         if place is None:
             return f"{self.tag(0)}:inbox"
         if place is BOUND_INBOXES:
@@ -83,11 +83,11 @@ class Keys:
         return f"{self.tag(self.partition_of(StreamKey('session', place)))}:lease:{place}"
 
     def reads(self, kind: str) -> str:
-        """Who read what: a stream of each kind, with a retention of its own; see `ledger.log.reads`."""
+        """Return the stream of audited reads of a kind; each kind has its own retention (`ledger.log.reads`)."""
         return f"{self.tag(0)}:reads:{kind}"
 
     def turn(self, name: str) -> str:
-        """Who does this piece of work just now."""
+        """Return the key of the lease on a piece of work."""
         return f"{self.tag(0)}:turn:{name}"
 
     def checkpoints(self, partition: int) -> str:
@@ -103,11 +103,11 @@ class Keys:
         return f"{{{self.prefix}:*}}:view:*"
 
     def parse_view(self, name: str) -> tuple[int, str] | None:
-        """Partition and name of the view that a key holds, or None when the key is something else."""
+        """Return partition and name of the view that a key holds, or None for another key."""
         tag, _, rest = name.partition("}:view:")
         number = tag.rpartition(":")[2]
         return (int(number), rest) if rest and number.isdecimal() else None
 
     def config(self) -> str:
-        """What was fixed when the deployment was created."""
+        """Return the key of the settings fixed when the deployment was created."""
         return f"{self.prefix}:config"

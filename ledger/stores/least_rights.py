@@ -1,11 +1,11 @@
-"""The rights of the ledger's user on a server: what an ACL grants, and nothing else."""
+"""The minimal ACL of the ledger's user on a server."""
 
 from __future__ import annotations
 
 from typing import Final
 
 USER: Final = "ledger"
-"""Name of the user on the server."""
+"""The ledger's user name on the server."""
 
 HEALTH_USER: Final = "health"
 """A user without a password who may PING, for health checks."""
@@ -18,7 +18,7 @@ _COMMANDS: Final = (
     "+xadd +xlen +xrange +xrevrange +xinfo|stream +xinfo|groups +xinfo|consumers",
     "+xreadgroup +xgroup|create +xgroup|delconsumer +xpending +xautoclaim +xack",
 )
-"""No command here overwrites, renames, expires or deletes a stream, or an entry of one by itself."""
+"""None of these commands overwrites, renames, expires or deletes a stream or a single entry."""
 
 _ON_OTHER_KEYS: Final = (
     "(~{pl:*}:turn:* +set +get +del +pexpire)",

@@ -1,12 +1,11 @@
-"""One connection on which many callers' commands leave together and come back in order.
+"""A pipelining connection: commands of many callers are sent together, and replies come back in order.
 
-The first command goes out at once; while answers are awaited, the commands of one turn of the event loop go out in one
-write. Answers are handed to who asked. Nothing is ever sent twice from here: when the connection breaks, every command
-without an answer fails, and the caller decides. redis-py does the connecting (TLS, AUTH, HELLO); its own retries are
-switched off, because they repeat writes.
+The first command is sent at once; while replies are awaited, the commands of one turn of the event loop are sent in one
+write. A link never sends a command twice: when the connection breaks, every command without a reply fails, and the
+caller decides. redis-py connects (TLS, AUTH, HELLO); its retries are disabled, because they repeat writes.
 
-Once connected, its transport is given a protocol of ours (`ledger.stores.answers`). Where that is not possible, the
-plain way through its public methods is taken instead (`direct=False` takes it always).
+Once connected, the transport gets a protocol of ours (`ledger.stores.answers`). Where that is not possible, or with
+`direct=False`, redis-py's public methods are used.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ CommandLine = tuple[Any, ...]
 
 
 class LinkError(Exception):
-    """The connection is not there, or broke. `sent` says whether the server may have got the commands.
+    """The connection could not be made, or broke. `sent`: the server may have received the commands.
 
-    `refused` is what the server refused the connection with, where trying again is of no use (a wrong password).
+    `refused` is the server's refusal of the connection where a retry is useless (a wrong password).
     """
 
     def __init__(self, text: str, *, sent: bool, refused: RedisError | None = None) -> None:
@@ -42,10 +41,10 @@ class LinkError(Exception):
 
 
 class Receiver(Protocol):
-    """Who is given answers. Neither call may block or raise."""
+    """A receiver of replies. Neither method may block or raise."""
 
     since: float
-    """When its commands were handed in, by the loop's clock."""
+    """The time at which its commands were submitted, by the loop's clock."""
 
     def take(self, reply: Any) -> None: ...
 
@@ -53,7 +52,7 @@ class Receiver(Protocol):
 
 
 class _Group:
-    """Commands of one call, and the answers that have come."""
+    """The commands of one call, and the replies received so far."""
 
     __slots__ = ("future", "open", "replies", "since")
 
@@ -75,7 +74,7 @@ class _Group:
 
 
 def refusal_in(error: BaseException) -> RedisError | None:
-    """The server's refusal of a connection; redis-py wraps it into an error of the network."""
+    """Return the server's refusal of a connection, which redis-py wraps into a network error."""
     one: BaseException | None = error
     while one is not None:
         if isinstance(one, AuthenticationError | NoPermissionError | ResponseError):
@@ -85,7 +84,7 @@ def refusal_in(error: BaseException) -> RedisError | None:
 
 
 class Link:
-    """A pipelining connection that is made when it is first needed, and again after it broke."""
+    """A pipelining connection, opened on first use and reopened after it broke."""
 
     def __init__(
         self, connect: Callable[[], AbstractConnection], answer_seconds: float, *, direct: bool = True
@@ -104,9 +103,9 @@ class Link:
         self._watchdog: asyncio.TimerHandle | None = None
 
     async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
-        """The answers in order; a refusal of the server is a ResponseError among them. Raises LinkError.
+        """Return the replies in order; a refusal of the server is a ResponseError among them. Raises LinkError.
 
-        On one connection commands always run in order.
+        On one connection commands always run in order, whatever `in_order` is.
         """
         if self._connection is None:
             await self._connect()
@@ -124,7 +123,7 @@ class Link:
         return self._connection is not None
 
     def post(self, command: bytes, receiver: Receiver) -> bool:
-        """Send one packed command, whose answer goes to `receiver`; False where there is no connection just now."""
+        """Send one packed command, whose reply goes to `receiver`; return False while there is no connection."""
         if self._connection is None:
             return False
         loop = asyncio.get_running_loop()
@@ -141,21 +140,21 @@ class Link:
         elif is_idle:
             self._flush()
         elif not self._flush_due:
-            # Whoever else has something to send in this turn of the loop comes along.
+            # Other commands of this turn of the loop are sent in the same write.
             self._flush_due = True
             loop.call_soon(self._flush)
         if self._watchdog is None:
             self._watch()
 
     async def one(self, *command: Argument) -> Any:
-        """The answer to one command. Raises ResponseError or LinkError."""
+        """Return the reply to one command. Raises ResponseError or LinkError."""
         reply = (await self.run((command,)))[0]
         if isinstance(reply, ResponseError):
             raise reply
         return reply
 
     async def everywhere(self) -> list[Link]:
-        """A link to each server that holds keys: here this one."""
+        """Return a link to each server that holds keys: only this one."""
         return [self]
 
     async def close(self) -> None:
@@ -167,7 +166,7 @@ class Link:
                 return
             connection = self._make()
             try:
-                # A server that hangs takes connections and never greets.
+                # A server that hangs accepts connections and never replies to HELLO.
                 async with asyncio.timeout(self._answer_seconds):
                     await connection.connect()  # type: ignore[no-untyped-call]
                 self._connection = connection
@@ -187,7 +186,7 @@ class Link:
     def _flush(self) -> None:
         self._flush_due = False
         outbox, self._outbox = self._outbox, []
-        # Without a writer the connection broke in this very turn, and who waits was told.
+        # Without a writer the connection broke in this very turn, and the waiters have failed.
         if self._writer is not None and outbox:
             self._writer.write(b"".join(outbox))
 

@@ -1,4 +1,4 @@
-"""The ledger in one process's memory: for tests and for trying things out. Same answers as a real server."""
+"""A store in one process's memory, for tests and experiments. It behaves as a real server does."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from ledger.stores.port import (
 
 
 class WallClock:
-    """The process's own clock: here it is the server's."""
+    """The process's clock, which is the server's clock here."""
 
     known = True
     is_moved_by_hand = False
@@ -57,14 +57,14 @@ class WallClock:
         return time.time_ns() // 1_000_000
 
     def observe(self, now_ms: int) -> None:
-        """There is nothing to learn from oneself."""
+        """Do nothing: this is the server's clock itself."""
 
     async def wait_until(self, ms: int) -> None:
         await sleep_until(self, ms)
 
 
 class MemoryServer:
-    """What a server would hold. Several stores may share one, as several processes share a Redis."""
+    """The data of a server. Several stores may share it, as several processes share a Redis."""
 
     def __init__(self, clock: Clock | None = None, partition_count: int = PARTITION_COUNT_DEFAULT) -> None:
         self.clock: Clock = clock or WallClock()
@@ -85,7 +85,7 @@ class MemoryServer:
         self.unacknowledged: dict[str, dict[str, tuple[FeedItem, str, int]]] = defaultdict(dict)
 
     def is_known(self, group: str, partition: int) -> bool:
-        """Whether a consumer group has read this feed at all."""
+        """Return whether a consumer group exists on this feed."""
         return (group, partition) in self.delivered
 
 
@@ -106,7 +106,7 @@ class MemoryStore:
         return self._server.keys.count
 
     async def start(self) -> None:
-        """Nothing to connect to."""
+        """Do nothing: there is no connection."""
 
     async def close(self) -> None:
         for partition in self._subscribed:
@@ -129,7 +129,7 @@ class MemoryStore:
         return False
 
     def post(self, append: Append, answered: Answered) -> bool:
-        """Nobody need wait for memory."""
+        """Return False: `append` never waits here."""
         return False
 
     def _append(self, append: Append) -> AppendResult:
@@ -164,7 +164,7 @@ class MemoryStore:
             self._server.due.pop(append.key.id, None)
 
     def tell(self, key: StreamKey, new: list[Entry]) -> None:
-        """Put new entries into the feed, and wake who listens."""
+        """Add new entries to the feed, and notify the listeners."""
         partition = self.partition_of(key)
         self._server.feed_counts[partition] += 1
         feed = self._server.feeds[partition]
@@ -320,12 +320,12 @@ class MemoryStore:
 
 
 def _fits_inline(entries: Sequence[Entry]) -> bool:
-    """Whether a wake-up carries the entries themselves: each takes a line for its id and one for its payload."""
+    """Return whether a wake-up carries the entries: each takes a line for its id and one for its payload."""
     return sum(len(f"\n{entry.position}\n") + len(entry.payload) for entry in entries) <= INLINE_WAKE_UP_BYTES
 
 
 def _place(item: FeedItem) -> tuple[int, int]:
-    """Partition of an item and its number there."""
+    """Return an item's partition and its number there."""
     partition, _, number = item.item_id.partition("/")
     return int(partition), int(number)
 

@@ -1,4 +1,4 @@
-"""Reading views and looking after a ledger that lives in this process's memory."""
+"""Reads of views and administration of a ledger in this process's memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MemoryViews:
-    """`ledger.stores.admin.ViewReader` in memory."""
+    """An implementation of `ledger.stores.admin.ViewReader` in memory."""
 
     def __init__(self, store: MemoryStore, server: MemoryServer) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class MemoryViews:
 
 
 class MemoryAdmin:
-    """`ledger.stores.admin.Admin` in memory."""
+    """An implementation of `ledger.stores.admin.Admin` in memory."""
 
     async def secret(self) -> bytes:
         return self._server.secret
@@ -168,5 +168,5 @@ class MemoryAdmin:
 
 
 def number_of(item: FeedItem) -> int:
-    """The place of a line in its partition's feed."""
+    """Return the position of a line in its partition's feed."""
     return int(item.item_id.partition("/")[2])

@@ -1,4 +1,4 @@
-"""One server, or the primary that sentinels name: one address at a time."""
+"""Connections to a single address: one server, or the primary that sentinels name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Connect = Callable[[], AbstractConnection]
 
 
 class OneServer:
-    """`ledger.stores.servers.Servers` over connections that are all made in the same way."""
+    """An implementation of `ledger.stores.servers.Servers` over one connection factory."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""From a URL to a store."""
+"""Creation of a store from a URL."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SENTINELS = ("redis+sentinel", "rediss+sentinel")
 _KNOWN = "redis://, rediss://, unix://, redis+cluster://, redis+sentinel://, embedded:///folder, memory://"
 
 _CLUSTER_SECONDS = 1.0
-"""How long a node may take to tell who holds which slot; one that is slower is passed over."""
+"""The limit on a node's reply with the slot map; a slower node is skipped."""
 
 _SENTINEL_PORT = 26379
 _SERVER_PORT = 6379
@@ -51,10 +51,10 @@ def open_store(
     revive: Revive | None = None,
     durability: Durability | None = None,
 ) -> Store:
-    """The store that a URL names, not yet started. Raises InputError for a URL that names none.
+    """Return the store of a URL, not yet started. Raises InputError for an unsupported URL.
 
-    `memory://` is a ledger of its own each time, `memory://name` one that this process shares. `embedded://` is opened
-    by `ledger.client.ledger`, which holds the server as long as it is used. `durability` goes before what the URL's query says.
+    `memory://` is a new ledger each time, `memory://name` one that this process shares. `embedded://` is opened by
+    `ledger.client.ledger`, which holds the server while it is used. `durability` takes precedence over the URL's query.
     """
     scheme = url.partition("://")[0]
     if scheme == "memory":
@@ -72,7 +72,7 @@ def open_store(
 
 
 def servers_of(url: str) -> Servers:
-    """The servers that a URL of a known scheme names, without a store. Raises InputError."""
+    """Return the servers of a URL with a known scheme, without a store. Raises InputError."""
     address, _ = durability_in(url)
     return _servers(address.partition("://")[0], address)
 
@@ -139,7 +139,7 @@ def _sentinels(url: str) -> OneServer:
     for name in ("host", "port"):
         options.pop(name, None)
     options.update(socket_keepalive=True, db=int(database or options.get("db", 0)))
-    # Sentinels have passwords of their own.
+    # Sentinels have separate passwords.
     to_sentinels = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     to_sentinels.update(_tls_to_sentinels(options.pop("sentinel_tls", "no"), options))
     connect, close = primary_of(addresses, service, options, to_sentinels)
@@ -148,7 +148,7 @@ def _sentinels(url: str) -> OneServer:
 
 
 def _tls_to_sentinels(wanted: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Nothing, or the same TLS as to the servers."""
+    """Return the TLS options of the sentinels: none, or those of the servers."""
     if wanted not in ("yes", "no"):
         raise ValueError(f"sentinel_tls is yes or no, not {wanted}")
     if wanted == "no":
@@ -160,17 +160,17 @@ def _tls_to_sentinels(wanted: str, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _options(url: str) -> dict[str, Any]:
-    """How every connection is made, from a URL of a single server."""
+    """Return the connection options of a URL of a single server."""
     options: dict[str, Any] = dict(parse_url(url))
     return {
         "connection_class": Connection,
         **options,
         "protocol": 2,
         "decode_responses": False,
-        # Our own link watches for answers; redis-py's default of 5 s breaks a subscriber that hears nothing.
+        # Our link has a timeout of its own; redis-py's default of 5 s disconnects an idle subscriber.
         "socket_timeout": None,
         "socket_connect_timeout": CONNECT_SECONDS,
-        # redis-py repeats a write whose answer was lost, ten times by default.
+        # redis-py repeats a write without a reply, ten times by default.
         "retry": Retry(NoBackoff(), 0),
         "client_name": "permission-ledger",
     }
@@ -188,9 +188,9 @@ def _connector(options: Mapping[str, Any]) -> Callable[[], AbstractConnection]:
 
 
 def _split_addresses(url: str, default_port: int) -> tuple[str, list[Address]]:
-    """A URL of several servers as that of the first, and the addresses of all."""
+    """Split a URL of several servers into that of the first, and the addresses of all."""
     scheme, _, rest = url.partition("://")
-    # A path begins at the first slash, unless a query came before: its values may hold slashes, too.
+    # A path begins at the first slash, unless a query precedes it: its values may hold slashes, too.
     begins = min(f"{rest}/?".index(sign) for sign in "/?")
     authority, tail = rest[:begins], rest[begins:]
     credentials, at, hosts = authority.rpartition("@")
@@ -213,12 +213,12 @@ def _check_address(url: str) -> None:
         if not parts.path:
             raise ValueError("unix:// needs the path of a socket")
     elif "@" in parts.path + parts.query + parts.fragment:
-        # Else the beginning of the password would be taken for the host.
+        # Otherwise the beginning of the password would be parsed as the host.
         raise ValueError("a password stands before the host")
 
 
 def _unreadable(url: str, error: Exception) -> InputError:
-    """The parser's own words may hold a piece of a password, and its error is not passed on for the same reason."""
+    """Return the error for a malformed URL, without the parser's message, which may hold part of a password."""
     if "@" in url or "password" in url:
         why = "signs such as / @ : ? # [ in a user name or password are written as %2F %40 %3A %3F %23 %5B"
     else:
@@ -227,11 +227,11 @@ def _unreadable(url: str, error: Exception) -> InputError:
 
 
 def redact(url: str) -> str:
-    """The URL without its password, for logs and messages; also one that cannot be parsed."""
+    """Return the URL without its password, for logs and messages, even if it cannot be parsed."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "", url
-    # What is before the last @ may be secret; but in a path that begins at once, @ is a sign like others.
+    # The text before the last @ may be secret; in a URL that starts with the path, @ has no meaning.
     credentials, at, address = ("", "", rest) if rest.startswith("/") else rest.rpartition("@")
     if at:
         user, colon, _ = credentials.partition(":")
@@ -241,7 +241,7 @@ def redact(url: str) -> str:
 
 
 def url_of_environment() -> str | None:
-    """`PERMISSION_LEDGER_URL`, else the text of the file `PERMISSION_LEDGER_URL_FILE`, else None. Raises InputError."""
+    """Return `PERMISSION_LEDGER_URL`, else the text of `PERMISSION_LEDGER_URL_FILE`, else None. Raises InputError."""
     url, file = os.environ.get("PERMISSION_LEDGER_URL"), os.environ.get("PERMISSION_LEDGER_URL_FILE")
     if url or not file:
         return url or None
@@ -256,13 +256,16 @@ def url_of_environment() -> str | None:
 
 
 def embedded_folder(url: str) -> Path:
-    """The data folder that `embedded:///folder` names; without one, the default data folder."""
+    """Return the data folder of `embedded:///folder`; without a path, the default data folder."""
     path = unquote(urlsplit(url).path)
     return Path(path) if path.strip("/") else default_home()
 
 
 def default_home() -> Path:
-    """`PERMISSION_LEDGER_HOME`, else `$XDG_DATA_HOME/permission-ledger`, else `~/.local/share/permission-ledger`."""
+    """Return the default data folder.
+
+    `PERMISSION_LEDGER_HOME`, else `$XDG_DATA_HOME/permission-ledger`, else `~/.local/share/permission-ledger`.
+    """
     named = os.environ.get("PERMISSION_LEDGER_HOME")
     if named:
         return Path(named)

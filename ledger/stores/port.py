@@ -1,7 +1,7 @@
-"""What the core needs of a store, whichever it is. `memory.py` and `redis.py` implement it; one suite tests both.
+"""The port of a store. `memory.py` and `redis.py` implement it; one conformance suite tests both.
 
 A store appends events to streams by compare-and-append, reads them back, and keeps hints (deadlines, wake-ups, the
-feed, leases) that carry no truth. Times are milliseconds of the server's clock.
+feed, leases) that are never authoritative. Times are milliseconds of the server's clock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ StreamKind = Literal["session", "project", "access"]
 
 
 class BoundInboxes(Enum):
-    """The place of the inboxes that see some projects or sessions only. What is no session id takes no session's name."""
+    """The place of the inboxes that are bound to some projects or sessions. It is no session id, so it cannot clash."""
 
     ALL = "inboxes"
 
@@ -32,26 +32,26 @@ BOUND_INBOXES: Final = BoundInboxes.ALL
 
 
 class AskersOf(NamedTuple):
-    """The place of those who wait for the requests of a session."""
+    """The place of the askers that wait for the requests of a session."""
 
     session: str
 
 
 Place = str | BoundInboxes | AskersOf | None
-"""Where somebody is: in a session; in an inbox that sees every session (None), or some; waiting for an answer."""
+"""The scope of a lease: a session, the inboxes of all sessions (None), bound inboxes, or askers of a session."""
 
 _KINDS: dict[str, StreamKind] = {"project": "project", "access": "access"}
 
 
 class StreamKey(NamedTuple):
-    """Which stream: a session's, a project's, or the one of the deployment's access tokens."""
+    """The identity of a stream: a session's, a project's, or one of the deployment's access streams."""
 
     kind: StreamKind
     id: str
 
     @property
     def name(self) -> str:
-        """`session:ses_1`: how hints and the chain's first link name the stream."""
+        """Return `session:ses_1`, the stream's name in hints and in the chain's first link."""
         return f"{self.kind}:{self.id}"
 
     @classmethod
@@ -61,7 +61,7 @@ class StreamKey(NamedTuple):
 
 
 class Position(NamedTuple):
-    """An entry's id: server milliseconds and version."""
+    """The id of an entry: server milliseconds and version."""
 
     ms: int
     version: int
@@ -79,7 +79,7 @@ START = Position(0, 0)
 
 
 class Entry(NamedTuple):
-    """One entry as the server holds it."""
+    """One entry as the server stores it."""
 
     ms: int
     version: int
@@ -91,9 +91,9 @@ class Entry(NamedTuple):
 
 
 class Due(NamedTuple):
-    """The hint for the expiry worker: when this session's earliest deadline is.
+    """The hint for the expiry worker: this session's earliest deadline.
 
-    `ms` None means that something is pending which never expires; `relative` counts from the time of the append.
+    `ms` None means that only requests without a deadline are pending; `relative` counts from the time of the append.
     """
 
     ms: int | None
@@ -101,11 +101,11 @@ class Due(NamedTuple):
 
 
 NOTHING_DUE = "nothing due"
-"""In place of a `Due`: nothing is pending any more."""
+"""The value in place of a `Due` when nothing is pending any more."""
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """N payloads to add after exactly this entry, all or none, in this window of server time (both ends included)."""
+    """A compare-and-append: all payloads or none, directly after `after`, in a window of server time (inclusive)."""
 
     key: StreamKey
     after: Position
@@ -114,18 +114,18 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     not_after_ms: int | None = None
     due: Due | str | None = None
     binding: bool = False
-    """Whether somebody acts on it: then it counts only when it is as safe as the settings demand."""
+    """The append takes effect only with the confirmed replication that `Durability` asks for."""
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
-    """Written: the entries bear `ms` and the versions after `Append.after`."""
+    """Written: the entries have the time `ms` and the versions after `Append.after`."""
 
     ms: int
     now_ms: int
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """Not written: others were first. `entries` are the next the writer has not seen, `head` is the last there is."""
+    """Not written: another writer was first. `entries` are the next ones unseen by this writer, `head` is the last."""
 
     entries: tuple[Entry, ...]
     head: Position
@@ -133,14 +133,14 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """Not written: the entry the writer saw last is not there. Its state is of another history."""
+    """Not written: the stream lacks the entry that the writer saw last. The writer's state is of another history."""
 
     head: Position
     now_ms: int
 
 
 class OutsideWindow(msgspec.Struct, frozen=True):
-    """Not written: the entries would have borne `ms`, which is outside the window."""
+    """Not written: the entries would have the time `ms`, which is outside the window."""
 
     ms: int
     now_ms: int
@@ -149,12 +149,14 @@ class OutsideWindow(msgspec.Struct, frozen=True):
 AppendResult = Appended | Conflict | Behind | OutsideWindow
 
 Answered = Callable[[AppendResult | None, bool], None]
-"""Told the answer to what was posted, or None where there was none: then `append` it again. The flag says whether it may
-have counted all the same. Must not block."""
+"""The callback of a posted append: its result, or None if no answer came, after which to `append` it again.
+
+The flag is True when the append may have been written all the same. Must not block.
+"""
 
 
 class StreamInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server says of a stream besides its entries; damage shows here."""
+    """The server's metadata of a stream, which reveals damage."""
 
     length: int
     entries_added: int
@@ -164,7 +166,7 @@ class StreamInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """The first read of a stream: `info` is None when there is none."""
+    """The first read of a stream; `info` is None when the stream does not exist."""
 
     info: StreamInfo | None
     entries: tuple[Entry, ...]
@@ -172,7 +174,7 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 class Foreign(Exception):  # noqa: N818 - a signal between a store and the fold, never shown to a caller
-    """An entry is not of the ledger's form. `text` says how."""
+    """An entry is not in the ledger's format; `text` describes the difference."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -180,7 +182,7 @@ class Foreign(Exception):  # noqa: N818 - a signal between a store and the fold,
 
 
 class WakeUp(NamedTuple):
-    """Something was appended to a stream; `entries` are empty when they were too large to send along."""
+    """The notification of an append; `entries` are empty when they were too large to send."""
 
     key: StreamKey
     head: Position
@@ -188,17 +190,17 @@ class WakeUp(NamedTuple):
 
 
 class Listener(Protocol):
-    """Who is told of appends. Neither call may block."""
+    """A subscriber to appends. Neither method may block."""
 
     def woken(self, wake_up: WakeUp) -> None: ...
 
     def gap(self, partition: int) -> None:
-        """Wake-ups of this partition may have been lost (a subscription began anew): read again."""
+        """Handle a new subscription to this partition: wake-ups may have been lost, so read again."""
         ...
 
 
 class FeedItem(NamedTuple):
-    """One line of a partition's feed: this stream has reached this version."""
+    """One line of a partition's feed: a stream and the version that it has reached."""
 
     item_id: str
     key: StreamKey
@@ -215,7 +217,7 @@ class ViewWrite(NamedTuple):
 
 
 class Store(Protocol):
-    """The port. Every call may raise StoreError; `append` raises InDoubtError when no answer came."""
+    """A store of event streams. Every call may raise StoreError; `append` raises InDoubtError when no reply came."""
 
     @property
     def clock(self) -> Clock: ...
@@ -224,7 +226,7 @@ class Store(Protocol):
     def partition_count(self) -> int: ...
 
     async def start(self) -> None:
-        """Connect and check that this deployment is one. Raises SetupError."""
+        """Connect and check the deployment. Raises SetupError."""
         ...
 
     async def close(self) -> None: ...
@@ -234,40 +236,40 @@ class Store(Protocol):
     async def append(
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
     ) -> tuple[AppendResult, tuple[Entry, ...]]:
-        """Compare and append; `also_read` reads another stream in the same flush, after the append was sent."""
+        """Compare and append; `also_read` reads another stream in the same flush, after the append."""
         ...
 
     @property
     def can_post(self) -> bool:
-        """Whether it is worth trying to `post` just now."""
+        """Return whether `post` may succeed at the moment."""
         ...
 
     def post(self, append: Append, answered: Answered) -> bool:
-        """Send an append now and return at once; `answered` is called when the answer is there.
+        """Send an append and return at once; `answered` is called with the reply.
 
-        False, and nothing was sent, where only `append` will do (no connection yet, `Append.binding`, …).
+        Return False, with nothing sent, where `append` is needed (no connection yet, `Append.binding`, …).
         """
         ...
 
     @property
     def durability(self) -> Durability:
-        """What the settings of this process demand before a grant or an allow counts."""
+        """Return the replication required by this process before a grant or an allow takes effect."""
         ...
 
     @property
     def confirms(self) -> bool:
-        """Whether the settings demand more of what counts than that the server has it (`Durability`)."""
+        """Return whether `Durability` requires more than the primary's reply."""
         ...
 
     async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
-        """The entry there (None: it is gone), when it and all before it are as safe as the settings demand.
+        """Return the entry at a position (None: it was lost) once it and all before it are confirmed (`Durability`).
 
-        Raises InDoubtError when they are not in time.
+        Raises InDoubtError when the confirmation does not come in time.
         """
         ...
 
     async def open(self, key: StreamKey) -> Opening:
-        """The first page of a stream with what the server says of it, and the server's time."""
+        """Return the first page of a stream, its metadata and the server's time."""
         ...
 
     async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]: ...
@@ -277,7 +279,7 @@ class Store(Protocol):
     async def info(self, key: StreamKey) -> StreamInfo | None: ...
 
     def streams(self) -> AsyncIterator[StreamKey]:
-        """Every stream there is, in no order; one that appears meanwhile may be missed, and one may come twice."""
+        """Iterate over all streams, unordered; one created meanwhile may be missed, and one may come twice."""
         ...
 
     async def now_ms(self) -> int: ...
@@ -287,22 +289,22 @@ class Store(Protocol):
     async def due(
         self, until_ms: int | None, count: int, partitions: Sequence[int] | None = None
     ) -> list[tuple[str, int | None]]:
-        """Sessions with something pending whose earliest deadline is at or before `until_ms` (None: all of them).
+        """Return the sessions with a pending request whose earliest deadline is at or before `until_ms` (None: all).
 
-        Nearest first, at most `count`; `partitions` None looks in all of them.
+        Nearest first, at most `count`; `partitions` None means all partitions.
         """
         ...
 
     async def next_due_ms(self) -> int | None: ...
 
     async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
-        """Set the hint, if it still is `seen_ms` and the session's stream still ends with the entry `at`."""
+        """Set the hint if it still is `seen_ms` and `at` is still the last entry of the session's stream."""
         ...
 
     async def listen(self, listener: Listener) -> None: ...
 
     async def subscribe(self, partition: int) -> None:
-        """Return when wake-ups of this partition are delivered from now on."""
+        """Return when the subscription to this partition's wake-ups is confirmed."""
         ...
 
     async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None: ...
@@ -311,16 +313,16 @@ class Store(Protocol):
 
     async def leases(self, place: Place) -> tuple[Presence, ...]: ...
 
-    # what projectors need --------------------------------------------------------------------------------------------
+    # projections -----------------------------------------------------------------------------------------------------
 
     async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
-        """Lines that no consumer of the group was given yet, at most `count` of each partition."""
+        """Return lines not yet delivered to the group, at most `count` of each partition."""
         ...
 
     async def claim_feed(
         self, partitions: Sequence[int], group: str, consumer: str, idle_ms: int, count: int
     ) -> list[FeedItem]:
-        """Take over lines given to any consumer so long ago and never acknowledged, at most `count` of each partition.
+        """Claim lines delivered at least `idle_ms` ago and never acknowledged, at most `count` of each partition.
 
         Idle time is the server's real time, also where a test moves the clock.
         """
@@ -329,27 +331,27 @@ class Store(Protocol):
     async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None: ...
 
     async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
-        """Change views and this stream's checkpoint in one step; False when the checkpoint is not `expected_version`."""
+        """Change views and checkpoint atomically; return False if the checkpoint is not `expected_version`."""
         ...
 
     async def checkpoint(self, key: StreamKey) -> int: ...
 
     async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
-        """A view's fields; of a sorted one, and of counts, the values are decimal numbers."""
+        """Return a view's fields; values of sorted views and counts are decimal numbers."""
         ...
 
     async def view_field(self, view: str, partition: int, field: str) -> bytes | None: ...
 
     async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
-        """Remove all views of a partition and its checkpoints in one step; `names` are views to expect there."""
+        """Remove all views and checkpoints of a partition atomically; `names` are views to expect there."""
         ...
 
     @property
     def views(self) -> ViewReader:
-        """For readers of views."""
+        """Return the reader of views."""
         ...
 
     @property
     def admin(self) -> Admin:
-        """For those who look after the whole."""
+        """Return the operations for administration."""
         ...

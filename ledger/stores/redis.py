@@ -1,4 +1,4 @@
-"""The ledger on Redis or Valkey: one server, the primary that sentinels name, or a cluster."""
+"""A store on Redis or Valkey: one server, the primary that sentinels name, or a cluster."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 5.0
-"""How long one answer may take before the connection counts as broken."""
+"""The timeout of one reply, after which the connection counts as broken."""
 
 SCAN_COUNT = 1000
-"""Keys that one step of a scan looks at."""
+"""The COUNT of one SCAN step."""
 
 RETRY_SECONDS_FIRST = 0.02
 RETRY_SECONDS_MAX = 0.5
 
 SURE_MS = 60_000
-"""How long a key stays that was written only to be waited for."""
+"""The TTL of a key that is written only to be waited for (WAIT)."""
 
 
 class RedisStore:
-    """The store over its servers; several stores and processes may share them."""
+    """A store over Redis servers, which several stores and processes may share."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class RedisStore:
         self._revive = revive
         self._durability = durability or Durability()
         self._link = servers.commands(ANSWER_SECONDS)
-        # WAIT holds up whatever comes behind it on its connection.
+        # WAIT blocks all later commands on its connection.
         self._sure_link = (
             servers.commands(ANSWER_SECONDS + self._durability.wait_ms / 1000, confirmed=True)
             if self._durability.is_demanding
@@ -147,11 +147,11 @@ class RedisStore:
         return RedisAdmin(self)
 
     async def command(self, *command: Argument) -> Any:
-        """One command that may safely be sent twice."""
+        """Run one idempotent command; see `ask`."""
         return (await self.ask((command,)))[0]
 
     async def ask(self, commands: Sequence[CommandLine]) -> list[Any]:
-        """Answers to commands that may safely be sent twice. Raises StoreError, or what the server refuses with."""
+        """Run idempotent commands and return the replies. Raises StoreError, or the error of the server's refusal."""
         if not commands:
             return []
         replies = await self._patiently(lambda: self._link.run(commands))
@@ -161,18 +161,18 @@ class RedisStore:
         return replies
 
     async def ask_each(self, commands: Sequence[CommandLine]) -> list[Any]:
-        """As `ask`, but each refusal (a ResponseError) stands among the answers, for the caller to judge."""
+        """As `ask`, but return each refusal as a ResponseError among the replies."""
         return await self._patiently(lambda: self._link.run(commands)) if commands else []
 
     async def everywhere(self) -> Sequence[Commands]:
-        """One for each server that holds keys. Raises StoreError."""
+        """Return a link for each server that holds keys. Raises StoreError."""
         return await self._patiently(self._link.everywhere)
 
     async def _command_at(self, server: Commands, *command: Argument) -> Any:
         return (await self.ask_at(server, (command,)))[0]
 
     async def ask_at(self, server: Commands, commands: Sequence[CommandLine]) -> list[Any]:
-        """As `ask`, of one of the servers."""
+        """As `ask`, on one of the servers."""
         replies = await self._patiently(lambda: server.run(commands))
         for reply in replies:
             if isinstance(reply, ResponseError):
@@ -180,7 +180,7 @@ class RedisStore:
         return replies
 
     async def scan(self, pattern: str, *words: Argument) -> AsyncIterator[str]:
-        """Keys of this pattern on every server, in no order; one may come twice."""
+        """Iterate over the keys that match a pattern on every server, unordered; a key may come twice."""
         for server in await self.everywhere():
             cursor = b"0"
             while True:
@@ -193,9 +193,9 @@ class RedisStore:
                     break
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]], writes: Attempts | None = None) -> T:
-        """Try again while there is no connection, for as long as GIVE_UP_SECONDS.
+        """Retry without a connection for up to GIVE_UP_SECONDS.
 
-        Raises StoreError; for `writes`, of which one may have reached the server, InDoubtError.
+        Raises StoreError; InDoubtError for `writes` of which one may have reached the server.
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + GIVE_UP_SECONDS
@@ -215,13 +215,13 @@ class RedisStore:
                 await self._revive()
             await asyncio.sleep(pause)
             pause = min(pause * 2, RETRY_SECONDS_MAX)
-        # Nobody would close a connection that was made now.
+        # Nothing would close a connection that is opened now.
         if writes is not None and writes.lost:
             raise _in_doubt("the ledger was closed")
         raise StoreError("this ledger is closed; connect again")
 
     async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        """Run a script that may safely be run twice."""
+        """Run an idempotent script."""
         call = script.call(keys, arguments)
         reply = (await self._patiently(lambda: self._run_loaded((call,), script, self._link)))[0]
         if isinstance(reply, ResponseError):
@@ -229,7 +229,7 @@ class RedisStore:
         return reply
 
     async def _run_loaded(self, commands: Sequence[CommandLine], script: Script, link: Commands) -> list[Any]:
-        """Run commands, the first of which is a script; load it when its server does not know it (any more)."""
+        """Run commands of which the first is a script; load the script if the server lacks it."""
         replies = await link.run(commands, in_order=True)
         if refused_with(replies[0], "NOSCRIPT"):
             replies = (await link.run((("SCRIPT", "LOAD", script.text), *commands), in_order=True))[1:]
@@ -240,7 +240,7 @@ class RedisStore:
     async def append(
         self, append: Append, also_read: tuple[StreamKey, Position] | None = None
     ) -> tuple[AppendResult, tuple[Entry, ...]]:
-        """Sent again with the same events when the answer was lost: compare-and-append makes that harmless."""
+        """Compare and append; without a reply, retry with the same events, which compare-and-append makes harmless."""
         waits = self._durability.commands() if append.binding else ()
         commands = [self._append_calls.command(append), *waits]
         if also_read is not None:
@@ -250,7 +250,7 @@ class RedisStore:
         run = self._run_append if self._test_clock is None else self._run_append_now
         replies = await self._patiently(partial(run, commands, link), attempts)
         if isinstance(replies[0], ResponseError):
-            # A refusal now says nothing of an attempt whose answer was lost before.
+            # A refusal now does not settle an earlier attempt without a reply.
             raise _in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
         answer = self._append_calls.answer(replies[0])
         if waits and isinstance(answer, Appended):
@@ -270,7 +270,7 @@ class RedisStore:
         return self._run_loaded(commands, self._append_calls.script, link)
 
     def _run_append_now(self, commands: Sequence[CommandLine], link: Commands) -> Awaitable[list[Any]]:
-        """As `_run_append`, with the time of the clock that a test moves."""
+        """As `_run_append`, with the time of the test clock."""
         first, *rest = commands
         return self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_calls.script, link)
 
@@ -283,7 +283,7 @@ class RedisStore:
         return self._durability.is_demanding
 
     async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
-        """What replicas have of this write they have of all that came before it on the same server."""
+        """Confirm an entry: replicas that have a later write also have all earlier ones of the same server."""
         waits = self._durability.commands()
         sure = self.keys.sure(self.partition_of(key))
         commands: list[CommandLine] = [
@@ -397,7 +397,7 @@ class RedisStore:
             async with asyncio.timeout(GIVE_UP_SECONDS):
                 await self._wake_ups.subscribe(partition)
         except TimeoutError:
-            # A wake-up is a hint: without it the sweep finds what was appended, only later.
+            # A wake-up is a hint: without it the sweep finds the new entries, later.
             log.warning("wake-ups of partition %s cannot be had (is SSUBSCRIBE allowed?)", partition)
 
     async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
@@ -411,7 +411,7 @@ class RedisStore:
                 ("ZADD", key, now_ms + lease_ms, member),
                 *((("ZREM", key, *renamed),) if renamed else ()),
                 ("ZREMRANGEBYSCORE", key, "-inf", now_ms),
-                # A key lives at least as long as its longest lease; GT alone does nothing to a key without an end.
+                # A key lives at least as long as its longest lease; GT alone has no effect on a key without a TTL.
                 ("PEXPIRE", key, lease_ms * 2, "NX"),
                 ("PEXPIRE", key, lease_ms * 2, "GT"),
             )
@@ -428,13 +428,13 @@ class RedisStore:
         try:
             members = await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE")
         except DamageError as error:
-            # A hint: nobody was heard of. Deadlines must pass all the same, and asks and replies count.
+            # A hint: assume that nobody is present. Deadlines, asks and replies must work all the same.
             log.warning("who is there cannot be read from `%s`: %s", key, error.text)
             return ()
         pairs = (member.decode().partition("\n") for member in members)
         return tuple(Presence(client_id, name) for client_id, _, name in pairs)
 
-    # --- what projectors need ---------------------------------------------------------------------------------------
+    # --- projections ------------------------------------------------------------------------------------------------
 
     async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
         replies = await self._patiently(
@@ -456,7 +456,7 @@ class RedisStore:
         return items + (await self.read_feed(begun, group, consumer, count) if begun else [])
 
     async def _begin_groups(self, partitions: Sequence[int], group: str) -> list[int]:
-        """Create the consumer group where a feed is there without one; most partitions have no feed yet."""
+        """Create the consumer group on feeds that lack it; most partitions have no feed yet."""
         if not partitions:
             return []
         replies = await self._patiently(
@@ -519,7 +519,7 @@ class RedisStore:
         return value
 
     async def _of_either_type(self, of_hash: CommandLine, of_sorted: CommandLine) -> Any:
-        """The answer of that one of two reads which fits what a view's key holds."""
+        """Run two reads and return the reply of the one that fits the type of the view's key."""
         replies = await self._patiently(lambda: self._link.run((of_hash, of_sorted)))
         reply = replies[1] if refused_with(replies[0], "WRONGTYPE") else replies[0]
         if isinstance(reply, ResponseError):
@@ -529,12 +529,12 @@ class RedisStore:
     async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
         keys = {self.keys.checkpoints(partition), *(self.keys.view(name, partition) for name in names)}
         keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
-        # One command, hence one step: a projector that begins anew meanwhile finds all of it gone or none.
+        # One command, hence atomic: a projector that starts again meanwhile finds all keys or none.
         await self.command("UNLINK", *sorted(keys))
 
 
 class Attempts:
-    """What is known of a write: whether one attempt was sent and its answer lost."""
+    """The attempts of one write; `lost` is True once one was sent and its reply lost."""
 
     lost = False
 

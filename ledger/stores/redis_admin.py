@@ -1,4 +1,4 @@
-"""Looking after a ledger on a Redis or Valkey server."""
+"""Administration of a ledger on a Redis or Valkey server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-w
 
 
 class RedisAdmin:
-    """`ledger.stores.admin.Admin` over the connection of a store."""
+    """An implementation of `ledger.stores.admin.Admin` over the connection of a store."""
 
     def __init__(self, store: RedisStore) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class RedisAdmin:
         key = self._store.keys.reads(kind)
         (oldest,) = await self._store.ask([("XRANGE", key, "-", "+", "COUNT", 1)])
         is_old = bool(oldest) and Position.parse(oldest[0][0].decode()).ms < oldest_ms
-        # One XADD trims in one way only, and XTRIM is a right that the ledger's user does not have.
+        # One XADD trims by one criterion only, and the ledger's user has no right to XTRIM.
         by_count: CommandLine = ("MAXLEN", "~", count_max)
         first: CommandLine = ("MINID", "=", oldest_ms) if is_old else by_count
         bounds = [first, *[by_count] * (len(lines) - 1)]
@@ -59,7 +59,7 @@ class RedisAdmin:
             return True
         if await self._store.command("GET", key) != holder.encode():
             return False
-        # Should it end just here and be another's, that one's turn lasts longer: they do not do it both.
+        # If the lease ends here and another holder takes it, that lease is extended: still only one holder has it.
         return bool(await self._store.command("PEXPIRE", key, lease_ms))
 
     async def end_turn(self, name: str, holder: str) -> None:
@@ -163,7 +163,7 @@ class RedisAdmin:
         return found
 
     async def _lags(self, partition: int, groups: Sequence[dict[str, Any]]) -> list[int]:
-        """Counted, not taken from the server: its own figure is wrong for good after a group was passed by trimming."""
+        """Count the lag: the server's own figure stays wrong after lines were trimmed before a group read them."""
         feed = self._store.keys.feed(partition)
         if not groups:
             return []
@@ -184,14 +184,14 @@ class RedisAdmin:
 
         facts = await server_facts(run)
         (reply,) = await server.run([("CONFIG", "GET", *_SETTINGS)])
-        # Many hosted servers do not tell their settings; then INFO has to do.
+        # Many hosted servers do not allow CONFIG GET; then INFO has to do.
         if not isinstance(reply, ResponseError):
             facts.update({f"config_{name}": value.decode() for name, value in _pairs(reply).items()})
         return facts
 
 
 def _has_gap(group: str, first: Any, groups: Any, idle: Any = ()) -> bool:
-    """The feed begins after the last line that the group was given, or after one that its consumer still owes."""
+    """Return whether lines were trimmed that the group was not given, or that its consumer has not acknowledged."""
     if isinstance(first, ResponseError) or isinstance(groups, ResponseError) or not first:
         return False
     oldest = Position.parse(first[0][0].decode())

@@ -1,4 +1,4 @@
-"""Answers of a Redis or Valkey server as the values of the port, and back."""
+"""Conversion between replies of a Redis or Valkey server and values of the port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.stores.refusals import refusal_code, refusal_of
 
 
 def beside_of(key: StreamKey, reply: Any) -> tuple[Entry, ...]:
-    """Entries of the stream that was read with an append. Without them the append's own command is in doubt."""
+    """Return the entries of the stream that was read with an append. Raises InDoubtError if the read was refused."""
     if isinstance(reply, ResponseError):
         raise InDoubtError(
             f"{key.kind} `{key.id}` could not be read with the append ({reply}): ask again with the same request id"
@@ -61,7 +61,7 @@ def info_of(reply: Any, size: int | None = None) -> StreamInfo | None:
 
 
 def leases_of(client_id: str, members: Sequence[bytes]) -> list[bytes]:
-    """The lease of a client, under whatever name it goes."""
+    """Return the members that are leases of a client, whatever its name."""
     return [member for member in members if member.partition(b"\n")[0] == client_id.encode()]
 
 

@@ -1,4 +1,4 @@
-"""Reading views on a Redis or Valkey server."""
+"""Reads of views on a Redis or Valkey server."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class RedisViews:
-    """`ledger.stores.admin.ViewReader` over the connection of a store."""
+    """An implementation of `ledger.stores.admin.ViewReader` over the connection of a store."""
 
     def __init__(self, store: RedisStore) -> None:
         self._store = store
 
     async def read(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
         keys = [self._store.keys.view(name, partition) for name in names]
-        # Which kind a view is only its key knows: each is read in both ways, and the one that fits is kept.
+        # Only the key's type shows the kind of a view: each is read in both ways, and the fitting reply is kept.
         commands: list[CommandLine] = [("MULTI",)]
         for key in keys:
             commands += [("HGETALL", key), ("ZRANGE", key, 0, -1, "WITHSCORES")]
-        # Commands of one call are neighbours on the connection, so nothing of others comes into the transaction.
+        # Commands of one call are consecutive on the connection, so no other caller's enter the transaction.
         replies = (await self._store.ask((*commands, ("EXEC",))))[-1]
         found: dict[str, Mapping[str, bytes]] = {}
         for index, name in enumerate(names):

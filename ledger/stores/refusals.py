@@ -1,4 +1,4 @@
-"""What a server's refusal means, in words that say what to do."""
+"""Errors for a server's refusals, with the remedy."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _PASSING = {
 
 
 def refusal_code(error: RedisError) -> str:
-    """The first word of what the server said; redis-py takes it off the text of those it knows."""
+    """Return the error code, the first word of the reply; redis-py strips the known ones from the text."""
     return error.status_code or str(error).split(" ", 1)[0]
 
 
 def is_passing(error: RedisError) -> bool:
-    """Whether the server says that it is only not ready yet."""
+    """Return whether a refusal is temporary (the server is not ready yet)."""
     return refusal_code(error) in _PASSING
 
 
 def refusal_of(error: RedisError) -> LedgerError:
-    """The error to raise for a server's refusal; its own words are told along."""
+    """Return the error to raise for a server's refusal, which quotes it."""
     text = str(error)
     word = refusal_code(error)
     if word == "WRONGTYPE":

@@ -1,5 +1,5 @@
 #!lua
--- Add entries under the ids they had, after exactly this one, or none of them.
+-- Append all entries under their original ids, directly after the given one, or none of them.
 --
 -- KEYS  1 stream   2 due (sorted set of sessions)   3 feed
 -- ARGV  1 id of the entry before ('0-0': the stream must not exist)

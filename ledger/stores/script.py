@@ -1,4 +1,4 @@
-"""Lua scripts, kept in files beside this one and known to the server by their hash."""
+"""Lua scripts, stored in files beside this one and addressed on the server by their hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The primary that sentinels name: redis-py asks them at each new connection, our links and bells use what it makes.
+"""Connections to the primary that sentinels name; redis-py asks the sentinels for each new connection.
 
 After a failover the old connection breaks or refuses writes, and the next one goes to the promoted server.
 """
@@ -18,20 +18,20 @@ from redis.exceptions import ReadOnlyError
 from ledger.stores.link import CommandLine, Link, LinkError
 
 SENTINEL_ANSWER_SECONDS = 1.0
-"""A sentinel that is slower is passed over; the next one is asked."""
+"""The timeout of a sentinel, after which the next one is asked."""
 
 Address = tuple[str, int]
 
 
 class PrimaryConnection(SentinelManagedConnection):
-    """A connection to what sentinels call the primary, if the server itself says so too."""
+    """A connection to the server that sentinels name, if its own ROLE is primary."""
 
     async def connect(self) -> None:
         await super().connect()  # type: ignore[no-untyped-call]
         await self.send_command("ROLE", check_health=False)
         role = await self.read_response(disable_decoding=True)
         if role[0] != b"master":
-            # A sentinel that has not heard of the failover yet names the old one.
+            # A sentinel that has not learned of the failover yet names the old primary.
             await self.disconnect(nowait=True)
             raise RedisConnectionError(f"sentinels name a {role[0].decode()} as the primary; is a failover under way?")
 
@@ -41,7 +41,7 @@ class PrimarySSLConnection(PrimaryConnection, SSLConnection):
 
 
 class PrimaryLink(Link):
-    """A link that leaves a server which has become a replica, and finds the primary anew."""
+    """A link that disconnects from a server that became a replica, and connects to the new primary."""
 
     async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
         replies = await super().run(commands, in_order=in_order)
@@ -61,7 +61,7 @@ def primary_of(
     options: Mapping[str, Any],
     sentinel_options: Mapping[str, Any],
 ) -> tuple[Callable[[], AbstractConnection], Callable[[], Awaitable[None]]]:
-    """What makes a connection to the primary of `service`, and what closes the connections to the sentinels."""
+    """Return a factory of connections to the primary of `service`, and a function that closes those to sentinels."""
     manager = Sentinel(  # type: ignore[no-untyped-call]
         list(sentinels),
         sentinel_kwargs={

@@ -1,4 +1,4 @@
-"""Where a ledger's keys lie: one server, the primary that sentinels name, or the nodes of a cluster."""
+"""The servers of a ledger: one server, the primary that sentinels name, or the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from ledger.stores.link import Argument, CommandLine, Receiver
 from ledger.stores.port import Listener
 
 Revive = Callable[[], Awaitable[None]]
-"""Starts a server again that died while this process held it (the embedded one); never raises."""
+"""A callback that restarts a server which died while this process held it (the embedded one); never raises."""
 
 
 class Commands(Protocol):
-    """Commands in, answers out in the same order, wherever their keys lie."""
+    """A command interface to the servers, wherever the keys are."""
 
     async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
-        """The answers in order; a refusal of a server is a ResponseError among them. Raises LinkError.
+        """Return the replies in order; a refusal of a server is a ResponseError among them. Raises LinkError.
 
-        With `in_order` no command runs before those in front of it, also where they run on several nodes.
+        With `in_order` each command runs after those before it, also across nodes.
         """
         ...
 
     @property
     def can_post(self) -> bool:
-        """Whether `post` would send something just now."""
+        """Return whether `post` may succeed at the moment."""
         ...
 
     def post(self, command: bytes, receiver: Receiver) -> bool:
-        """Send one packed command now; False, and nothing was sent, where only `run` will do."""
+        """Send one packed command at once; return False, with nothing sent, where `run` is needed."""
         ...
 
     async def one(self, *command: Argument) -> Any:
-        """The answer to one command. Raises ResponseError or LinkError."""
+        """Return the reply to one command. Raises ResponseError or LinkError."""
         ...
 
     async def everywhere(self) -> Sequence[Commands]:
-        """One for each server that holds keys, for what must be asked of all of them. Raises LinkError."""
+        """Return an interface to each server that holds keys, for commands that all must run. Raises LinkError."""
         ...
 
     async def close(self) -> None: ...
@@ -49,22 +49,22 @@ class WakeUps(Protocol):
     def listen(self, listener: Listener) -> None: ...
 
     async def subscribe(self, partition: int) -> None:
-        """Return when this partition's wake-ups arrive from now on."""
+        """Return when the subscription to this partition's wake-ups is confirmed."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Servers(Protocol):
-    """Makes what a store needs to speak to where its keys lie."""
+    """A factory of command interfaces and subscriptions for one deployment."""
 
     @property
     def others_take_over(self) -> bool:
-        """Whether another server takes the place of one that is gone."""
+        """Return whether another server takes over from a lost one."""
         ...
 
     def commands(self, answer_seconds: float, *, confirmed: bool = False) -> Commands:
-        """`confirmed`: for writes with a WAIT behind them, which hold up whatever else uses the connection."""
+        """Return a command interface; `confirmed` is for writes followed by WAIT, which blocks its connection."""
         ...
 
     def wake_ups(self, keys: Keys, revive: Revive | None) -> WakeUps: ...

@@ -1,4 +1,4 @@
-"""A process may come at a bad moment: while a primary fails over, or while a server is still loading its data."""
+"""Retries at a process's start: a primary may fail over, or a server may still be loading its data."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PAUSE_SECONDS = 0.25
 
 
 async def when_ready(meet: Callable[[], Awaitable[T]], *, others_take_over: bool) -> T:
-    """What `meet` gives, tried for GIVE_UP_SECONDS where waiting may help. Raises StoreError, SetupError at once.
+    """Return the result of `meet`, retried for GIVE_UP_SECONDS where waiting may help. Raises StoreError, SetupError.
 
-    Where no other server takes over, one that cannot be reached is an error at once: most likely the URL is wrong.
+    A SetupError is raised at once, and so is an unreachable server that no other replaces: the URL is probably wrong.
     """
     loop = asyncio.get_running_loop()
     give_up = loop.time() + GIVE_UP_SECONDS
@@ -43,7 +43,7 @@ async def when_ready(meet: Callable[[], Awaitable[T]], *, others_take_over: bool
 
 
 def _only_not_ready(error: BaseException | None) -> bool:
-    """Whether it comes from a server that is there, and says that it will be ready."""
+    """Return whether an error was caused by a server that is up but not ready yet."""
     while error is not None:
         if isinstance(error, RedisError) and is_passing(error):
             return True

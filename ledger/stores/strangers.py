@@ -1,4 +1,4 @@
-"""A second look at the server, as somebody sees it who has neither password nor certificate."""
+"""A check of the access to a server without password and certificate."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ ANSWER_SECONDS: Final = 5.0
 _OURS: Final = frozenset(
     {"username", "password", "ssl_certfile", "ssl_keyfile", "ssl_password"},
 )
-"""Members of a URL's query that show who we are."""
+"""Credentials among the members of a URL's query."""
 
 
 class OpenDoors(msgspec.Struct, frozen=True, kw_only=True):
-    """How somebody without credentials gets to a server."""
+    """The ways to access a server without credentials."""
 
     without_credentials: bool = False
     socket_of_everybody: str | None = None
 
 
 async def open_doors(url: str) -> OpenDoors:
-    """Try the URL's servers without credentials; one in this process's memory has no doors."""
+    """Try the URL's servers without credentials; a server in this process's memory has no access from outside."""
     if url.startswith("memory://"):
         return OpenDoors()
     socket = _socket_for_everybody(url)
@@ -50,7 +50,7 @@ async def _lets_strangers_in(url: str) -> bool:
             if not isinstance(reply, ResponseError):
                 return True
     except (LinkError, RedisError, LedgerError, OSError):
-        # Refused before the question: by its password, its certificate, or as a cluster that tells nothing of itself.
+        # Refused before the read: by password, by certificate, or by a cluster that does not return its slot map.
         return False
     finally:
         await commands.close()
@@ -74,5 +74,5 @@ def _socket_for_everybody(url: str) -> Path | None:
 def _without_credentials(url: str) -> str:
     parts = urlsplit(url)
     query = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in _OURS]
-    # Not put together by urlunsplit, which drops the slashes of `unix:///path`.
+    # Not built by urlunsplit, which drops the slashes of `unix:///path`.
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}?{urlencode(query)}".rstrip("?")

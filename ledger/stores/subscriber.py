@@ -1,6 +1,6 @@
-"""One subscriber connection to one server, made again after it broke, for any number of channels.
+"""One subscriber connection to one server, reopened after it broke, for any number of channels.
 
-Its messages are read as a link's answers are (`ledger.stores.answers`), or the plain way (`direct=False`).
+Its messages are read as a link's replies are (`ledger.stores.answers`), or by redis-py's methods (`direct=False`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECONNECT_SECONDS_FIRST = 0.05
 RECONNECT_SECONDS_MAX = 2.0
 GREETING_SECONDS = 5.0
 PING_SECONDS = 10.0
-"""A subscriber that hears nothing asks whether the server is still there; no answer until the next ask: reconnect."""
+"""The interval of PINGs on an idle connection; without a reply before the next one, it reconnects."""
 
 OnMessage = Callable[[list[Any]], None]
 Refused = Callable[[ResponseError], bool]
@@ -31,10 +31,10 @@ Broken = Callable[[], Awaitable[None]]
 
 
 class Subscriber:
-    """Subscribes to its channels whenever it connects; every message and confirmation goes to `heard`.
+    """A subscriber that subscribes to its channels at each connect; `on_message` gets messages and confirmations.
 
-    `refused` judges a refusal (of a subscription): False means that the connection is of no use any more. `broken` is
-    called between two connections.
+    `refused` handles a refused subscription; if it returns False, the connection is closed. `broken` is called between two
+    connections.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Subscriber:
         self._task: asyncio.Task[None] | None = None
         self._received = False
         self._lost_at: float | None = None
-        """When the connection was lost (loop time), while it is."""
+        """The loop time at which the connection was lost; None while connected."""
         self.channels: dict[str, None] = {}
 
     async def add(self, channel: str) -> None:
-        """Subscribe, now or as soon as there is a connection."""
+        """Subscribe, now or at the next connect."""
         self.channels[channel] = None
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="ledger wake-ups")
@@ -67,7 +67,7 @@ class Subscriber:
             await self._send("SSUBSCRIBE", channel)
 
     async def drop(self, channel: str) -> None:
-        """End a subscription; its confirmation is heard too."""
+        """Unsubscribe; the confirmation also goes to `on_message`."""
         if channel in self.channels:
             del self.channels[channel]
             await self._send("SUNSUBSCRIBE", channel)
@@ -89,7 +89,7 @@ class Subscriber:
         while True:
             connection = self._make()
             try:
-                # A server that hangs takes connections and never greets.
+                # A server that hangs accepts connections and never replies to HELLO.
                 async with asyncio.timeout(GREETING_SECONDS):
                     await connection.connect()  # type: ignore[no-untyped-call]
                 self._connection = connection
@@ -111,7 +111,7 @@ class Subscriber:
             pause = min(pause * 2, RECONNECT_SECONDS_MAX)
 
     def _tell_lost(self, error: Exception) -> None:
-        """Once an outage, however often connecting fails."""
+        """Log the loss of the connection once for each outage."""
         if self._lost_at is None:
             self._lost_at = asyncio.get_running_loop().time()
             log.warning("lost the connection to the server (%s); connecting again", str(error) or type(error).__name__)
@@ -123,12 +123,12 @@ class Subscriber:
             log.warning("reached the server again after %.1f s", seconds)
 
     def _take_over(self, connection: AbstractConnection) -> asyncio.Future[None] | None:
-        """Read the connection's messages from here on; what comes back fails when it breaks. None: the plain way."""
+        """Take over reading; the returned future fails when the connection breaks. None: redis-py's methods are needed."""
         writer = writer_of(connection) if self._direct else None
         if writer is None:
             return None
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # It may break before anybody waits for that.
+        # It may break before it is awaited.
         lost.add_done_callback(lambda future: future.cancelled() or future.exception())
 
         def end(error: BaseException) -> None:
@@ -159,7 +159,7 @@ class Subscriber:
             pinger.cancel()
 
     def _take(self, message: Any) -> None:
-        """Hand on a message. Raises a refusal that makes the connection useless."""
+        """Deliver a message. Raises the refusal after which to reconnect."""
         if isinstance(message, ResponseError):
             if self._refused is None or not self._refused(message):
                 raise message
@@ -175,6 +175,6 @@ class Subscriber:
                 await connection.send_command("PING", check_health=False)
             await asyncio.sleep(PING_SECONDS)
             if not self._received:
-                # Closing the socket makes the reader fail, which leads to a new connection.
+                # Closing the socket makes the reader fail, and the subscriber reconnect.
                 await connection.disconnect(nowait=True)
                 return

@@ -1,7 +1,7 @@
-"""Wake-ups: one subscriber connection for any number of waiters.
+"""Wake-ups over one subscriber connection for any number of waiters.
 
-Pub/sub loses silently, so a wake-up is only ever a hint; each confirmation of a subscription, the first one and those
-after a reconnect, is reported as a gap: whoever waits reads its stream again.
+Pub/sub loses messages silently, so a wake-up is only a hint. Each confirmation of a subscription, the first one and
+those after a reconnect, is reported as a gap, after which waiters read their streams again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ledger.stores.servers import Revive
 from ledger.stores.subscriber import Subscriber
 
 KEYS_KEPT_COUNT = 4096
-"""Streams whose names in wake-ups need not be read again."""
+"""The cache size of parsed stream names."""
 
 
 class WakeUpDispatcher:
-    """What came of subscriptions, whichever connection it came over: told to the listener."""
+    """The delivery of wake-ups and gaps to the listener, from any connection."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
@@ -32,14 +32,14 @@ class WakeUpDispatcher:
 
     @property
     def partitions(self) -> list[int]:
-        """Those that somebody wants to hear of."""
+        """Return the partitions with a subscription, requested or confirmed."""
         return list(self._confirmed)
 
     def listen(self, listener: Listener) -> None:
         self._listener = listener
 
     def wanted(self, partition: int) -> tuple[asyncio.Event, bool]:
-        """What is set when wake-ups arrive, and whether this partition is new."""
+        """Return the event that a confirmed subscription sets, and whether this partition is new."""
         known = self._confirmed.get(partition)
         return (known, False) if known else (self._confirmed.setdefault(partition, asyncio.Event()), True)
 
@@ -92,7 +92,7 @@ def parse_wake_up(data: bytes) -> WakeUp | None:
         name, *lines = data.split(b"\n")
         key = _key_named(name)
         if len(lines) == 2:
-            # So most of them are.
+            # The common case.
             ms, _, version = lines[0].partition(b"-")
             entry = Entry(int(ms), int(version), lines[1])
             return WakeUp(key, Position(entry.ms, entry.version), (entry,))

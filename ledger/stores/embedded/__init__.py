@@ -1,4 +1,4 @@
-"""The embedded server: a real Redis or Valkey for one data folder, started, shared and ended by its users."""
+"""The embedded server: a real Redis or Valkey for one data folder, started, shared and stopped by its users."""
 
 from ledger.stores.embedded.binary import ServerBinary
 from ledger.stores.embedded.errors import EmbeddedServerError, NoServerBinaryError

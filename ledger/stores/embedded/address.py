@@ -1,4 +1,4 @@
-"""Where a folder's unix socket lies: in the folder, or in a short private one when that path is too long."""
+"""The path of a folder's unix socket: in the folder, or in a short private one when that path is too long."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PRIVATE_MODE: Final = 0o700
 
 
 def socket_url(socket: Path) -> str:
-    """`unix:///path`, with what has a meaning in URLs escaped."""
+    """Return `unix:///path`, percent-encoded."""
     return "unix://" + quote(str(socket))
 
 
 def choose_socket(folder: Path, environment: Mapping[str, str] | None = None) -> Path:
-    """The socket's path for the folder with this real path; makes the short private folder if one is needed.
+    """Return the socket's path for the folder with this real path; create the short private folder if needed.
 
-    Raises EmbeddedServerError when that one cannot be trusted, or is too long as well.
+    Raises EmbeddedServerError when the private folder cannot be trusted, or its path is too long as well.
     """
     inside = folder / SOCKET_NAME
     if _fits(inside):
@@ -50,18 +50,18 @@ def choose_socket(folder: Path, environment: Mapping[str, str] | None = None) ->
 
 
 def forget_socket(folder: Path, socket: Path) -> None:
-    """Remove what a server that has ended may have left of its socket."""
+    """Remove the socket file that a terminated server may have left."""
     socket.unlink(missing_ok=True)
     if socket.parent != folder:
         try:
             socket.parent.rmdir()
-        except OSError:  # gone, or something else lies in it: not ours to remove
+        except OSError:  # missing, or it holds other files: not ours to remove
             return
 
 
 def _fits(socket: Path) -> bool:
     try:
-        # What is not text in UTF-8 does not survive the way through a URL.
+        # A path that is not UTF-8 cannot be carried in a URL.
         return len(str(socket).encode()) <= SOCKET_PATH_BYTES_MAX
     except UnicodeEncodeError:
         return False
@@ -83,12 +83,12 @@ def _is_own_folder(path: Path) -> bool:
 
 
 def _make_private(short: Path) -> None:
-    # The temp folder is everybody's: another user may have made this name first, as a folder or as a link to one.
+    # Every user can write to the temp folder: another one may have created this name first, as a folder or a link.
     with contextlib.suppress(FileExistsError):
         short.mkdir(mode=PRIVATE_MODE)
     status = short.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         text = f"`{short}` is a link or belongs to somebody else, so the server's socket is not put there; remove it"
         raise EmbeddedServerError(text, path=str(short))
-    if stat.S_IMODE(status.st_mode) != PRIVATE_MODE:  # ours, and in a sticky folder nobody can swap it now
+    if stat.S_IMODE(status.st_mode) != PRIVATE_MODE:  # ours, and in a sticky folder no other user can replace it now
         short.chmod(PRIVATE_MODE)

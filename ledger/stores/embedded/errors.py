@@ -1,4 +1,4 @@
-"""Errors of the embedded server. Each text says what to do."""
+"""Errors of the embedded server; each message names the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FREE_SPACE_MIN_BYTES: Final = 1024 * 1024
-"""Below this a server that did not start most likely could not write."""
+"""With less free space, a failed start is attributed to a full disk."""
 
 _WAYS_OUT: Final = {
     errno.ENOSPC: "the disk is full; free some space and try again",
@@ -33,7 +33,7 @@ _WAYS_OUT: Final = {
 
 
 class EmbeddedServerError(StoreError):
-    """A data folder's own server cannot be started, reached or stopped."""
+    """A data folder's server cannot be started, reached or stopped."""
 
     code = "EMBEDDED_SERVER"
 
@@ -45,11 +45,11 @@ class NoServerBinaryError(EmbeddedServerError):
 
 
 class AbandonedError(Exception):
-    """The caller gave up while a thread waited for it; never leaves this package."""
+    """The caller gave up while a thread was waiting on its behalf; never leaves this package."""
 
 
 def folder_error(folder: Path, error: OSError) -> EmbeddedServerError:
-    """The operating system's refusal as one sentence about the user's folder."""
+    """Return an operating system error as one sentence about the user's folder."""
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     way_out = _WAYS_OUT.get(error.errno or 0, f"{reason}; name another folder (PERMISSION_LEDGER_HOME)")
     return EmbeddedServerError(f"cannot use the data folder `{folder}`: {way_out}", folder=str(folder), reason=reason)
@@ -65,7 +65,7 @@ def explained(folder: Path) -> Iterator[None]:
 
 
 def is_disk_full(folder: Path) -> bool:
-    """Whether the folder's disk has no room left: a server that cannot write its log cannot say so itself."""
+    """Return whether the folder's disk is full, which a server without room for its log cannot report."""
     try:
         return shutil.disk_usage(folder).free < FREE_SPACE_MIN_BYTES
     except OSError:

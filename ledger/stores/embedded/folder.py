@@ -1,4 +1,4 @@
-"""A data folder: its files, and whether it may hold a ledger at all."""
+"""A data folder: its files, and the checks that it may hold a ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from ledger.stores.embedded.errors import EmbeddedServerError, explained
 
 LOG_BYTES_MAX: Final = 1024 * 1024
-"""A larger log is set aside at the next start; one older log is kept."""
+"""A larger log is rotated at the next start; one older log is kept."""
 
 LOG_TAIL_LINES: Final = 6
 LOG_TAIL_BYTES: Final = 4096
@@ -20,23 +20,23 @@ LOG_TAIL_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """The files of one embedded server. The server's own (`appendonlydir`) are never touched."""
+    """The files of one embedded server. Those that the server writes (`appendonlydir`) are never modified."""
 
     path: Path
 
     @property
     def start_lock(self) -> Path:
-        """Held alone, briefly, by whoever starts or stops the server, joins or leaves."""
+        """The lock held exclusively and briefly to start or stop the server, to join or to leave."""
         return self.path / "start.lock"
 
     @property
     def users_lock(self) -> Path:
-        """Held together by all who use the server."""
+        """The lock that all users of the server share."""
         return self.path / "users.lock"
 
     @property
     def server_lock(self) -> Path:
-        """Held alone by the server process itself, as long as it lives."""
+        """The lock held exclusively by the server process while it runs."""
         return self.path / "server.lock"
 
     @property
@@ -45,26 +45,26 @@ class DataFolder:
 
     @property
     def pid_file(self) -> Path:
-        """Written by the server; for people and messages only, never to find out whether it lives."""
+        """The file with the server's process id, for messages only; `server_lock` shows whether it runs."""
         return self.path / "server.pid"
 
     @property
     def address(self) -> Path:
-        """Where the socket is: every user must find the same one, whatever its environment says."""
+        """The file with the socket's path, so that every user finds the same one in any environment."""
         return self.path / "server.address"
 
     @property
     def kept(self) -> Path:
-        """Exists while the server is to outlive its users."""
+        """The marker file of a server that outlives its users."""
         return self.path / "server.kept"
 
     @property
     def engine(self) -> Path:
-        """Name and version of the server that last wrote here."""
+        """The file with name and version of the server that last wrote here."""
         return self.path / "engine"
 
     def socket(self) -> Path | None:
-        """The socket that the last start chose; None before the first."""
+        """Return the socket path of the last start; None before the first."""
         try:
             return Path(os.fsdecode(self.address.read_bytes()))
         except FileNotFoundError:
@@ -87,7 +87,7 @@ class DataFolder:
             write_whole(self.engine, f"{name_and_version}\n".encode())
 
     def set_log_aside(self) -> int:
-        """Bound the log; return the size at which this start's lines will begin."""
+        """Rotate a log that is too large; return the offset at which this start's lines will begin."""
         try:
             size = self.log.stat().st_size
         except FileNotFoundError:
@@ -98,7 +98,7 @@ class DataFolder:
         return 0
 
     def log_tail(self, start: int = 0) -> list[str]:
-        """The last lines of the log from byte `start` on."""
+        """Return the last lines of the log from byte `start` on."""
         try:
             with self.log.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)
@@ -110,7 +110,7 @@ class DataFolder:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a small file in one step, so that nobody ever reads half of it."""
+    """Replace a small file atomically."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         draft.write_bytes(content)
@@ -120,9 +120,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def real_path(path: Path) -> Path:
-    """The folder's one path, whatever links lead to it; it need not exist.
+    """Return the folder's path with all links resolved; it need not exist.
 
-    Raises EmbeddedServerError for what is no path at all.
+    Raises EmbeddedServerError for an invalid path.
     """
     try:
         return path.expanduser().resolve()
@@ -131,10 +131,10 @@ def real_path(path: Path) -> Path:
 
 
 def open_folder(path: Path) -> DataFolder:
-    """Make the folder if needed and close it to other users.
+    """Create the folder if needed and deny other users access.
 
-    Raises EmbeddedServerError when it is a file, cannot be written, belongs to somebody else, or is a folder of other
-    things that other users may read.
+    Raises EmbeddedServerError when it is a file, is not writable, belongs to another user, or has other contents that
+    other users may read.
     """
     with explained(path):
         folder = DataFolder(real_path(path))
@@ -146,9 +146,10 @@ def open_folder(path: Path) -> DataFolder:
 
 
 def _refuse_foreign(folder: DataFolder) -> None:
-    """Files of two users in one folder would lock both out, and its owner could put others in their place.
+    """Raise EmbeddedServerError for a folder of another user.
 
-    That holds for root too, which could otherwise be led to take, and to close, the folder of somebody else.
+    Files of two users in one folder would lock both out, and its owner could replace them. Root is refused too: it could
+    be led to take over another user's folder and close it.
     """
     owners = {folder.path.stat().st_uid}
     with suppress(FileNotFoundError):
@@ -159,13 +160,13 @@ def _refuse_foreign(folder: DataFolder) -> None:
 
 
 def _refuse_foreign_links(path: Path) -> None:
-    """Raises EmbeddedServerError for a link on the way that another user may point elsewhere."""
+    """Raise EmbeddedServerError for a link in the path that another user may redirect."""
     whole = path.expanduser().absolute()
     for part in (*reversed(whole.parents), whole):
         try:
             status = part.lstat()
         except OSError:
-            return  # the rest is not there, or is no folder's: who makes it says so
+            return  # the rest is missing or not a folder: creating it reports that
         if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):
             text = (
                 f"the data folder `{path}` leads over the link `{part}`, which belongs to another user; "
@@ -177,7 +178,7 @@ def _refuse_foreign_links(path: Path) -> None:
 def _make_private(folder: DataFolder) -> None:
     if stat.S_IMODE(folder.path.stat().st_mode) & 0o077 == 0:
         return
-    # A folder that was only named by mistake, say a home or /tmp, must not lose the access that others have to it.
+    # A folder named by mistake, such as a home or /tmp, must keep the access that other users have.
     if not folder.start_lock.exists() and any(folder.path.iterdir()):
         text = (
             f"`{folder.path}` holds other files and is open to other users; name an empty or new folder"

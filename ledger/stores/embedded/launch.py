@@ -1,4 +1,4 @@
-"""Start one server process that belongs to nobody but its data folder."""
+"""The start of one detached server process for a data folder."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ SETTINGS: Final = {
     "appendonly": "yes",
     "appendfsync": "always",
     "no-appendfsync-on-rewrite": "no",
-    # A base file in RDB format is one that only the engine that wrote it can load.
+    # A base file in RDB format can only be loaded by the engine that wrote it.
     "aof-use-rdb-preamble": "no",
-    # What was torn by a power cut was never acknowledged.
+    # A write truncated by a power cut was never acknowledged.
     "aof-load-truncated": "yes",
     "save": "",
     "maxmemory-policy": "noeviction",
-    # Most sessions are short, and a stream takes one whole node (4 kB by default) from its first event.
+    # Most sessions are short, and a stream allocates a whole node (4 kB by default) for its first event.
     "stream-node-max-bytes": "1024",
 }
-"""Each is said aloud, defaults too: distributions change them."""
+"""Every setting is explicit, defaults included, because distributions change them."""
 
 _PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
-# The shell ends at once, so the server is nobody's child: it leaves no zombie, and no Ctrl-C reaches its new session.
+# The shell exits at once, so init adopts the server: no zombie is left, and Ctrl-C does not reach its new session.
 _DETACH: Final = '"$@" &'
 
 
 def launch(binary: ServerBinary, folder: DataFolder, socket: Path, server_lock: FileLock) -> None:
-    """Spawn the server and return at once; it is not ready then.
+    """Spawn the server and return at once, before it is ready.
 
-    `server_lock` must be held alone. The server inherits it and thereby holds it until the moment it is gone, whatever
-    kills it; the caller's own handle is to be closed.
+    `server_lock` must be held exclusively. The server inherits it and holds it until its process ends, however that
+    happens; the caller closes its own handle.
     """
     folder.pid_file.unlink(missing_ok=True)
     with folder.log.open("ab") as log:
@@ -67,7 +67,7 @@ def launch(binary: ServerBinary, folder: DataFolder, socket: Path, server_lock: 
 
 
 def arguments(socket: Path) -> list[str]:
-    """The command line; the data folder is the working directory, so that no path needs quoting."""
+    """Return the command line; the data folder is the working directory, so that no path needs quoting."""
     options = {**SETTINGS, "unixsocket": str(socket)}
     return [part for name, value in options.items() for part in (f"--{name}", value)]
 
@@ -75,7 +75,7 @@ def arguments(socket: Path) -> list[str]:
 def start_failure(
     folder: DataFolder, binary: ServerBinary, last_engine: str | None, log: list[str]
 ) -> EmbeddedServerError:
-    """Why a server ended before it was ready, as far as can be known from outside."""
+    """Return the error for a server that exited before it was ready, from its log and the disk."""
     if is_disk_full(folder.path) or any("No space left on device" in line for line in log):
         why = f"the disk of `{folder.path}` is full; free some space and try again"
     else:
@@ -91,12 +91,12 @@ def start_failure(
 
 
 def with_log(text: str, log: list[str]) -> str:
-    """An error's sentence, and below it the end of the server's log."""
+    """Return an error message followed by the end of the server's log."""
     return "\n  ".join([f"{text}; the end of its log:", *log]) if log else text
 
 
 def _server_environment() -> dict[str, str]:
-    # Nothing of the user's own, such as tokens, lives on in a server; and with a locale that this machine does not have
-    # the server refuses to start.
+    # The user's secrets must not stay in the server's environment, and the server refuses to start with a locale that
+    # this machine does not have.
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return {**kept, "LC_ALL": "C"}

@@ -1,4 +1,4 @@
-"""Kernel locks on files: whoever dies, however it dies, holds nothing any more."""
+"""Kernel locks on files, which the kernel releases when their holder ends."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class FileLock:
-    """One flock on one file. Each instance is a holder of its own, also within one process.
+    """One flock on one file. Each instance is a separate holder, also within one process.
 
-    The file is never deleted: a lock on a deleted file would exclude nobody who comes later.
+    The file is never deleted: a lock on a deleted file would not exclude later holders.
     """
 
     def __init__(self, path: Path) -> None:
-        # os.open makes descriptors that a child does not inherit, so a lock never outlives its holder by accident.
+        # Descriptors of os.open are not inherited by children, so a lock never outlives its holder by accident.
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
     def fileno(self) -> int:
@@ -33,7 +33,7 @@ class FileLock:
         return self._try(fcntl.LOCK_SH)
 
     def try_exclusive(self) -> bool:
-        """Take it alone, or turn one's own shared hold into that; False while anybody else holds it."""
+        """Acquire the lock exclusively, or upgrade a shared hold; return False while another holder has it."""
         return self._try(fcntl.LOCK_EX)
 
     def _try(self, kind: int) -> bool:
@@ -44,14 +44,14 @@ class FileLock:
         return True
 
     def close(self) -> None:
-        """Let go. A lock shared with a child process through inheritance stays with the child."""
+        """Release the lock. A child process that inherited it keeps it."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
 
 def is_held(path: Path) -> bool:
-    """Whether any process holds the lock alone."""
+    """Return whether any process holds the lock exclusively."""
     lock = FileLock(path)
     try:
         return not lock.try_shared()
@@ -61,9 +61,9 @@ def is_held(path: Path) -> bool:
 
 @contextmanager
 def holding(path: Path, patience: Patience) -> Iterator[None]:
-    """Hold the lock alone for the block.
+    """Hold the lock exclusively for the block.
 
-    Raises EmbeddedServerError when others do not let go in time.
+    Raises EmbeddedServerError when other holders do not release it in time.
     """
     lock = FileLock(path)
     try:

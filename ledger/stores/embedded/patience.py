@@ -1,4 +1,4 @@
-"""Waiting with a deadline that another thread can cut short."""
+"""Polling with a deadline that another thread can cancel."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from ledger.stores.embedded.errors import AbandonedError
 
 POLL_INTERVAL_S: Final = 0.003
-"""A server is up within some 35 ms, so looking more often gains nothing and less often shows."""
+"""The interval of polls; a server is up within some 35 ms."""
 
 
 class Patience:
-    """So many seconds without progress, and no longer."""
+    """A limit in seconds on waiting without progress."""
 
     def __init__(self, limit_s: float, abandoned: threading.Event | None = None) -> None:
         self.limit_s = limit_s
@@ -21,13 +21,13 @@ class Patience:
         self._until_s = time.monotonic() + limit_s
 
     def renew(self) -> None:
-        """There was progress: start counting again."""
+        """Restart the limit after progress."""
         self._until_s = time.monotonic() + self.limit_s
 
     def pause(self) -> bool:
-        """Wait one poll; False when the time is up.
+        """Wait for one poll interval; return False when the limit is reached.
 
-        Raises AbandonedError as soon as the caller has given up.
+        Raises AbandonedError when the caller has given up.
         """
         if self._abandoned.wait(POLL_INTERVAL_S):
             raise AbandonedError

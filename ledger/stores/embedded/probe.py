@@ -1,4 +1,4 @@
-"""A few words with a server over its socket, on the standard library alone: a full client costs 0.3 s to import."""
+"""A minimal client on the standard library alone: a full one takes 0.3 s to import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECEIVE_BYTES: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a running server says of itself."""
+    """The INFO fields of a running server."""
 
     engine: str
     version: str
@@ -28,7 +28,7 @@ class ServerInfo:
 
 
 def ask_info(path: Path) -> ServerInfo | None:
-    """What the server at this socket says; None while nobody answers there."""
+    """Return the INFO of the server at this socket; None while none answers."""
     try:
         with _connected(path) as connection:
             connection.sendall(b"INFO server persistence\r\n")
@@ -38,12 +38,12 @@ def ask_info(path: Path) -> ServerInfo | None:
 
 
 def ask_to_shut_down(path: Path, timeout_s: float) -> str | None:
-    """Ask the server to end; None when it agreed or nobody answers, else what it said against it."""
+    """Send SHUTDOWN; return None when it was accepted or no server answers, else the server's refusal."""
     try:
         with _connected(path) as connection:
             connection.settimeout(timeout_s)
             connection.sendall(b"SHUTDOWN\r\n")
-            # It says nothing when it does as told; the connection just ends.
+            # An accepted SHUTDOWN has no reply; the connection closes.
             refusal = connection.recv(RECEIVE_BYTES)
     except OSError:
         return None
@@ -71,7 +71,7 @@ def _read_bulk(connection: socket.socket) -> str:
 
 def _parsed(info: str) -> ServerInfo:
     fields = dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
-    # Valkey also gives a redis_version, the one that it is compatible with.
+    # Valkey also reports a redis_version, with which it is compatible.
     engine = fields.get("server_name", "redis")
     return ServerInfo(
         engine=engine,

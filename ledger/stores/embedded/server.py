@@ -1,10 +1,10 @@
-"""A real Redis or Valkey for one data folder, shared by all processes that use it and gone with the last of them.
+"""A real Redis or Valkey for one data folder, shared by all processes that use it and stopped with the last.
 
-Three kernel locks in the folder, of which no death leaves anything behind:
+Three kernel locks in the folder, released by the kernel when their holder ends:
 
-* `start.lock`, alone and briefly: joining, starting, leaving and stopping happen one at a time;
-* `users.lock`, together: who can get it alone is the last user;
-* `server.lock`, alone, by inheritance held by the server process: it is free exactly when no server lives.
+* `start.lock`, exclusive and brief: serializes joining, starting, leaving and stopping;
+* `users.lock`, shared: a user that can upgrade it to exclusive is the last one;
+* `server.lock`, exclusive, inherited by the server process: it is free exactly when no server runs.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 START_TIMEOUT_S: Final = 10.0
-"""How long a starting server may make no progress. One that is reading its data makes progress."""
+"""The limit on a start without progress; a server that is loading its data makes progress."""
 
 GIVE_UP_TIMEOUT_S: Final = 1.0
-"""How long a failed or cancelled start waits for what it may have started to end."""
+"""The limit on waiting for the server of a failed or cancelled start to end."""
 
 _log = logging.getLogger(__name__)
 
 
 class EmbeddedServer:
-    """One user's hold on the server of a data folder, as a plain or an asynchronous context manager.
+    """One user of the server of a data folder, as a plain or an asynchronous context manager.
 
-    `keep` lets the server outlive its users, until `stop` is called on the folder or the machine ends.
+    `keep` lets the server outlive its users, until `stop` is called on the folder or the machine shuts down.
     Entering raises EmbeddedServerError.
     """
 
@@ -54,23 +54,23 @@ class EmbeddedServer:
         self._socket: Path | None = None
         self._abandoned = threading.Event()
         self._thread: ThreadPoolExecutor | None = None
-        # What this user itself launched: the program, and where in the log its lines begin.
+        # The server launched by this user: the program, and the offset of its lines in the log.
         self._launched: tuple[ServerBinary, int] | None = None
 
     @property
     def url(self) -> str:
-        """`unix:///path/to.sock`, good while the server is held."""
+        """Return `unix:///path/to.sock`, valid while the server is held."""
         if self._socket is None:
             raise AssertionError("an embedded server has a URL only while it is held")
         return socket_url(self._socket)
 
     @staticmethod
     def binary() -> ServerBinary:
-        """The program that would be started. Raises EmbeddedServerError if there is none."""
+        """Return the program that would be started. Raises EmbeddedServerError if there is none."""
         return find_binary()
 
     def open(self) -> None:
-        """Join the folder's server, starting it if none runs; returns when it answers."""
+        """Join the folder's server, starting it if none runs; return when it answers."""
         if self._users is not None:
             raise AssertionError("this user holds the server already")
         self._launched = None
@@ -84,15 +84,15 @@ class EmbeddedServer:
                 raise
 
     def close(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Leave; the last one to leave shuts the server down unless it is kept.
+        """Leave; the last user to leave shuts the server down unless it is kept.
 
-        A server that does not end is left behind and logged, never raised: what the block did is done.
+        A server that does not end is left running and logged, never raised: the work of the block is done.
         """
         users, self._users, self._socket = self._users, None, None
         if self._folder is None or users is None:
             return
         try:
-            # Leaving must work after a cancelled start as well, so this patience is not the abandoned one.
+            # Leaving must work after a cancelled start as well, so it has a Patience of its own.
             with holding(self._folder.start_lock, Patience(timeout_s)):
                 is_last = users.try_exclusive()
                 if is_last and not self._keep and not self._folder.kept.exists():
@@ -113,7 +113,7 @@ class EmbeddedServer:
 
     async def __aenter__(self) -> Self:
         self._abandoned.clear()
-        # One thread, so that a close always comes after the open that it undoes.
+        # One thread, so that a close always runs after its open.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embedded-server")
         opening = asyncio.get_running_loop().run_in_executor(self._thread, self._open_unless_abandoned)
         try:
@@ -133,7 +133,7 @@ class EmbeddedServer:
         await self._close_in_thread()
 
     async def revive(self) -> None:
-        """Start the server again if it died while it was held. Raises EmbeddedServerError when that is not possible."""
+        """Restart the server if it died while it was held. Raises EmbeddedServerError when that is not possible."""
         if self._thread is not None and self._users is not None:
             await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._revive))
 
@@ -147,7 +147,7 @@ class EmbeddedServer:
         self._tell_revived()
 
     def _tell_revived(self) -> None:
-        """Of those that hold the folder, the one that started the server tells of it."""
+        """Log the restart, in the process that did it."""
         if self._launched is not None:
             _log.warning("the embedded server of `%s` had died; it was started again", self._path)
 
@@ -155,7 +155,7 @@ class EmbeddedServer:
         try:
             self.open()
         except (AbandonedError, EmbeddedServerError):
-            if not self._abandoned.is_set():  # otherwise nobody is there to be told
+            if not self._abandoned.is_set():  # otherwise the caller has gone
                 raise
 
     async def _close_in_thread(self) -> None:
@@ -164,7 +164,7 @@ class EmbeddedServer:
             return
         closing = asyncio.get_running_loop().run_in_executor(thread, self.close)
         thread.shutdown(wait=False)
-        # A cancellation here ends the waiting alone: the thread goes on and lets the locks go.
+        # A cancellation here only ends the waiting: the thread continues and releases the locks.
         await asyncio.shield(closing)
 
     def _patience(self) -> Patience:
@@ -212,7 +212,7 @@ class EmbeddedServer:
                 raise self._not_ready(folder, info)
 
     def _start_again(self, folder: DataFolder) -> None:
-        """The server is gone: if it was ours it cannot start, if it was another user's it is our turn."""
+        """Handle a server that ended during the start: ours is a failed start, another user's is replaced by ours."""
         if self._launched:
             binary, log_start = self._launched
             raise launch.start_failure(folder, binary, folder.last_engine(), folder.log_tail(log_start))

@@ -1,4 +1,4 @@
-"""End the server of a data folder, cleanly and without hurting those who still use it."""
+"""Clean shutdown of a data folder's server that has no users left."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STOP_TIMEOUT_S: Final = 10.0
-"""How long a server may take to write out and end."""
+"""The limit on a server's shutdown, including its last writes."""
 
 
 def stop(folder: Path, *, timeout_s: float = STOP_TIMEOUT_S) -> bool:
-    """Shut down a server that was kept, or left behind by a killed user.
+    """Shut down a server that was kept, or left by a killed user.
 
-    True when no server runs any more; False when others still use it: it then ends with the last of them.
+    Return True when no server runs any more, False when it still has users: it then ends with the last of them.
     Raises EmbeddedServerError when it does not end in time.
     """
     with explained(folder):
@@ -41,12 +41,12 @@ def stop(folder: Path, *, timeout_s: float = STOP_TIMEOUT_S) -> bool:
 
 
 def shut_down(folder: DataFolder, timeout_s: float) -> None:
-    """End the server; the caller holds `start.lock` and is the only user."""
+    """Shut the server down; the caller holds `start.lock` and is the only user."""
     patience = Patience(timeout_s)
     refusal: str | None = None
     while is_held(folder.server_lock):
         socket = folder.socket()
-        # Asked until it is gone: a server that was only just launched does not listen yet.
+        # Repeated until it has ended: a server that was just launched does not listen yet.
         refusal = probe.ask_to_shut_down(socket, timeout_s) if socket else None
         if not patience.pause():
             pid = folder.pid()
