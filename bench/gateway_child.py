@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.waiters import resident_bytes
 from ledger import Ledger
 from workers.gateway.gateway import Gateway
-from workers.gateway.serving import Address, listen, run
+from workers.gateway.serving import ListenAddress, listen, run
 from workers.gateway.settings import GatewaySettings
 
 UNLIMITED = GatewaySettings(requests_per_second=1e9, requests_burst=1e9)
@@ -40,7 +40,9 @@ async def main(url: str, path: str, *, limited: bool) -> None:
         def ready(_: Gateway) -> None:
             say(token)
 
-        await run(ledger, GatewaySettings() if limited else UNLIMITED, [listen(Address(path=Path(path)))], stop, ready)
+        await run(
+            ledger, GatewaySettings() if limited else UNLIMITED, [listen(ListenAddress(path=Path(path)))], stop, ready
+        )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from tests.gateway.callers import Caller, Served, served
 from tests.gateway.test_roles import routes
 from workers.gateway.gateway import Gateway
 from workers.gateway.limiting import Limiter
-from workers.gateway.serving import Address, listen, run, url_of
+from workers.gateway.serving import ListenAddress, listen, run, url_of
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 from workers.runtime.answer_links import AnswerLinks
 
@@ -41,7 +41,7 @@ PAGES: Final = {"inbox_page", "inbox_file", "show_answer", "answer_by_link"}
 async def on_tcp(ledger: Ledger, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway on a port of 127.0.0.1, and somebody without a token who speaks to it."""
     stop, ready = asyncio.Event(), asyncio.Event()
-    with listen(Address(host="127.0.0.1")) as listener:
+    with listen(ListenAddress(host="127.0.0.1")) as listener:
         url = url_of(listener)
         serving = asyncio.create_task(
             run(ledger, GatewaySettings(**{"public_url": url, **settings}), [listener], stop, lambda _: ready.set())

@@ -25,7 +25,7 @@ from tests.support.providers import CLIENT, SECRET, Claims, LyingProvider
 from workers.gateway.authenticating import PROOF_HEADER
 from workers.gateway.identity import provider as of_provider
 from workers.gateway.identity.settings import ProxySettings, read_oidc, read_proxy
-from workers.gateway.serving import Address, listen, run
+from workers.gateway.serving import ListenAddress, listen, run
 from workers.gateway.settings import GatewaySettings
 
 __all__ = ["sockets"]
@@ -444,7 +444,7 @@ def as_the_proxy(**headers: str) -> dict[str, str]:
 async def over_tcp(ledger: Ledger, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway on a port of this machine, with a proxy that is named by the parameter."""
     stop, ready = asyncio.Event(), asyncio.Event()
-    listener = listen(Address(host="127.0.0.1"))
+    listener = listen(ListenAddress(host="127.0.0.1"))
     settings = GatewaySettings(public_url=ORIGIN, proxy=behind(tmp_path, *request.param))
     serving = asyncio.create_task(run(ledger, settings, [listener], stop, lambda _: ready.set()))
     try:

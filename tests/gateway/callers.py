@@ -14,7 +14,7 @@ from ledger import Ledger
 from ledger.core.events import Role
 from workers.gateway.authenticating import PROOF_HEADER
 from workers.gateway.gateway import Gateway
-from workers.gateway.serving import Address, listen, run
+from workers.gateway.serving import ListenAddress, listen, run
 from workers.gateway.settings import GatewaySettings
 
 ROLES: tuple[Role, ...] = ("agent", "approver", "auditor", "admin")
@@ -96,7 +96,7 @@ async def served(ledger: Ledger, socket: Path, settings: GatewaySettings | None 
         held.append(gateway)
         ready.set()
 
-    listener = listen(Address(path=socket))
+    listener = listen(ListenAddress(path=socket))
     serving = asyncio.create_task(run(ledger, settings or GatewaySettings(), [listener], stop, started))
     try:
         await asyncio.wait((serving, asyncio.ensure_future(ready.wait())), return_when=asyncio.FIRST_COMPLETED)

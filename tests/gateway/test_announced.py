@@ -13,7 +13,7 @@ from tests.journeys.processes import Process, Stage
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
 from workers.gateway.announcing import local_url
-from workers.gateway.serving import Address, listen
+from workers.gateway.serving import ListenAddress, listen
 
 
 def serve(stage: Stage, *words: str) -> tuple[Process, str]:
@@ -87,9 +87,9 @@ def test_a_file_that_a_killed_gateway_left_is_recognised_and_replaced(stage: Sta
 
 def test_programs_are_told_the_socket_first_and_an_address_of_this_machine(tmp_path: Path) -> None:
     path = tmp_path / "g.sock"
-    everywhere = listen(Address(host="0.0.0.0"))
-    here = listen(Address(host="127.0.0.1"))
-    with everywhere, here, listen(Address(path=path)) as on_path:
+    everywhere = listen(ListenAddress(host="0.0.0.0"))
+    here = listen(ListenAddress(host="127.0.0.1"))
+    with everywhere, here, listen(ListenAddress(path=path)) as on_path:
         port = everywhere.getsockname()[1]
         assert local_url([here, on_path], only_local=True) == f"unix:{path}"
         assert local_url([everywhere], only_local=False) == f"http://127.0.0.1:{port}"

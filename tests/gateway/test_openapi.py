@@ -22,7 +22,7 @@ from tests.support import profile
 from tests.support.servers import NOT_DURABLE, RealServer
 from tests.support.waiting import TIMEOUT_S
 from workers.gateway.access import ACCESS
-from workers.gateway.serving import Address, listen
+from workers.gateway.serving import ListenAddress, listen
 from workers.gateway.settings import GatewaySettings
 
 KEPT_HEADERS = ("content-type", "idempotency-key", "last-event-id")
@@ -159,7 +159,7 @@ def _sent(case: Any) -> dict[str, Any]:
 
 def test_a_listener_is_for_its_own_user_alone(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    listener = listen(Address(path=path))
+    listener = listen(ListenAddress(path=path))
     try:
         assert path.stat().st_mode & 0o777 == 0o600
     finally:

@@ -97,7 +97,7 @@ SIGNALS: Final = {
     "workers.transport.errors.UnreachableError": "as BridgeError",
     "workers.bridges.opencode.effects.NoVerdictError": "the request is refused at opencode, with the reason",
     "workers.bridges.opencode.shapes.ShapeError": "the request is refused where it can be named, and told of",
-    "workers.gateway.opencode.answering.RefusedError": "answered as OpenCode's own server refuses",
+    "workers.gateway.opencode.answering.OpenCodeError": "answered as OpenCode's own server refuses",
     "ledger.policy.jsonc.JsonSyntaxError": "becomes a PolicyError with file and line",
     "ledger.policy.shell.lexer.NotPlain": "the line is not plain, with the reason; a way out of nested functions",
     "ledger.stores.embedded.binary.UnfitError": "the next place for a server binary is tried",

@@ -104,9 +104,9 @@ def serve(
 
     Prints the address and a link that signs one browser in, once. The deadlines are those of sessions that state none.
     """
-    from workers.gateway.command import Wanted, serve_until_stopped  # noqa: PLC0415 - slow to import
+    from workers.gateway.command import ServeOptions, serve_until_stopped  # noqa: PLC0415 - slow to import
 
-    wanted = Wanted(
+    wanted = ServeOptions(
         url=url,
         addresses=tuple(addresses),
         public_url=public_url,

@@ -28,7 +28,7 @@ from workers.gateway.identity.settings import OidcSettings, ProxySettings, read_
 from workers.gateway.names import check_host
 from workers.gateway.quotas import Quotas
 from workers.gateway.rule_options import read_rule_files
-from workers.gateway.serving import Address, listen, parse_address, run, url_of
+from workers.gateway.serving import ListenAddress, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
 from workers.runtime.place import LedgerPlace
@@ -43,7 +43,7 @@ NO_TOKENS_WARNING: Final = (
 )
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of the command line."""
 
     url: str | None = None
@@ -64,7 +64,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """File descriptors of listening sockets that were handed down."""
 
 
-async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
+async def serve_until_stopped(wanted: ServeOptions, say: Say) -> None:
     """Run a gateway until the process is told to stop. Raises InputError, SetupError, StoreError."""
     folder = LedgerPlace(wanted.url, None).folder
     addresses = [parse_address(one) for one in wanted.addresses] or _default_addresses(folder)
@@ -98,7 +98,7 @@ async def serve_until_stopped(wanted: Wanted, say: Say) -> None:
     await serve(work, wanted.url, parent=wanted.parent)
 
 
-def _listeners(wanted: Wanted, addresses: Sequence[Address]) -> list[socket.socket]:
+def _listeners(wanted: ServeOptions, addresses: Sequence[ListenAddress]) -> list[socket.socket]:
     """Return new sockets, or those handed down by our parent: with these, nothing is refused during a restart."""
     if wanted.inherited:
         return [socket.socket(fileno=number) for number in wanted.inherited]
@@ -115,7 +115,7 @@ def _announced(
     return announced(folder or default_home(), url, settings.public_url, ledger.tokens)
 
 
-def _identity(wanted: Wanted) -> tuple[OidcSettings | None, ProxySettings | None]:
+def _identity(wanted: ServeOptions) -> tuple[OidcSettings | None, ProxySettings | None]:
     """Return the settings of both ways to sign in. Raises InputError, MissingExtraError."""
     if wanted.no_tokens and (wanted.oidc or wanted.proxy):
         raise InputError("--no-tokens lets everybody in; leave it out, or leave out --oidc and --proxy-sign-in")
@@ -128,7 +128,7 @@ def _identity(wanted: Wanted) -> tuple[OidcSettings | None, ProxySettings | None
 
 
 def _settings(
-    wanted: Wanted,
+    wanted: ServeOptions,
     listeners: Sequence[socket.socket],
     policies: dict[str, PolicyFiles],
     identity: tuple[OidcSettings | None, ProxySettings | None],
@@ -158,7 +158,7 @@ def check_proxy(text: str) -> None:
         ) from None
 
 
-def _reads_kept_ms(wanted: Wanted) -> int:
+def _reads_kept_ms(wanted: ServeOptions) -> int:
     """Return the retention of read records, in ms. Raises InputError."""
     if wanted.reads_kept is None:
         return KEPT_MS
@@ -168,9 +168,9 @@ def _reads_kept_ms(wanted: Wanted) -> int:
     return kept_ms
 
 
-def _default_addresses(folder: Path | None) -> list[Address]:
-    over_tcp = Address(host="127.0.0.1", port=PORT_DEFAULT)
-    return [over_tcp] if folder is None else [over_tcp, Address(path=folder / SOCKET_NAME)]
+def _default_addresses(folder: Path | None) -> list[ListenAddress]:
+    over_tcp = ListenAddress(host="127.0.0.1", port=PORT_DEFAULT)
+    return [over_tcp] if folder is None else [over_tcp, ListenAddress(path=folder / SOCKET_NAME)]
 
 
 def public_url_of(listeners: Sequence[socket.socket]) -> str:

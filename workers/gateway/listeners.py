@@ -9,20 +9,20 @@ _LISTEN: Final = "0A"
 _PROC: Final = Path("/proc")
 
 
-class Listener(NamedTuple):
+class ListeningProcess(NamedTuple):
     """A process and the name of its program."""
 
     pid: int
     name: str
 
 
-def listener_on(port: int) -> Listener | None:
+def listener_on(port: int) -> ListeningProcess | None:
     """Return the first process found; None when there is none, or when it belongs to another user."""
     sockets = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _inodes(_PROC / "net" / table, port)}
     if not sockets:
         return None
     pids = (int(one.name) for one in _PROC.iterdir() if one.name.isdecimal())
-    return next((Listener(pid, _name_of(pid)) for pid in pids if sockets & _files_of(pid)), None)
+    return next((ListeningProcess(pid, _name_of(pid)) for pid in pids if sockets & _files_of(pid)), None)
 
 
 def _inodes(table: Path, port: int) -> list[str]:

@@ -12,7 +12,7 @@ from ledger.core.events import TOLD, Actor, Role
 from ledger.log.inboxes import InboxReach
 from ledger.session.state import SessionState
 
-Channel = Literal["gateway", "inbox", "link", "opencode"]
+RequestChannel = Literal["gateway", "inbox", "link", "opencode"]
 """Channel of a request: a token, a browser's cookie, an answer link, or OpenCode's routes."""
 
 OWN_CHANNELS: Final = frozenset({"gateway", "inbox", "link", "told", "local", "api", "cli"})
@@ -69,7 +69,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     claims_one: bool = False
     brings_rules: bool = False
-    via: Channel = "gateway"
+    via: RequestChannel = "gateway"
 
     @property
     def actor(self) -> Actor:
@@ -113,7 +113,7 @@ LOCAL: Final = Principal(name="local", role="admin", brings_rules=True)
 """The caller of a gateway that was started without tokens."""
 
 
-def principal_of(token: Token, via: Channel = "gateway", *, claimed: str | None = None) -> Principal:
+def principal_of(token: Token, via: RequestChannel = "gateway", *, claimed: str | None = None) -> Principal:
     """Return the holder of a token; `claimed` is the project to which it, or the token behind a browser's, is bound."""
     bounds = Bounds(
         projects=token.projects,

@@ -34,7 +34,7 @@ KEEP_ALIVE_SECONDS: Final = 75
 """Idle time of a connection before it is closed: an agent may think for a minute between two asks."""
 
 
-class Address(msgspec.Struct, frozen=True):
+class ListenAddress(msgspec.Struct, frozen=True):
     """An address to listen on: a host and a port (0: any that is free), or the path of a unix socket."""
 
     host: str | None = None
@@ -47,21 +47,21 @@ class Address(msgspec.Struct, frozen=True):
         return self.path is not None or self.host in LOOPBACK
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> ListenAddress:
     """Parse `HOST:PORT`, `[::1]:PORT`, `:PORT` or `unix:PATH`. Raises InputError."""
     if text.startswith("unix:"):
         if not text.removeprefix("unix:"):
             raise InputError(f"`{text}` names no socket; write it like `unix:/run/permission-ledger.sock`")
-        return Address(path=Path(text.removeprefix("unix:")).absolute())
+        return ListenAddress(path=Path(text.removeprefix("unix:")).absolute())
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise InputError(
             f"`{text}` is no address; write it like `127.0.0.1:8420` or `unix:/run/permission-ledger.sock`"
         )
-    return Address(host=host.strip("[]") or "127.0.0.1", port=int(port))
+    return ListenAddress(host=host.strip("[]") or "127.0.0.1", port=int(port))
 
 
-def listen(address: Address) -> socket.socket:
+def listen(address: ListenAddress) -> socket.socket:
     """Return a listening socket. Raises SetupError when it cannot be opened."""
     try:
         return _unix(address.path) if address.path is not None else _tcp(str(address.host), address.port)
@@ -70,7 +70,7 @@ def listen(address: Address) -> socket.socket:
         raise SetupError(f"{text}{_used_by(address, error)}", hint=_way_out(error)) from error
 
 
-def _used_by(address: Address, error: OSError) -> str:
+def _used_by(address: ListenAddress, error: OSError) -> str:
     if error.errno != errno.EADDRINUSE or address.path is not None:
         return ""
     process = listener_on(address.port)
@@ -121,7 +121,7 @@ def _answers(path: Path) -> bool:
         return probe.connect_ex(str(path)) == 0
 
 
-def _told(address: Address) -> str:
+def _told(address: ListenAddress) -> str:
     return f"`{address.path}`" if address.path is not None else f"`{address.host}:{address.port}`"
 
 

@@ -11,7 +11,7 @@ from ledger.client.machine import default_actor_name
 from ledger.core.errors import SetupError
 from workers.gateway.address_file import SOCKET_NAME
 from workers.gateway.command import public_url_of
-from workers.gateway.serving import Address, listen, parse_address, url_of
+from workers.gateway.serving import ListenAddress, listen, parse_address, url_of
 from workers.gateway.settings import PORT_DEFAULT, SIGN_IN_LINK_MINUTES
 from workers.gateway.signing_in import sign_in_link
 
@@ -24,9 +24,9 @@ def gateway_sockets(folder: Path | None, wanted: str | None) -> list[socket.sock
     if wanted is not None:
         return [listen(parse_address(wanted)), *_of_folder(folder)]
     try:
-        over_tcp = listen(Address(host="127.0.0.1", port=PORT_DEFAULT))
+        over_tcp = listen(ListenAddress(host="127.0.0.1", port=PORT_DEFAULT))
     except SetupError:
-        over_tcp = listen(Address(host="127.0.0.1"))
+        over_tcp = listen(ListenAddress(host="127.0.0.1"))
     return [over_tcp, *_of_folder(folder)]
 
 
@@ -34,7 +34,7 @@ def _of_folder(folder: Path | None) -> list[socket.socket]:
     if folder is None:
         return []
     try:
-        return [listen(Address(path=folder / SOCKET_NAME))]
+        return [listen(ListenAddress(path=folder / SOCKET_NAME))]
     except SetupError:
         return []  # another gateway of the same ledger answers there
 

@@ -14,7 +14,7 @@ from tests.gateway.inbox.visitors import Inbox
 from tests.support.browsers import chromium
 from tests.support.servers import RealServer
 from workers.gateway.gateway import Gateway
-from workers.gateway.serving import Address, listen, run, url_of
+from workers.gateway.serving import ListenAddress, listen, run, url_of
 from workers.gateway.settings import GatewaySettings
 
 expect.set_options(timeout=15_000)
@@ -35,7 +35,7 @@ async def browser() -> AsyncIterator[Browser]:
 async def inbox(server: RealServer, browser: Browser) -> AsyncIterator[Inbox]:
     """A gateway on an address that a browser reaches, by the server's own clock."""
     stop, ready = asyncio.Event(), asyncio.Event()
-    listener = listen(Address(host="127.0.0.1", port=0))
+    listener = listen(ListenAddress(host="127.0.0.1", port=0))
     settings = GatewaySettings(public_url=url_of(listener))
 
     def started(_: Gateway) -> None:

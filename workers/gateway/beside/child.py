@@ -27,7 +27,7 @@ MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-class Piece(msgspec.Struct):
+class WorkPiece(msgspec.Struct):
     """A piece of work; `seconds` is its budget of processor time."""
 
     name: str
@@ -42,11 +42,11 @@ def main() -> None:
     with suppress(ValueError, OSError):  # not every system has this limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     while head := sys.stdin.buffer.read(HEAD_BYTES):
-        piece = msgspec.json.decode(sys.stdin.buffer.read(length_of(head)), type=Piece)
+        piece = msgspec.json.decode(sys.stdin.buffer.read(length_of(head)), type=WorkPiece)
         _write(sys.stdout.buffer, _done(piece))
 
 
-def _done(piece: Piece) -> bytes:
+def _done(piece: WorkPiece) -> bytes:
     began = process_time()
     signal.setitimer(signal.ITIMER_PROF, piece.seconds)
     try:

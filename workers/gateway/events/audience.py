@@ -10,7 +10,7 @@ from workers.gateway.events.frames import Frame
 from workers.gateway.principals import Bounds, Principal
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class EventSelection(msgspec.Struct, frozen=True, kw_only=True):
     """The reader's selection. `tree` is a session with its sub-agents; `directory` is the agent's working folder."""
 
     session: str | None = None
@@ -24,11 +24,11 @@ class Audience(msgspec.Struct, frozen=True):
     """Readers with the same reach and the same selection. With `key`, everything of that one session."""
 
     bounds: Bounds = Bounds()
-    wanted: Wanted = Wanted()
+    wanted: EventSelection = EventSelection()
     key: StreamKey | None = None
 
     @classmethod
-    def of(cls, principal: Principal, wanted: Wanted) -> Audience:
+    def of(cls, principal: Principal, wanted: EventSelection) -> Audience:
         return cls(principal.bounds, wanted)
 
     def sees(self, frame: Frame) -> bool:

@@ -14,7 +14,7 @@ RETRY_MS: Final = 1000
 """Delay before a browser reconnects."""
 
 
-class Form(Protocol):
+class StreamForm(Protocol):
     """The serialization for one kind of reader; `name` identifies it."""
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from ledger.core.errors import LedgerError
 from workers.gateway.events.audience import Audience
-from workers.gateway.events.forms import Form
+from workers.gateway.events.forms import StreamForm
 from workers.gateway.events.ring import Item, Ring
 
 log = logging.getLogger(__name__)
@@ -45,10 +45,10 @@ class Chunk(NamedTuple):
     """True if the readers start again with a snapshot there."""
 
 
-class Channel:
+class ReaderGroup:
     """Readers with the same audience and form: what is serialized for one of them serves all."""
 
-    def __init__(self, ring: Ring, audience: Audience, form: Form) -> None:
+    def __init__(self, ring: Ring, audience: Audience, form: StreamForm) -> None:
         self.ring = ring
         self.audience = audience
         self.form = form
@@ -98,7 +98,7 @@ class Reader:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: ReaderGroup,
         prelude: AsyncIterator[bytes],
         number: int,
         *,

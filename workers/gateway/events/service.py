@@ -11,12 +11,12 @@ from ledger import Ledger
 from ledger.client.tokens import Tokens
 from ledger.session.state import Request, SessionState, in_order
 from ledger.stores.port import StreamKey
-from workers.gateway.events.audience import Audience, Wanted
+from workers.gateway.events.audience import Audience, EventSelection
 from workers.gateway.events.cursors import parse_feed_cursor, parse_session_cursor
 from workers.gateway.events.follower import Follower
-from workers.gateway.events.forms import EventForm, Form
+from workers.gateway.events.forms import EventForm, StreamForm
 from workers.gateway.events.hub import Hub
-from workers.gateway.events.readers import Channel, Reader
+from workers.gateway.events.readers import Reader, ReaderGroup
 from workers.gateway.events.resuming import Resuming
 from workers.gateway.events.ring import Item, Ring
 from workers.gateway.limiting import RateLimitedError
@@ -57,8 +57,8 @@ class EventStreams:
         self._tokens: Tokens = ledger.tokens
         self.hub = Hub(ledger)
         self._resuming = Resuming(self.hub)
-        self._channels: dict[tuple[int, Audience, str], Channel] = {}
-        self._by_ring: dict[int, set[Channel]] = {}
+        self._channels: dict[tuple[int, Audience, str], ReaderGroup] = {}
+        self._by_ring: dict[int, set[ReaderGroup]] = {}
         self._grown: set[int] = set()
         self._dirty = asyncio.Event()
         self._readers: set[Reader] = set()
@@ -126,7 +126,9 @@ class EventStreams:
         )
         return reader
 
-    async def of_all(self, principal: Principal, wanted: Wanted, last_id: str | None, form: Form = EVENTS) -> Reader:
+    async def of_all(
+        self, principal: Principal, wanted: EventSelection, last_id: str | None, form: StreamForm = EVENTS
+    ) -> Reader:
         """Return a reader of all sessions and projects in reach that match the selection. Raises as `of_session`."""
         self._make_room(principal)
         await self.hub.follow_all()
@@ -151,7 +153,7 @@ class EventStreams:
             closed=self._closed,
         )
 
-    async def from_now(self, principal: Principal, wanted: Wanted, form: Form) -> Reader:
+    async def from_now(self, principal: Principal, wanted: EventSelection, form: StreamForm) -> Reader:
         """Return a reader in another form, without a snapshot and without resuming."""
         return await self.of_all(principal, wanted, None, form)
 
@@ -175,7 +177,9 @@ class EventStreams:
         replayed = [_replay(follower, request, EVENTS) for request in waiting]
         return _pieces([EVENTS.begin(), *replayed, EVENTS.snapshot_end(str(follower.position), len(replayed))])
 
-    def _snapshot(self, audience: Audience, form: Form, resync: str | None = None) -> tuple[AsyncIterator[bytes], int]:
+    def _snapshot(
+        self, audience: Audience, form: StreamForm, resync: str | None = None
+    ) -> tuple[AsyncIterator[bytes], int]:
         """Return the pending requests, nearest deadline first, and the number to continue at.
 
         Both are of one moment, because nothing is awaited here.
@@ -194,9 +198,9 @@ class EventStreams:
 
     # --- serving ----------------------------------------------------------------------------------------------------
 
-    def _channel(self, ring: Ring, audience: Audience, form: Form) -> Channel:
+    def _channel(self, ring: Ring, audience: Audience, form: StreamForm) -> ReaderGroup:
         place = (id(ring), audience, form.name)
-        return self._channels.get(place) or Channel(ring, audience, form)
+        return self._channels.get(place) or ReaderGroup(ring, audience, form)
 
     def _opened(self, reader: Reader) -> None:
         channel = reader.channel
@@ -267,7 +271,7 @@ class EventStreams:
             reader.end("stream.end", "the token was revoked or has expired")
 
 
-def _replay(follower: Follower, request: Request, form: Form) -> bytes:
+def _replay(follower: Follower, request: Request, form: StreamForm) -> bytes:
     place = (form.name, request.request_id)
     known = follower.replays.get(place)
     if known is None or known[0] is not request:
@@ -289,7 +293,7 @@ async def _pieces(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
         yield b"".join(held)
 
 
-async def _joined(form: Form, items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
+async def _joined(form: StreamForm, items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
     held = form.begin()
     async for item in items:
         held += form.event(item)

@@ -36,7 +36,7 @@ class ProviderError(LedgerError):
     code = "PROVIDER"
 
 
-class Person(NamedTuple):
+class AttestedPerson(NamedTuple):
     """A person's name and groups, as attested by the provider."""
 
     name: str
@@ -70,7 +70,7 @@ class Provider:
         query = {"client_id": self.settings.client_id, "post_logout_redirect_uri": back}
         return str(httpx2.URL(url).copy_merge_params(query))
 
-    async def who_came_back(self, visit: Visit, redirect_uri: str, code: str, issuer: str | None) -> Person:
+    async def who_came_back(self, visit: Visit, redirect_uri: str, code: str, issuer: str | None) -> AttestedPerson:
         """Exchange a code for the person who signed in. Raises UnauthorizedError, ProviderError.
 
         `issuer` is the answer's `iss` (RFC 9207), which a provider that promises it must send.
@@ -131,7 +131,7 @@ class Provider:
             # The provider has a new key. Only its own answers get here, so nobody can trigger repeated fetches.
             return jwt.decode(text, await self._key_set(0.0), registry=registry)
 
-    def _person(self, claims: Mapping[str, Any]) -> Person:
+    def _person(self, claims: Mapping[str, Any]) -> AttestedPerson:
         named, settings = claims.get(self.settings.name_claim), self.settings
         if not isinstance(named, str) or not named:
             raise UnauthorizedError(
@@ -141,7 +141,7 @@ class Provider:
             raise UnauthorizedError(f"the provider does not say that the address `{named}` was verified")
         groups = claims.get(settings.groups_claim)
         listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
-        return Person(named, frozenset(one for one in listed[:GROUPS_COUNT_MAX] if isinstance(one, str)))
+        return AttestedPerson(named, frozenset(one for one in listed[:GROUPS_COUNT_MAX] if isinstance(one, str)))
 
     # --- the provider's metadata --------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ class RoleOfGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     everywhere: bool = False
 
 
-class Granted(msgspec.Struct, frozen=True):
+class RoleAndReach(msgspec.Struct, frozen=True):
     """The role and reach of a person. An empty list of projects is unbounded."""
 
     role: PersonRole
@@ -43,7 +43,7 @@ def check_roles(roles: Collection[RoleOfGroup], file: str) -> None:
             )
 
 
-def granted(roles: Collection[RoleOfGroup], groups: Collection[str], name: str) -> Granted:
+def granted(roles: Collection[RoleOfGroup], groups: Collection[str], name: str) -> RoleAndReach:
     """Return the role of the first matching table, with the projects of all tables with that role.
 
     Raises ForbiddenError for a person in none of the groups.
@@ -54,4 +54,4 @@ def granted(roles: Collection[RoleOfGroup], groups: Collection[str], name: str) 
     same = [one for one in fitting if one.role == fitting[0].role]
     everywhere = any(one.everywhere for one in same)
     projects = () if everywhere else tuple(dict.fromkeys(project for one in same for project in one.projects))
-    return Granted(fitting[0].role, projects)
+    return RoleAndReach(fitting[0].role, projects)

@@ -17,34 +17,34 @@ from workers.gateway.principals import Principal
 
 SHOWN_CHARS: Final = 100
 
-Answer = tuple[int, Any]
+StatusAndBody = tuple[int, Any]
 """Status and body."""
 
 
-class RefusedError(Exception):
+class OpenCodeError(Exception):
     """An error of OpenCode's own server."""
 
     def __init__(self, status: int, body: Any) -> None:
         super().__init__(status)
-        self.answer: Answer = (status, body)
+        self.answer: StatusAndBody = (status, body)
 
 
 def read_body(body: bytes, member: str) -> tuple[str, str | None]:
-    """Return the answer and the feedback in a body; unknown members are ignored. Raises RefusedError."""
+    """Return the answer and the feedback in a body; unknown members are ignored. Raises OpenCodeError."""
     try:
         given = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RefusedError(400, bad_request("Expected JSON", "Body")) from None
+        raise OpenCodeError(400, bad_request("Expected JSON", "Body")) from None
     if not isinstance(given, dict):
-        raise RefusedError(400, bad_request(f"Expected object, got {_shown(given)}"))
+        raise OpenCodeError(400, bad_request(f"Expected object, got {_shown(given)}"))
     if member not in given:
-        raise RefusedError(400, bad_request(f'Missing key\n  at ["{member}"]'))
+        raise OpenCodeError(400, bad_request(f'Missing key\n  at ["{member}"]'))
     reply, message = given[member], given.get("message")
     if reply not in REPLIES:
         expected = " | ".join(f'"{one}"' for one in REPLIES)
-        raise RefusedError(400, bad_request(f'Expected {expected}, got {_shown(reply)}\n  at ["{member}"]'))
+        raise OpenCodeError(400, bad_request(f'Expected {expected}, got {_shown(reply)}\n  at ["{member}"]'))
     if message is not None and not isinstance(message, str):
-        raise RefusedError(400, bad_request(f'Expected string, got {_shown(message)}\n  at ["message"]'))
+        raise OpenCodeError(400, bad_request(f'Expected string, got {_shown(message)}\n  at ["message"]'))
     return reply, message
 
 
@@ -62,26 +62,26 @@ async def answer(
     session: str | None,
     directory: str | None,
 ) -> None:
-    """Answer a request. Raises RefusedError, and what `Session.reply` raises beyond that."""
+    """Answer a request. Raises OpenCodeError, and what `Session.reply` raises beyond that."""
     found = await _sessions_of(gateway, principal, request_id, session, directory)
     if not found and not request_id.startswith(ID_PREFIX):
         expected = f'Expected a string starting with "{ID_PREFIX}", got {_shown(request_id)}\n  at ["requestID"]'
-        raise RefusedError(400, bad_request(expected, "Params"))
+        raise OpenCodeError(400, bad_request(expected, "Params"))
     if not found:
-        raise RefusedError(404, not_found(request_id))
+        raise OpenCodeError(404, not_found(request_id))
     if len(found) > 1:
-        raise RefusedError(409, ambiguous(request_id, sorted(one.id for one in found)))
+        raise OpenCodeError(409, ambiguous(request_id, sorted(one.id for one in found)))
     require_grantable(principal, found[0].stream.state, reply)
     try:
         result = await found[0].reply(request_id, parse_reply(reply), message=message or None, actor=principal.actor)
     except UnknownRequestError:
-        raise RefusedError(404, not_found(request_id)) from None
+        raise OpenCodeError(404, not_found(request_id)) from None
     except (AlreadyAnsweredError, StaleReplyError) as error:
         # For these clients a settled request does not exist any more; our error adds the reason.
-        raise RefusedError(404, not_found(request_id, f" ({error.text})")) from None
+        raise OpenCodeError(404, not_found(request_id, f" ({error.text})")) from None
     if result.outcome == "denied":
         # OpenCode has no such case; `true` would mean that the call runs.
-        raise RefusedError(409, denied(request_id, result.message or "a rule denies it"))
+        raise OpenCodeError(409, denied(request_id, result.message or "a rule denies it"))
 
 
 async def _sessions_of(

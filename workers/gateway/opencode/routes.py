@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from ledger.client.results import pending_of
 from ledger.core.errors import LedgerError
-from workers.gateway.events.audience import Wanted
-from workers.gateway.opencode.answering import RefusedError, answer, read_body
+from workers.gateway.events.audience import EventSelection
+from workers.gateway.opencode.answering import OpenCodeError, answer, read_body
 from workers.gateway.opencode.shapes import OpenCodeForm, bad_request, failure, request_row
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal
 from workers.gateway.principals import Principal
@@ -25,7 +25,7 @@ OF_ONE: Final = OpenCodeForm(is_global=False)
 OF_ALL: Final = OpenCodeForm(is_global=True)
 
 
-def refused(_: AnyRequest, error: RefusedError) -> Response[Any]:
+def refused(_: AnyRequest, error: OpenCodeError) -> Response[Any]:
     status, body = error.answer
     return Response(body, status_code=status)
 
@@ -39,7 +39,7 @@ def http_failure(_: AnyRequest, error: HTTPException) -> Response[Any]:
 
 
 ERRORS: Final[dict[Any, Any]] = {
-    RefusedError: refused,
+    OpenCodeError: refused,
     LedgerError: ledger_failure,
     HTTPException: http_failure,
     Exception: own_fault,
@@ -103,14 +103,14 @@ async def respond(
 @get("/event", operation_id="opencode_events", include_in_schema=False, exception_handlers=ERRORS)
 async def events(request: AnyRequest, gateway: TheGateway, principal: ThePrincipal) -> ASGIApp:
     """Stream requests and answers, from now on."""
-    wanted = Wanted(directory=_directory(request))
+    wanted = EventSelection(directory=_directory(request))
     return await gateway.events.from_now(principal, wanted, OF_ONE)
 
 
 @get("/global/event", operation_id="opencode_global_events", include_in_schema=False, exception_handlers=ERRORS)
 async def global_events(gateway: TheGateway, principal: ThePrincipal) -> ASGIApp:
     """Stream requests and answers of all directories, each event with its own."""
-    return await gateway.events.from_now(principal, Wanted(), OF_ALL)
+    return await gateway.events.from_now(principal, EventSelection(), OF_ALL)
 
 
 def _directory(request: AnyRequest) -> str | None:

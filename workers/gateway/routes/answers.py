@@ -25,14 +25,14 @@ from workers.presentation.answer_page import HEADERS, outcome_page, problem_page
 from workers.runtime.answer_links import AnswerLink, AnswerLinks, BadLinkError
 
 
-class Answer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class LinkAnswer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The form of the page."""
 
     reply: str
     message: str = ""
 
 
-AnswerForm = Annotated[Answer, Body(media_type=RequestEncodingType.URL_ENCODED)]
+AnswerForm = Annotated[LinkAnswer, Body(media_type=RequestEncodingType.URL_ENCODED)]
 
 
 @get("/answer/{link:str}", include_in_schema=False, operation_id="show_answer")

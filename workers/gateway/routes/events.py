@@ -10,7 +10,7 @@ from litestar.params import HeaderParameter, QueryParameter
 from litestar.types import ASGIApp
 
 from ledger.core.ids import check_id
-from workers.gateway.events.audience import Wanted
+from workers.gateway.events.audience import EventSelection
 from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
 
 LastEventId = Annotated[
@@ -50,7 +50,7 @@ async def all_events(
     for name, value in (("session id", session), ("session id", tree), ("project id", project)):
         if value is not None:
             check_id(value, name)
-    wanted = Wanted(session=session, tree=tree, project=project, agent=agent)
+    wanted = EventSelection(session=session, tree=tree, project=project, agent=agent)
     return await gateway.events.of_all(principal, wanted, header_id or query_id or None)
 
 
