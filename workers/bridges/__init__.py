@@ -1,4 +1,4 @@
-"""Between an agent's own protocol and the gateway. Thin: nothing is decided here, and only the standard library is used.
+"""Adapters between an agent's own protocol and the gateway, on the standard library alone. They decide nothing.
 
 A bridge starts with every agent, a hook with every call; so neither imports the ledger.
 """

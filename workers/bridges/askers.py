@@ -1,8 +1,8 @@
-"""Who still waits for an answer: a file a request, locked for as long as its asker lives.
+"""The processes that wait for an answer: one file a request, locked while its asker lives.
 
-An agent that was killed and resumed asks for the same call under a new id. It may attach to the request that still
-waits, but only where the first asker is known to be gone; the kernel drops a dead process's lock, so that is certain.
-Two askers never hold one file, so one answer never serves two calls.
+An agent that was killed and resumed asks for the same call under a new id. It may attach to the pending request only if
+the first asker is dead. The kernel drops a dead process's lock, so that is certain. Two askers never hold one file, so
+one answer never serves two calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILE_BYTES_MAX: Final = 4096
 
 
 def call_digest(tool_name: str, tool_input: Any) -> str:
-    """Lower-case hex SHA-256 of tool and input: equal for equal calls."""
+    """Return the lower-case hex SHA-256 of tool and input: equal for equal calls."""
     text = json.dumps([tool_name, tool_input], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -38,9 +38,9 @@ class Asker:
 
     @classmethod
     def wait_for(cls, session: str, request_id: str, digest: str, owner: str | None = None) -> Self | None:
-        """Say that this process waits for a request; None where another one does, or where nothing can be written.
+        """Lock a request as its asker; None if another process has it, or if the folder cannot be written.
 
-        `owner` names the agent on whose behalf, where processes come and go while the agent stays.
+        `owner` names the agent, for askers that are shorter-lived processes than their agent.
         """
         path = _path(session, request_id)
         try:
@@ -57,10 +57,10 @@ class Asker:
 
     @classmethod
     def take_over(cls, session: str, request_id: str) -> Self | None:
-        """Wait in the place of an asker that is gone; None while it lives, or where somebody else was quicker.
+        """Lock a request whose asker is gone; None if the asker lives, or if another process was first.
 
-        To be called for a request that is known to be pending. The other way round an answer that came in between,
-        when somebody was seen to wait already, would be nobody's.
+        Call it only for a request that is known to be pending. In the reverse order an answer that arrived between the
+        check and the lock would be lost.
         """
         path = _path(session, request_id)
         try:
@@ -70,25 +70,25 @@ class Asker:
         return None if descriptor is None else cls(path, descriptor, request_id)
 
     def done(self) -> None:
-        """The request is settled, or nobody's any more."""
+        """Release the request, which is settled or has no asker any more."""
         with suppress(OSError):
             os.unlink(self._path)  # noqa: PTH108
         self.leave()
 
     def leave(self) -> None:
-        """Stop waiting while the request stays pending: whoever asks for the same call next may take it over."""
+        """Stop waiting while the request stays pending: the next asker of the same call may take it over."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def waiting_for(session: str, digest: str) -> list[str]:
-    """The requests of a call that some process waits for, or waited for when it died."""
+    """Return the requests of a call that a process waits for, or waited for when it died."""
     return _where(session, "digest", digest)
 
 
 def left_by(session: str, owner: str) -> list[Asker]:
-    """What an agent asked and nobody waits for any more; taken over."""
+    """Take over and return the requests of an agent whose askers are gone."""
     found = (Asker.take_over(session, request_id) for request_id in _where(session, "owner", owner))
     return [asker for asker in found if asker is not None]
 
@@ -117,11 +117,11 @@ def _path(session: str, request_id: str) -> str:
 
 
 def _locked(path: str, flags: int) -> int | None:
-    """The file, locked; None when another process has it."""
+    """Return the locked file; None if another process has it."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Between opening and locking its owner may have removed it: then this is a lock on nothing.
+        # If its owner removed the file between open and lock, the lock is on a deleted file.
         if os.fstat(descriptor).st_ino == os.stat(path).st_ino:  # noqa: PTH116
             return descriptor
     except OSError:

@@ -1,4 +1,4 @@
-"""Commands and files of other agents in the words that the ledger's rules are written in. No I/O."""
+"""Commands and files of other agents in the terms of the ledger's rules. No I/O."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _WILDCARDS: Final = ("*", "?")
 
 
 class FileChange(NamedTuple):
-    """A file that is written or deleted, and where it is moved to."""
+    """A file that is written or deleted, and its new path if it is moved."""
 
     path: str
     moved_to: str | None = None
 
 
 def script_of(command: str | Sequence[str]) -> str:
-    """What a shell is told to run: of `/bin/bash -lc 'git push'` the `git push`, else the command itself."""
+    """Return the script that a shell would run: `git push` for `/bin/bash -lc 'git push'`, else the command itself."""
     try:
         words = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError:
@@ -33,12 +33,12 @@ def script_of(command: str | Sequence[str]) -> str:
 
 
 def exactly(text: str) -> tuple[str, ...]:
-    """The grant of this and nothing else; none where the text itself would match more."""
+    """Return the grant of exactly this text; none if the text as a pattern would match more."""
     return () if not text or any(one in text for one in _WILDCARDS) else (text,)
 
 
 def edit_of(changes: Sequence[FileChange]) -> tuple[str, dict[str, Any]] | None:
-    """The tool and the input that stand for these changes; None where a path cannot be written down."""
+    """Return the tool and the input that stand for these changes; None if a path cannot be written down."""
     paths = [path for change in changes for path in change if path is not None]
     if not paths or any(path != path.strip() or not path.isprintable() for path in paths):
         return None

@@ -1,6 +1,6 @@
-"""A client process between its host and a bridge: two threads carry the lines, the loop in between asks and waits.
+"""A client process between its host and a bridge: two threads carry lines, the event loop asks and waits.
 
-Pipes and files block, so that each way has a thread. What a line means, and whether it is passed on, says the bridge.
+Pipes and files block, so each direction has a thread. The bridge decides which lines pass.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Hear = Callable[[bytes], None]
 
 
 class Carrier:
-    """One client process, from its start to its end. To be made on a running loop."""
+    """One client process, from its start to its end. Create it on a running event loop."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Raises OSError when the program cannot be started."""
+        """Raise OSError when the program cannot be started."""
         self._loop = asyncio.get_running_loop()
         self._client = ClientProcess(command)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -32,10 +32,10 @@ class Carrier:
             self._loop.add_signal_handler(number, self._client.send, number)
 
     async def carry(self, hear_host: Hear, hear_client: Hear, host_ended: Callable[[], None] | None = None) -> None:
-        """Returns when the client says no more.
+        """Carry lines until the client's stdout ends.
 
-        The others are called in the threads, line by line; `host_ended` when the host says no more, which ends the
-        client's stdin unless told otherwise.
+        The callbacks run in the threads, line by line. `host_ended` is called when the host's stream ends, which closes
+        the client's stdin by default.
         """
         ended = asyncio.Event()
 
@@ -56,29 +56,29 @@ class Carrier:
         await ended.wait()
 
     async def ended(self) -> int:
-        """The client's exit code, when it has ended."""
+        """Return the client's exit code, after it has ended."""
         return await asyncio.to_thread(self._client.wait)
 
     async def last_words(self) -> None:
-        """Let what was started come to its end, if that is soon."""
+        """Wait a short time for started work to finish."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_LAST_WORDS_SECONDS)
 
-    # --- also from the threads
+    # --- also called from the threads
 
     def to_client(self, line: bytes) -> None:
-        """Harmless when the client is gone."""
+        """Write a line to the client; do nothing if it has ended."""
         self._client.write(line)
 
     def to_host(self, line: bytes) -> None:
-        """Raises BrokenPipeError when the host reads no more."""
+        """Write a line to the host. Raises BrokenPipeError when the host reads no more."""
         write_to_host(line)
 
     def close_stdin(self) -> None:
         self._client.close_stdin()
 
     def on_loop(self, function: Callable[..., object], *arguments: Any) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it the bridge
+        with suppress(RuntimeError):  # the loop has ended, and the bridge with it
             self._loop.call_soon_threadsafe(function, *arguments)
 
     # --- on the loop
@@ -87,12 +87,12 @@ class Carrier:
         self.hold(self._loop.create_task(work))
 
     def hold(self, task: asyncio.Task[None]) -> None:
-        """Until it is done: the loop itself would let a task go."""
+        """Keep a reference to a task until it is done: the event loop itself holds none."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def tell_client(self, line: bytes) -> None:
-        """As `to_client`, which blocks; a thread is asked only where it would."""
+        """As `to_client`, which blocks: through a thread only if the write would block."""
         if not self._client.write_at_once(line):
             await asyncio.to_thread(self.to_client, line)
 
@@ -102,7 +102,7 @@ class Carrier:
 
 
 def _each(lines: Iterator[bytes], hear: Hear) -> bool:
-    """Whether it came to the end: a line that is too long is none that could be passed on."""
+    """Pass each line on; return False if a line was too long to be passed on."""
     try:
         for line in lines:
             hear(line)

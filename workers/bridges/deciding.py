@@ -1,4 +1,4 @@
-"""The words that name what allowed a call: a person, the rules with their places, or the grants."""
+"""The text that names what allowed a call: a person, the rules with their places, or the grants."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAMED_COUNT = 3
-"""Rules and grants that are named; the others are counted."""
+"""The number of rules and grants to name; the others are counted."""
 
 TEXT_CHARS_MAX = 200
 
 
 def decided_by(row: dict[str, Any]) -> str:
-    """Return who or what a settled row was allowed by."""
+    """Return the name of whatever allowed a settled row."""
     if row.get("reply"):
         return str(row["by"])
     evaluation = row.get("evaluation") or {}

@@ -1,6 +1,6 @@
-"""The hooks of ours in an agent's settings: found, added, taken out. No I/O.
+"""Our hooks in an agent's settings: found, added, removed. No I/O.
 
-Claude Code, Codex, Gemini CLI and Qwen Code write them alike: `{"hooks": {EVENT: [{"matcher": …, "hooks": [HOOK]}]}}`.
+Claude Code, Codex, Gemini CLI and Qwen Code share one form: `{"hooks": {EVENT: [{"matcher": …, "hooks": [HOOK]}]}}`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Entries = Mapping[str, Sequence[Any]]
 
 
 def is_ours(hook: Any, agent: str) -> bool:
-    """Whether a hook is one that we wrote for this agent, by whichever version and interpreter."""
+    """Return whether we wrote this hook for this agent, with any version and interpreter."""
     command = hook.get("command") if isinstance(hook, dict) else None
     if not isinstance(command, str):
         return False
@@ -27,7 +27,7 @@ def is_ours(hook: Any, agent: str) -> bool:
 
 
 def with_entries(settings: Settings, agent: str, entries: Entries) -> Settings:
-    """The settings with these in the place of older ones of ours; nothing else changes. Raises BridgeError."""
+    """Return the settings with these instead of older entries of ours; nothing else changes. Raises BridgeError."""
     changed = without_entries(settings, agent)
     hooks = changed.setdefault("hooks", {})
     for event, ours in entries.items():
@@ -39,10 +39,10 @@ def with_entries(settings: Settings, agent: str, entries: Entries) -> Settings:
 
 
 def without_entries(settings: Settings, agent: str) -> Settings:
-    """The settings without our hooks, and without what is empty because of that. Raises BridgeError."""
+    """Return the settings without our hooks, and without what becomes empty. Raises BridgeError."""
     changed = deepcopy(settings)
     hooks = changed.get("hooks", {})
-    # Beside lists by event an agent may keep switches there: Gemini CLI has had `enabled`.
+    # Beside lists by event an agent may keep switches here: Gemini CLI has had `enabled`.
     if not isinstance(hooks, dict) or not all(isinstance(found, list | bool | str) for found in hooks.values()):
         raise BridgeError("`hooks` in the settings is not of the form that the agent reads; put it right first")
     for event in [event for event, found in hooks.items() if isinstance(found, list)]:
@@ -57,7 +57,7 @@ def without_entries(settings: Settings, agent: str) -> Settings:
 
 
 def events_of_ours(settings: Settings, agent: str) -> list[str]:
-    """The events that a hook of ours answers."""
+    """Return the events that a hook of ours answers."""
     hooks = settings.get("hooks")
     if not isinstance(hooks, dict):
         return []

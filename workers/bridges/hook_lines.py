@@ -1,4 +1,4 @@
-"""The lines that an agent's settings name: for one person's machine, or shared by all who work on a project."""
+"""The command lines in an agent's settings: for one person's machine, or shared by all who work on a project."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from workers.transport.errors import BridgeError
 
 PROGRAM: Final = "permission-ledger"
 SHARED_SCOPE: Final = "project"
-"""Its settings stand in files that a team commits."""
+"""The scope whose settings files a team commits."""
 
 BLOCKS: Final = 2
-"""The exit code of a hook that agents take as "do not run it"; any other failure is none of its opinion."""
+"""The exit code of a hook that agents take as "do not run it"; any other failure counts as no opinion."""
 
 NO_OPINION: Final = 1
 
 
 def own_line(agent: str, words: Sequence[str], *, otherwise: int = BLOCKS) -> str:
-    """The line for one person's settings.
+    """Return the line for one person's settings.
 
-    The interpreter by its full path and isolated, so that no folder or variable changes what runs; and where not even
-    that starts, the call is blocked: agents take a hook that cannot be run for one without an opinion.
+    The interpreter is named by its full path and isolated, so that no folder or variable changes what runs. If it does
+    not start, the call is blocked: agents take a hook that fails to start for one without an opinion.
     """
     script = Path(__file__).parent / "hooks" / "run.py"
     return f"{shlex.join([sys.executable, '-I', str(script), agent, *words])} || exit {otherwise}"
 
 
 def shared_line(agent: str, words: Sequence[str], *, opens: bool = False, otherwise: int = BLOCKS) -> str:
-    """The line for settings that others have too: the command by its name, wherever it is installed.
+    """Return the line for settings that others share: the command by its name, wherever it is installed.
 
-    Where it is not, one line on stderr says so, and the call is blocked; with `opens` it is left to the agent. In a
-    shell of its own, since agents start lines by their user's shell.
+    If it is not installed, one line on stderr says so, and the call is blocked; with `opens` it is left to the agent.
+    It runs in a shell of its own, since agents start lines by their user's shell.
     """
     missing = otherwise and (NO_OPINION if opens else BLOCKS)
     meanwhile = "this call is left to the agent" if opens else "every tool call is blocked"
@@ -47,7 +47,7 @@ def shared_line(agent: str, words: Sequence[str], *, opens: bool = False, otherw
 
 
 def rules_word(rules: str, scope: str) -> str:
-    """The rules' file as a line names it: in full, or within the project. Raises BridgeError for one that others lack."""
+    """Return the rules' file for a line: absolute, or within the project. Raises BridgeError if others lack it."""
     path = Path(rules).absolute()
     if scope != SHARED_SCOPE:
         return str(path)

@@ -1,4 +1,4 @@
-"""Our hooks in the text of an agent's settings: put in and taken out, with every other character as it was. No I/O."""
+"""Our hooks in the text of an agent's settings: added and removed, every other character unchanged. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ledger.policy.jsonc import Document, parse, pointer
 from workers.bridges.hook_entries import Entries, Settings, is_ours, with_entries, without_entries
 
 _MARK: Final = "\ufeff"
-"""Some editors put it first; it is no part of the JSON."""
+"""The byte order mark that some editors write first; it is no part of the JSON."""
 
 
 class Installed(NamedTuple):
@@ -21,7 +21,7 @@ class Installed(NamedTuple):
 
 
 def read(text: str, *, comments: bool) -> Settings:
-    """The settings in a text; none where it is blank. Raises JsonSyntaxError, and TypeError for what is no object."""
+    """Return the settings in a text; empty for a blank one. Raises JsonSyntaxError, and TypeError for a non-object."""
     body = text.removeprefix(_MARK)
     if not body.strip():
         return {}
@@ -32,7 +32,7 @@ def read(text: str, *, comments: bool) -> Settings:
 
 
 def installed(text: str, agent: str, entries: Entries) -> Installed:
-    """A text without hooks of ours, with these. Raises BridgeError for settings of another form."""
+    """Return a text without hooks of ours, with these added. Raises BridgeError for settings of another form."""
     body = text.removeprefix(_MARK)
     mark = len(text) - len(body)
     if not body.strip():
@@ -49,7 +49,7 @@ def installed(text: str, agent: str, entries: Entries) -> Installed:
 
 
 def removed(text: str, agent: str) -> str:
-    """The text without hooks of ours, and without what is empty because of that. Raises BridgeError."""
+    """Return the text without our hooks, and without what becomes empty. Raises BridgeError."""
     body = text.removeprefix(_MARK)
     mark = text[: len(text) - len(body)]
     wanted = without_entries(_value(body), agent)
@@ -60,7 +60,7 @@ def removed(text: str, agent: str) -> str:
 
 
 def essence(settings: Settings) -> Settings:
-    """The settings without lists of hooks that are empty, which mean nothing."""
+    """Return the settings without empty lists of hooks, which mean nothing."""
     hooks = {event: found for event, found in (settings.get("hooks") or {}).items() if found != []}
     rest = {name: value for name, value in settings.items() if name != "hooks"}
     return {**rest, "hooks": hooks} if hooks else rest
@@ -89,7 +89,7 @@ def _edits(body: str, document: Document, entries: Entries) -> list[Edit]:
 
 
 def _first_of_ours(body: str, agent: str) -> str | None:
-    """The pointer of the largest value that holds a hook of ours and nothing else, nor a comment of somebody's."""
+    """Return the pointer of the largest value that holds a hook of ours and nothing else, no foreign comment either."""
     if not body.strip():
         return None
     document = parse(body, comments=True)
@@ -109,7 +109,7 @@ def _first_of_ours(body: str, agent: str) -> str | None:
 
 
 def _largest(body: str, document: Document, values: list[str], alone: list[bool]) -> str:
-    """The last of values, each in the next one, that holds nothing but the one before it."""
+    """Return the outermost of nested values that holds nothing but the value before it."""
     found, *outer = values
     entry = document.places[found]
     for where, is_alone in zip(outer, alone, strict=True):

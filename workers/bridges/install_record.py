@@ -1,4 +1,4 @@
-"""What installing did to a file, kept in the data folder until it is undone: the edits alone, not what stood there."""
+"""The edits that installing made to a file, kept in the data folder until they are undone; nothing else of the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InstallRecord(NamedTuple):
 
     @classmethod
     def of(cls, after: str, edits: tuple[Edit, ...], *, created: bool) -> InstallRecord:
-        """The record of edits, whose places are those in the text before."""
+        """Return the record of edits, whose places are those in the text before."""
         moved, grown = [], 0
         for edit in sorted(edits):
             moved.append(edit._replace(at=edit.at + grown))
@@ -34,7 +34,7 @@ class InstallRecord(NamedTuple):
         return cls(created, digest_of(after), tuple(moved))
 
     def undone(self, text: str) -> str | None:
-        """The text without the edits, wherever they stand by now; None when they do not stand there as they were made."""
+        """Return the text without the edits, wherever they stand now; None if one of them was changed."""
         if digest_of(text) == self.digest:
             for edit in reversed(self.edits):
                 text = text[: edit.at] + edit.removed + text[edit.at + len(edit.inserted) :]
@@ -51,7 +51,7 @@ def digest_of(text: str) -> str:
 
 
 def load(path: Path) -> InstallRecord | None:
-    """The record of a file; None where there is none that can be read."""
+    """Return the record of a file; None without a readable one."""
     try:
         kept: dict[str, Any] = json.loads(read_small(str(_file(path)), RECORD_BYTES_MAX))
         edits = tuple(Edit(int(at), str(removed), str(inserted)) for at, removed, inserted in kept["edits"])
@@ -61,7 +61,7 @@ def load(path: Path) -> InstallRecord | None:
 
 
 def save(path: Path, record: InstallRecord) -> None:
-    """Raises BridgeError."""
+    """Write the record. Raises BridgeError."""
     file = _file(path)
     said = {"path": str(path.resolve()), "created": record.created, "digest": record.digest, "edits": record.edits}
     try:

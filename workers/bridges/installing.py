@@ -1,4 +1,4 @@
-"""Our hooks in a settings file on disk: shown as a diff first, written whole or not at all, undone to the byte."""
+"""Our hooks in a settings file on disk: shown as a diff first, written whole or not at all, undone byte for byte."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class SettingsChange(NamedTuple):
-    """A file's text, and the text that it is to have; None is no file. `record` is what undoing it will need."""
+    """A file's text before and after; None is no file. `record` is the information to undo it."""
 
     path: Path
     before: str | None
@@ -40,10 +40,10 @@ class SettingsChange(NamedTuple):
 
 
 def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool = False) -> SettingsChange:
-    """The change that installs these hooks in the place of older ones of ours, or takes all out (`entries` None).
+    """Return the change that installs these hooks instead of older ones of ours, or removes all (`entries` None).
 
-    `comments`: the agent takes comments in its settings. Nothing is written. Raises BridgeError for a file that cannot
-    be read as the agent's settings.
+    `comments`: the agent accepts comments in its settings. Nothing is written. Raises BridgeError for a file that
+    cannot be read as the agent's settings.
     """
     before = read_text(path)
     settings = _settings(path, before, comments=comments)
@@ -60,7 +60,7 @@ def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool =
 
 
 def apply(change: SettingsChange) -> None:
-    """Write beside, then put in place: whoever reads meanwhile finds the old file or the new one. Raises BridgeError."""
+    """Write beside, then rename: a concurrent reader finds the old file or the new one. Raises BridgeError."""
     if read_text(change.path) != change.before:
         raise BridgeError(f"`{change.path}` was changed by somebody else meanwhile; try again")
     if change.record is not None:
@@ -71,17 +71,17 @@ def apply(change: SettingsChange) -> None:
 
 
 def installed_in(path: Path, agent: str) -> list[str]:
-    """The events for which a file has hooks of ours. Raises BridgeError."""
+    """Return the events for which a file has hooks of ours. Raises BridgeError."""
     return events_of_ours(read_settings(path), agent)
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings of an agent. Raises BridgeError."""
+    """Return the settings of an agent. Raises BridgeError."""
     return _settings(path, read_text(path), comments=True)
 
 
 def status(path: Path, agent: str, wanted: Callable[[Sequence[str]], Sequence[str]] = tuple) -> str:
-    """One line on whether our hooks stand in a file; `wanted` says which events should have one, beside those found."""
+    """Return one line about our hooks in a file; `wanted` returns the events that need one, given those found."""
     found = installed_in(path, agent)
     if not found:
         return f"{path}: not installed"
@@ -90,7 +90,7 @@ def status(path: Path, agent: str, wanted: Callable[[Sequence[str]], Sequence[st
 
 
 def read_text(path: Path) -> str | None:
-    """A file's text with its own line ends; None where there is no file. Raises BridgeError."""
+    """Return a file's text with its own line ends; None without a file. Raises BridgeError."""
     try:
         return read_small(str(path), SETTINGS_BYTES_MAX).decode()
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def read_text(path: Path) -> str | None:
 
 
 def write_text(path: Path, text: str | None) -> None:
-    """Replace a file at once, with the rights it had; a link stays one. None removes it. Raises BridgeError."""
+    """Replace a file atomically, with its permissions; a link stays one. None removes it. Raises BridgeError."""
     target = path.resolve()
     try:
         if text is None:
@@ -125,7 +125,7 @@ def write_text(path: Path, text: str | None) -> None:
 
 
 def _without_ours(text: str, agent: str, record: InstallRecord | None) -> str:
-    """As it was before, where the record tells and nothing else of ours is there; else the hooks alone are taken out."""
+    """Return the original text if the record holds it and no other hook of ours is there; else remove our hooks."""
     bare = hook_text.removed(text, agent)
     undone = None if record is None else record.undone(text)
     if undone is None:

@@ -1,4 +1,4 @@
-"""From a tool call of an agent to what its bridge answers: asked at the gateway, waited for, withdrawn."""
+"""From an agent's tool call to the bridge's answer: asked at the gateway, waited for, withdrawn."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from workers.transport.errors import BridgeError, GatewayRefusalError, Unreachab
 from workers.transport.gateway_client import WAIT_SECONDS, GatewayClient, Row
 
 WITHDRAWING_SECONDS: Final = 3.0
-"""How long telling the gateway that nobody waits any more may take."""
+"""The time limit for a withdrawal at the gateway."""
 
 Cause = Literal["asker_gave_up", "asker_died", "withdrawn"]
 
 
 class ToolCall(NamedTuple):
-    """A call as the agent names it. `request_id` is the id of the call where the protocol keeps one.
+    """A call as the agent names it. `request_id` is the id of the call if the protocol has a stable one.
 
-    `keeps_id` False: the agent would ask for the same call under another id after a restart. `always`: what to offer
-    as grants, where the agent proposes some. `said`: further members of the ask's body.
+    `keeps_id` False: the agent would ask for the same call under another id after a restart. `always`: the grants to
+    offer, if the agent proposes some. `said`: further members of the ask's body.
     """
 
     request_id: str
@@ -41,7 +41,7 @@ class ToolCall(NamedTuple):
 
 
 class CallVerdict(NamedTuple):
-    """`behaviour` agent: nobody could be asked, and the agent's own prompt is to be. `row` is the gateway's."""
+    """`behaviour` agent: the ledger could not be asked, and the agent's own prompt decides. `row` is the gateway's."""
 
     behaviour: Literal["allow", "deny", "agent"]
     message: str
@@ -55,12 +55,12 @@ class CallVerdict(NamedTuple):
 
     @property
     def stops_agent(self) -> bool:
-        """Whether the ledger says that the agent should stop rather than try something else."""
+        """Return whether the ledger wants the agent to stop rather than try something else."""
         return self.row is not None and self.row.get("agent") == "stop"
 
 
 class GatewayJudge:
-    """The requests of one session. Its methods raise nothing of the gateway's: what fails is a deny, or the agent's.
+    """The requests of one session. Failures of the gateway raise nothing: they are a deny, or left to the agent.
 
     `parent` is of a sub-agent's session: the session of the agent that started it.
     """
@@ -91,7 +91,7 @@ class GatewayJudge:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def judge(self, call: ToolCall, *, pending: Callable[[Row], None] = lambda _: None) -> CallVerdict:
-        """Ask and wait. `pending` is called when it waits for a person. Cancelled, the request stays pending."""
+        """Ask and wait. `pending` is called when a person has to answer. Cancelled, the request stays pending."""
         self._in_flight[call.request_id] = asyncio.Event()
         try:
             await self._open_by_rules_of_now()
@@ -111,12 +111,12 @@ class GatewayJudge:
         return verdict_of(call, row)
 
     async def judge_or_withdraw(self, call: ToolCall) -> CallVerdict:
-        """As `judge`. Cancelled, the request is withdrawn: nobody wants the answer any more."""
+        """As `judge`. Cancelled, the request is withdrawn, since its answer is not needed any more."""
         judging = asyncio.ensure_future(self.judge(call))
         try:
             return await asyncio.shield(judging)
         except BaseException:
-            # In a task of its own: some who cancel do it again at whatever is awaited after that.
+            # In a task of its own: some callers cancel again at whatever is awaited after that.
             leaving = asyncio.get_running_loop().create_task(self._leave(call, judging))
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
@@ -129,7 +129,7 @@ class GatewayJudge:
         await asyncio.wait([judging])
 
     async def left(self) -> None:
-        """Wait until all that was being judged and is not wanted any more is withdrawn."""
+        """Wait until all cancelled requests are withdrawn."""
         await asyncio.gather(*self._leaving)
 
     async def open(self) -> None:
@@ -145,7 +145,7 @@ class GatewayJudge:
                 self._is_open = True
 
     async def _open_by_rules_of_now(self) -> None:
-        """Say the rules anew where their file has changed. Raises BridgeError."""
+        """Send the rules again if their file has changed. Raises BridgeError."""
         if self._rules.have_changed:
             self._is_open = False
         await self.open()
@@ -156,27 +156,27 @@ class GatewayJudge:
             self._parent._forget()  # noqa: SLF001 - another of these
 
     async def withdraw(self, request_id: str, cause: Cause, reason: str | None = None) -> None:
-        """Nobody waits for the answer any more. A request that is settled, or unknown, stays as it is."""
+        """Withdraw a request whose answer is not needed any more. A settled or unknown request stays as it is."""
         with suppress(BridgeError, TimeoutError):
             async with asyncio.timeout(WITHDRAWING_SECONDS):
                 if request_id in self._in_flight:
-                    # Not before the gateway knows of it: then it would be asked after it was withdrawn.
+                    # Not before the gateway has the request: it would be asked after it was withdrawn.
                     await self._in_flight[request_id].wait()
                 asked = self._asked_as.get(request_id, request_id)
                 await self.client.cancel(self.session, asked, cause, reason)
             self._done(request_id)
 
     async def record(self, request_id: str, reply: str, prompt: str) -> Row:
-        """Say what a person answered at the agent's own prompt. Raises GatewayRefusalError, UnreachableError."""
+        """Record a person's answer at the agent's own prompt. Raises GatewayRefusalError, UnreachableError."""
         asked = self._asked_as.get(request_id, request_id)
         row = await self.client.record(self.session, asked, reply, prompt)
         self._done(request_id)
         return row
 
     async def rest_of(self, call: ToolCall) -> Row | None:
-        """What the ledger asks about a call after what was allowed first; None when that was the call itself.
+        """Return the ledger's next question about a call after a required permission; None if that was the call itself.
 
-        Not waited for: the row may be pending, and is then what `record` and `withdraw` are about.
+        It does not wait: the row may be pending, and `record` and `withdraw` then apply to it.
         """
         asked = self._asked_as.get(call.request_id, call.request_id)
         if asked == call.request_id or call.request_id in self._taken_over:
@@ -186,7 +186,7 @@ class GatewayJudge:
         return row
 
     async def ran(self, request_id: str, **what: Any) -> None:
-        """Note what really ran. It is a note only: that it fails changes nothing."""
+        """Note the call that really ran. A failure changes nothing."""
         with suppress(BridgeError, TimeoutError):
             async with asyncio.timeout(WITHDRAWING_SECONDS):
                 await self.client.tool_finished(self.session, key=f"ran {request_id}", request_id=request_id, **what)
@@ -224,13 +224,13 @@ class GatewayJudge:
         except GatewayRefusalError as error:
             if error.code != "UNKNOWN_SESSION":
                 raise
-            # The ledger behind the gateway is another one by now.
+            # The gateway has another ledger by now.
             self._forget()
             await self.open()
             return await self.client.ask(self.session, body, seen=seen)
 
     async def _attached(self, digest: str, request_id: str, pending: Callable[[Row], None]) -> Row | None:
-        """How a request of the same call ends whose asker is gone; None when there is none that is pending."""
+        """Wait for a pending request of the same call whose asker is gone; None without one."""
         for left in waiting_for(self.session, digest):
             row = await self._standing(left)
             asker = Asker.take_over(self.session, left)
@@ -265,7 +265,7 @@ class GatewayJudge:
 
 
 def ask_body(call: ToolCall) -> dict[str, Any]:
-    """The body of the ask."""
+    """Return the body of the ask."""
     body: dict[str, Any] = {
         "request_id": call.request_id,
         "tool_name": call.tool_name,
@@ -283,7 +283,7 @@ def ask_body(call: ToolCall) -> dict[str, Any]:
 
 
 def verdict_of(call: ToolCall, row: Row) -> CallVerdict:
-    """What a settled request means for the call. Nothing but the outcome `allowed` allows."""
+    """Return the verdict of a settled request. Nothing but the outcome `allowed` allows."""
     if row["outcome"] == "allowed":
         return CallVerdict("allow", row.get("message") or "", row["request_id"], row, row.get("updated_input"))
     message = row.get("message") or f"the request was {row['outcome']}"

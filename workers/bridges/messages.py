@@ -1,4 +1,4 @@
-"""Protocols of one JSON object a line: read and written. No I/O."""
+"""Protocols of one JSON object a line: parsed and built. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Message = dict[str, Any]
 
 
 def parse(line: bytes) -> Message | None:
-    """A line as an object; None for what is none."""
+    """Return a line as an object; None for anything else."""
     try:
         found = json.loads(line.decode())
     except (ValueError, RecursionError):

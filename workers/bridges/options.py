@@ -1,4 +1,4 @@
-"""What a bridge or a hook is told on its command line, and the body that opens its session."""
+"""The command-line options of a bridge or a hook, and the body that opens its session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.transport.place import GRACE_SECONDS
 from workers.transport.small_files import read_small
 
 OnUnreachable = Literal["deny", "agent"]
-"""No answer to be had: deny, or leave the question to the agent's own prompt. Never allow."""
+"""The choice without an answer: deny, or leave the question to the agent's own prompt. Never allow."""
 
 ON_UNREACHABLE: Final[tuple[OnUnreachable, ...]] = ("deny", "agent")
 PROFILES: Final = ("hardened", "faithful")
@@ -28,16 +28,17 @@ _SECTION: Final = {
     "opencode": "permission",
     "brutus": "permission",
 }
-"""The one member of a configuration that holds rules; keys and tokens that stand beside it never leave the machine."""
+"""The one member of a configuration that holds rules; keys and tokens beside it never leave the machine."""
 
 _DEMANDS: Final = "demands"
-"""The member that holds conditions on answers, in a file of any dialect."""
+"""The member with conditions on answers, in a file of any dialect."""
 
 
 class BridgeOptions(NamedTuple):
     """`session` None: the client's own id. `rules` None: the gateway's rules judge.
 
-    `profile` None: `hardened`. `attended` and `unattended` are durations (`60s`, `7d`, `none`). None: those of the gateway.
+    `profile` None: `hardened`. `attended` and `unattended` are durations (`60s`, `7d`, `none`). None: those of the
+    gateway.
     """
 
     session: str | None = None
@@ -52,13 +53,13 @@ class BridgeOptions(NamedTuple):
 
     @property
     def deadlines(self) -> dict[str, str]:
-        """The deadlines that are stated, as the gateway takes them."""
+        """Return the given deadlines in the gateway's form."""
         stated = {"attended": self.attended, "unattended": self.unattended}
         return {name: text for name, text in stated.items() if text is not None}
 
 
 def opening(options: BridgeOptions, *, agent: str, cwd: str | None) -> dict[str, Any]:
-    """The body that opens the session. The project is the working directory unless named. Raises BridgeError."""
+    """Return the body that opens the session. The default project is the working directory. Raises BridgeError."""
     body: dict[str, Any] = {"dialect": options.dialect, "agent": agent, "project": options.project or project_of(cwd)}
     body |= {name: value for name, value in (("cwd", cwd), ("home", home_of_agent())) if value is not None}
     if options.deadlines:
@@ -77,13 +78,13 @@ def given_rules(path: str, dialect: str, profile: str | None) -> dict[str, Any]:
 
 
 def check_rules(options: BridgeOptions) -> None:
-    """Raise BridgeError for rules that cannot be read: at the start, and not at the first call."""
+    """Raise BridgeError for unreadable rules: at the start, and not at the first call."""
     if options.rules is not None:
         read_rules(options.rules, options.dialect)
 
 
 def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:
-    """The rules of a JSON file, and nothing else that stands in it. Raises BridgeError: no file is not "no rules"."""
+    """Return the rules of a JSON file, and nothing else in it. Raises BridgeError: no file does not mean no rules."""
     try:
         found = json.loads(read_small(path, RULES_BYTES_MAX))
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Between a host and an agent that ask each other by JSON lines: the ledger and the host are both asked, one answers.
+"""A bridge for agents that ask by JSON lines: ledger and host are asked at once, and the first answer counts.
 
-Rules decide before the host sees anything. What waits for a person is shown at the host too; whoever is first counts,
-is recorded, and the other is told that it is over. Everything else passes byte for byte; what is no message, not at all.
+Rules decide before the host sees anything. A request for a person is shown at the host too; the first answer is
+recorded, and the other prompt is closed. Everything else passes byte for byte; lines that are no message are dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LATE: Final = ("ALREADY_ANSWERED", "PERMISSION_STALE")
 
 
 class _Asked:
-    """A question on its way."""
+    """A question in progress."""
 
     def __init__(self, question: RpcQuestion, line: bytes) -> None:
         self.question = question
@@ -50,10 +50,10 @@ class RacingBridge:
         self._to_host = asyncio.Lock()
 
     async def run(self, command: Sequence[str]) -> int:
-        """Run the agent's command to its end; its exit code. Raises OSError when it cannot be started."""
+        """Run the agent's command to its end and return its exit code. Raises OSError when it cannot be started."""
         self._carrier = Carrier(command)
         await self._carrier.carry(self._hear_host, self._hear_agent)
-        # It can neither ask nor be answered any more.
+        # The agent can neither ask nor be answered any more.
         for asked in list(self._asked.values()):
             self._withdraw(asked, "asker_died")
         code = await self._carrier.ended()
@@ -74,7 +74,7 @@ class RacingBridge:
             self._carrier.on_loop(self._host_answered, key, message, line)
             return
         ending = self._wire.heard_from_host(message)
-        # Before the answers that follow from it: the agent hears of a cancelled turn first.
+        # Before the answers that follow from it: the agent must see the cancelled turn first.
         self._carrier.to_client(line)
         self._ended(ending)
 
@@ -87,7 +87,7 @@ class RacingBridge:
             self._carrier.to_host(line)
 
     def _read(self, line: bytes, origin: str) -> Message | None:
-        """Return the message of a line; None, and a word about it, where it is no JSON object."""
+        """Return the message of a line; None, and a line on stderr, if it is no JSON object."""
         message = parse(line)
         if message is None:
             tell(f"a line of {origin} is left out, it is no JSON object: {line[:_SHOWN_CHARS_MAX]!r}")
@@ -104,9 +104,9 @@ class RacingBridge:
             self._carrier.on_loop(self._begin, _marked(found), line)
             return False
         if "method" in message and "id" in message:
-            # An id that is used again is another question's, which the host answers itself.
+            # A repeated id is another question's, which the host answers itself.
             self._ours.discard(key_of(message["id"]))
-        # Here and not on the loop: the very next line may be a question that it is about.
+        # Here and not on the loop: the next line may already be a question about it.
         self._ended(self._wire.heard_from_agent(message))
         return True
 
@@ -125,7 +125,7 @@ class RacingBridge:
         self._carrier.hold(asked.task)
 
     def _host_answered(self, key: str, message: Message, line: bytes) -> None:
-        """An answer to a prompt that is over already is dropped: the agent has another."""
+        """Drop an answer to a prompt that is over already: the agent has another."""
         asked = self._asked.get(key)
         if asked is not None and asked.shown and not asked.from_host.done():
             asked.from_host.set_result((message, line))
@@ -155,7 +155,7 @@ class RacingBridge:
         return self._asked.get(asked.question.key) is asked
 
     def _take(self, asked: _Asked) -> bool:
-        """Whether the caller is the one to answer."""
+        """Claim the question; return whether the caller has to answer it."""
         if not self._is_open(asked):
             return False
         del self._asked[asked.question.key]
@@ -223,16 +223,16 @@ class RacingBridge:
         return self._wire.answer(question, verdict)
 
     async def _by_host_alone(self, asked: _Asked) -> bytes:
-        """Nobody else can be asked, and the host was chosen for that: its own word counts, and is not recorded."""
+        """Return the host's answer, unrecorded: the gateway is away, and its options leave questions to the host."""
         self._show(asked)
         message, line = await asked.from_host
         found = self._wire.answer_of(asked.question, message, line)
         return self._wire.cancelled(asked.question) if found is None else found.line
 
     async def _by_host(self, asked: _Asked, judge: GatewayJudge, judging: asyncio.Future[CallVerdict]) -> bytes | None:
-        """The host's answer counts once the ledger has it; where somebody else was first, theirs does.
+        """Return the host's answer once the ledger has it; if another answer was first, that one.
 
-        None where it does not count, and the ledger is waited for.
+        None if it does not count, and the ledger's verdict is needed.
         """
         question = asked.question
         found = self._wire.answer_of(question, *asked.from_host.result())
@@ -258,7 +258,7 @@ class RacingBridge:
     async def _recorded(
         self, asked: _Asked, judge: GatewayJudge, judging: asyncio.Future[CallVerdict], found: HostAnswer
     ) -> bytes:
-        """What the agent gets once the ledger has the answer to all that it asks about this call."""
+        """Return the agent's answer once the ledger has the answer to everything it asks about this call."""
         question = asked.question
         call = question.call
         while True:
@@ -292,7 +292,7 @@ class RacingBridge:
         if found.reply == "reject":
             await judge.withdraw(request_id, "withdrawn", "rejected in the client")
             return found.line
-        # Who may not record what was allowed elsewhere may not allow there either.
+        # A user who may not record an outside allow may not allow there either.
         tell(f"{question.call.tool_name}: allowed in the client, which does not count: {error.text}")
         return None
 
@@ -302,12 +302,12 @@ class RacingBridge:
         await self._carrier.tell_client(line)
 
     async def _tell_host(self, line: bytes) -> None:
-        async with self._to_host:  # in the order in which they were started
+        async with self._to_host:  # in the order of the writes
             with suppress(BrokenPipeError):
                 await self._carrier.tell_host(line)
 
 
 def _marked(question: RpcQuestion) -> RpcQuestion:
-    """Neither protocol has a place for words: whoever answers is told that the agent will not see theirs."""
+    """Mark a question whose protocol has no field for a message: the agent will not see the answer's text."""
     metadata = {**(question.call.metadata or {}), "hears_no_words": True}
     return question._replace(call=question.call._replace(metadata=metadata))

@@ -1,4 +1,4 @@
-"""Agents that ask by JSON-RPC lines: what a bridge must know of such a protocol. No I/O."""
+"""Agents that ask by JSON-RPC lines: the interface of such a protocol. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HostReply = Literal["once", "session", "always", "reject", "cancelled"]
 class RpcQuestion(NamedTuple):
     """A permission request of the agent. `key` is its JSON-RPC id as text; ids count from 0, and may be strings.
 
-    `lineage` is of a sub-agent's session: its parent, the parent's parent, and so on, as far as the agent said.
+    `lineage` is of a sub-agent's session: its parent, the parent's parent, and so on, as far as the agent told.
     """
 
     key: str
@@ -27,16 +27,16 @@ class RpcQuestion(NamedTuple):
 
 
 class EndedQuestions(NamedTuple):
-    """Questions that nobody needs an answer to: of one session, or the one of `key`."""
+    """Questions that need no answer any more: those of one session, or the one of `key`."""
 
     session: str | None = None
     key: str | None = None
     answers_agent: bool = False
-    """Whether the agent still waits for the word that they are cancelled."""
+    """True if the agent still needs a message that they are cancelled."""
 
 
 class HostAnswer(NamedTuple):
-    """What a person answered at the host: as the ledger records it, the `line` that the agent gets, and at which `prompt`."""
+    """CONST A person's answer at the host: the ledger's record of it, the `line` for the agent, and the `prompt`."""
 
     reply: HostReply
     line: bytes
@@ -44,33 +44,33 @@ class HostAnswer(NamedTuple):
 
 
 class Wire(Protocol):
-    """One protocol: messages read, answers made."""
+    """One protocol: messages parsed, answers built."""
 
     agent: str
-    """What the agent is called in the ledger."""
+    """The agent's name in the ledger."""
     host: str
-    """Where its own prompt is, in a word."""
+    """The name of its own prompt."""
 
     def question_of(self, message: Message) -> RpcQuestion | str | None:
-        """The permission that is asked for, what is wrong with it, or None for any other message."""
+        """Return the permission request in a message, the text of what is wrong with it, or None for others."""
         ...
 
     def refuse(self, message: Message) -> bytes:
-        """The answer to a request that cannot be read."""
+        """Build the answer to a request that cannot be read."""
         ...
 
     def answer(self, question: RpcQuestion, verdict: CallVerdict) -> bytes:
-        """What the agent gets for a verdict. Nothing but a plain allow allows."""
+        """Build the agent's answer for a verdict. Nothing but a plain allow allows."""
         ...
 
     def cancelled(self, question: RpcQuestion) -> bytes: ...
 
     def answer_of(self, question: RpcQuestion, message: Message, line: bytes) -> HostAnswer | None:
-        """What the host has answered; None is that nobody there could be asked, or that it cannot be read."""
+        """Return the host's answer; None if nobody there could be asked, or if it cannot be read."""
         ...
 
     def withdrawal(self, question: RpcQuestion) -> bytes | None:
-        """What tells the host that its prompt is over."""
+        """Build the message that closes the host's prompt."""
         ...
 
     def heard_from_agent(self, message: Message) -> EndedQuestions | None: ...
@@ -79,6 +79,6 @@ class Wire(Protocol):
 
 
 def key_of(rpc_id: Any) -> str:
-    """An id as text: 0, "0" and null are three ids; 0 and 0.0 are one, as they are to the agents."""
+    """Return an id as text: 0, "0" and null are three ids; 0 and 0.0 are one, as for the agents."""
     whole = isinstance(rpc_id, float) and rpc_id.is_integer()
     return json.dumps(int(rpc_id) if whole else rpc_id)

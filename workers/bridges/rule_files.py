@@ -1,4 +1,4 @@
-"""A file of rules that a bridge was started with, followed for as long as a request waits."""
+"""A bridge's file of rules, watched while a request waits."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _Stamp = tuple[int, ...] | None
 
 
 class FollowedRules:
-    """One file, or none; its content is read by whoever opens the session."""
+    """One file, or none; whoever opens the session reads its content."""
 
     def __init__(self, file: str | None) -> None:
         self._file = file
         self._read_as: _Stamp = None
 
     def read(self) -> None:
-        """Note that the file is about to be read; what changes from here on is a change."""
+        """Note that the file is about to be read; later changes count as changes."""
         self._read_as = self._stamp()
 
     def forget(self) -> None:
-        """Take the file for changed: not everybody has got what stands in it."""
+        """Count the file as changed, since not every session has its content."""
         self._read_as = ()
 
     @property
@@ -37,7 +37,7 @@ class FollowedRules:
 
     @asynccontextmanager
     async def followed(self, say: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-        """Call `say` within 2 s of a change, until the block ends. It raises BridgeError while the file is no rules."""
+        """Call `say` within 2 s of a change, until the block ends. It raises BridgeError for unreadable rules."""
         if self._file is None:
             yield
             return

@@ -1,4 +1,4 @@
-"""The start of a bridge: its rules read, and one line that says which gateway, ledger and rules were found."""
+"""The start of a bridge: its rules are read, and one line names gateway, ledger and rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.transport.gateway_client import GatewayClient
 
 
 def run_bridge(options: BridgeOptions, run: Callable[[GatewayClient], Awaitable[int]]) -> int:
-    """Run a bridge to its end; its exit code. Raises BridgeError for rules that cannot be read."""
+    """Run a bridge to its end and return its exit code. Raises BridgeError for rules that cannot be read."""
     check_rules(options)
 
     async def bridged() -> int:
@@ -24,7 +24,7 @@ def run_bridge(options: BridgeOptions, run: Callable[[GatewayClient], Awaitable[
 
 
 def announce_alone(options: BridgeOptions) -> None:
-    """The same line, before another program takes this one's place. Raises BridgeError as `run_bridge`."""
+    """Announce as `run_bridge` does, before another program replaces this one. Raises BridgeError likewise."""
     check_rules(options)
 
     async def announced() -> None:
@@ -35,7 +35,7 @@ def announce_alone(options: BridgeOptions) -> None:
 
 
 async def announce(client: GatewayClient, options: BridgeOptions) -> None:
-    """Tell whether the gateway and the ledger behind it are there, and by which rules is judged."""
+    """Report whether gateway and ledger are reachable, and which rules judge."""
     rules = "the gateway's own" if options.rules is None else f"`{options.rules}`, found"
     try:
         found = f"gateway: `{await client.look()}`, found; ledger: found"

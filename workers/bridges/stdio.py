@@ -1,4 +1,4 @@
-"""Lines between a host, ourselves and a client process: read as they come, written whole, byte for byte."""
+"""Lines between a host, ourselves and a client process: read as they come, written whole, unchanged."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _host: Final = threading.Lock()
 
 
 class LongLineError(Exception):
-    """A line is longer than anything that a client or a host writes; it is not passed on in part."""
+    """A line over the size limit; no part of it is passed on."""
 
 
 class ClientProcess:
     """The agent's program, whose stdin and stdout are ours; its stderr is the host's."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Raises OSError when the program cannot be started."""
+        """Raise OSError when the program cannot be started."""
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
         self._writing = threading.Lock()
 
@@ -36,19 +36,19 @@ class ClientProcess:
         return lines_of(self._process.stdout)
 
     def write(self, line: bytes) -> None:
-        """Harmless when the client is gone."""
+        """Write a line; do nothing if the client has ended."""
         assert self._process.stdin
         with self._writing, suppress(BrokenPipeError, ValueError):
             self._process.stdin.write(line)
             self._process.stdin.flush()
 
     def write_at_once(self, line: bytes) -> bool:
-        """Whether it could be written without waiting for anybody; otherwise nothing of it was."""
+        """Write a line if that cannot block; return whether it was written, whole or not at all."""
         assert self._process.stdin
         if len(line) > select.PIPE_BUF or not self._writing.acquire(blocking=False):
             return False
         try:
-            # A pipe that takes anything takes as much as that, whole. After `flush` nothing of ours waits before it.
+            # A pipe that is writable takes this much at once. After `flush` no data of ours is queued before it.
             ready = select.select((), (self._process.stdin,), (), 0)[1]
             if ready:
                 os.write(self._process.stdin.fileno(), line)
@@ -64,23 +64,23 @@ class ClientProcess:
             self._process.stdin.close()
 
     def close_stdout(self) -> None:
-        """The client learns at its next word that nobody listens."""
+        """Close the client's stdout: its next write fails."""
         assert self._process.stdout
         self._process.stdout.close()
 
     def wait(self) -> int:
-        """The exit code as a shell tells it: 128 and the number of a signal that ended it."""
+        """Return the exit code as in shells: 128 plus the number of a signal that ended it."""
         code = self._process.wait()
         return code if code >= 0 else 128 - code
 
     def send(self, number: signal.Signals) -> None:
-        # On a terminal Ctrl-C reaches the client by itself, as it reaches us.
+        # On a terminal Ctrl-C reaches the client directly, as it reaches us.
         if number is not signal.SIGINT or not sys.stdin.isatty():
             self._process.send_signal(number)
 
 
 def lines_of(source: IO[bytes]) -> Iterator[bytes]:
-    """Lines with their ends, the last one maybe without. Raises LongLineError."""
+    """Yield lines with their ends; the last one may have none. Raises LongLineError."""
     while line := source.readline(LINE_BYTES_MAX + 1):
         if len(line) > LINE_BYTES_MAX:
             raise LongLineError(f"a line takes more than {LINE_BYTES_MAX} bytes")
@@ -90,7 +90,7 @@ def lines_of(source: IO[bytes]) -> Iterator[bytes]:
 def host_lines() -> Iterator[bytes]:
     """As `lines_of`, from our stdin. Raises LongLineError.
 
-    Unbuffered: a thread that still reads `sys.stdin` when the program ends makes the interpreter abort.
+    Unbuffered: a thread that still reads `sys.stdin` at exit makes the interpreter abort.
     """
     pieces: list[bytes] = []
     while piece := os.read(0, _READ_BYTES):
@@ -106,7 +106,7 @@ def host_lines() -> Iterator[bytes]:
 
 
 def write_to_host(line: bytes) -> None:
-    """All of it, at once. Raises BrokenPipeError when the host reads no more."""
+    """Write all of it, at once. Raises BrokenPipeError when the host reads no more."""
     with _host:
         left = memoryview(line)
         while left:
@@ -114,6 +114,6 @@ def write_to_host(line: bytes) -> None:
 
 
 def tell(text: str) -> None:
-    """A word to the person, on stderr."""
+    """Write a line for the person to stderr."""
     sys.stderr.write(f"permission-ledger: {text}\n")
     sys.stderr.flush()

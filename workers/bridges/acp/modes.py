@@ -20,7 +20,8 @@ _SILENT: Final = frozenset(
         "yolo",
     }
 )
-"""Ids in lower case and without punctuation: each agent writes them in its own way. One that is not here is taken to ask."""
+"""Ids in lower case without punctuation, since each agent spells them differently. Any other mode counts as one that
+asks."""
 
 
 def mode_begun(result: Mapping[str, Any]) -> str | None:

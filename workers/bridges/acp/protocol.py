@@ -1,7 +1,7 @@
-"""ACP v1, as far as permissions go: `session/request_permission` read, and answered by the kinds of its options. No I/O.
+"""The permissions of ACP v1: reads `session/request_permission` and answers by the kinds of its options. No I/O.
 
-An option's kind is what it means, its id is what is sent; kinds may repeat, and any may be missing. An allow takes the
-first `allow_once` and nothing wider: what a person allowed for longer stands in the ledger, where it can be revoked.
+An option's kind is its meaning; its id is sent. Kinds may repeat, and any may be missing. An allow takes the first
+`allow_once` and nothing wider: a longer grant is recorded in the ledger, where it can be revoked.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ CALLS_KEPT_COUNT: Final = 128
 
 
 class AcpWire:
-    """One connection: where its sessions work, and what was said of tool calls before they are asked about.
+    """One connection: the folders of its sessions, and the tool calls announced before they are asked about.
 
-    `run` is in no other connection's requests: agents count from 0 again, and a model's ids of calls may repeat.
+    `run` is part of this connection's request ids only: agents count from 0 again, and a model's call ids may repeat.
     """
 
     host = "editor"
 
     def __init__(self, agent: str, run: str, tell: Callable[[str], None] = lambda _: None) -> None:
-        """`tell` is given what the person at the bridge should know."""
+        """`tell` gets messages for the person who runs the bridge."""
         self.agent = agent
         self._tell = tell
         self._mode_told: str | None = None
@@ -67,8 +67,8 @@ class AcpWire:
         return _result(message.get("id"), {"outcome": "cancelled"})
 
     def answer(self, question: RpcQuestion, verdict: CallVerdict) -> bytes:
-        """The option of the right kind; without one the request counts as cancelled, never as something wider."""
-        # There is no way to hand a corrected input over, and the one that was asked about was not allowed.
+        """Return the option of the right kind; without one, `cancelled` and never a wider option."""
+        # ACP cannot carry a corrected input, and the input that was asked about was not allowed.
         allowed = verdict.behaviour == "allow" and verdict.updated_input is None
         option = option_of(question.message, "allow_once" if allowed else "reject_once")
         if option is None:
@@ -80,9 +80,9 @@ class AcpWire:
         return _result(question.rpc_id, {"outcome": "cancelled"})
 
     def answer_of(self, question: RpcQuestion, message: Message, line: bytes) -> HostAnswer | None:
-        """An `allow_always` becomes a grant of the session, and the agent is told `allow_once`.
+        """Record `allow_always` as a grant of the session, and answer the agent with `allow_once`.
 
-        What the agent remembered itself it would not ask about again; nothing would be recorded, nor revocable.
+        An agent that remembered the answer itself would not ask again: nothing would be recorded or revocable.
         """
         result = message.get("result")
         outcome = result.get("outcome") if isinstance(result, dict) else None
@@ -103,7 +103,7 @@ class AcpWire:
         return None
 
     def withdrawal(self, question: RpcQuestion) -> bytes | None:
-        """Version 2's notification; an editor that does not know it keeps a prompt whose answer changes nothing."""
+        """Return version 2's cancel notification; without it an editor keeps a prompt open whose answer is ignored."""
         return line_of({"jsonrpc": "2.0", "method": WITHDRAWN, "params": {"requestId": question.rpc_id}})
 
     def heard_from_host(self, message: Message) -> EndedQuestions | None:
@@ -112,7 +112,8 @@ class AcpWire:
             return None
         session, cwd = params.get("sessionId"), params.get("cwd")
         if method == CANCEL and isinstance(session, str):
-            # The editor must answer what it was asked with `cancelled`; it was not asked everything, so we answer.
+            # The editor must answer its prompts with `cancelled`. It has not seen all of them, so the bridge answers
+            # these.
             return EndedQuestions(session=id_of(session), answers_agent=True)
         if method in _NEW and isinstance(cwd, str):
             self._opening[key_of(message.get("id"))] = cwd
@@ -163,7 +164,7 @@ class AcpWire:
 
 
 def options_of(message: Message) -> list[tuple[str, str]]:
-    """Id and kind of each option that has both."""
+    """Return id and kind of each option that has both."""
     options = message["params"].get("options")
     objects = [one for one in options if isinstance(one, dict)] if isinstance(options, list) else []
     pairs = [(one.get("optionId"), one.get("kind")) for one in objects]
@@ -171,15 +172,15 @@ def options_of(message: Message) -> list[tuple[str, str]]:
 
 
 def option_of(message: Message, kind: str) -> str | None:
-    """The first option of a kind."""
+    """Return the first option of a kind."""
     return next((option for option, its_kind in options_of(message) if its_kind == kind), None)
 
 
 def _said(known: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """Return a call as the request names it, and what was said of it before where the request does not.
+    """Return a call as the request names it, completed by what was announced before.
 
-    Kimi Code CLI asks about `Bash`, and has shown the input before as a text. Only a request that says itself that its
-    title is what would be executed is taken at its title.
+    Kimi Code CLI asks about `Bash` after it has shown the input as a text. The title is judged only if the request
+    itself says that the title is what would be executed.
     """
     said = {**known, **asked}
     if not isinstance(said.get("rawInput"), dict):
@@ -198,6 +199,6 @@ def _is_text(value: object) -> bool:
 def _result(rpc_id: Any, outcome: dict[str, Any], told: str | None = None) -> bytes:
     result: dict[str, Any] = {"outcome": outcome}
     if told:
-        # ACP has no field for a reason; an agent that knows ours can pass it on to its model.
+        # ACP has no field for a reason; an agent that supports ours can pass it on to its model.
         result["_meta"] = {"permission-ledger": {"message": told}}
     return line_of({"jsonrpc": "2.0", "id": rpc_id, "result": result})

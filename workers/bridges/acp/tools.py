@@ -1,4 +1,4 @@
-"""A tool call of ACP as the ledger judges it: by its raw input where the agent sends one, else by what it shows.
+"""An ACP tool call as the ledger judges it: by its raw input if the agent sends one, else by its visible content.
 
 Kinds: read, edit, delete, move, search, execute, think, fetch, switch_mode, other. Gemini CLI sends no raw input: the
 command of an `execute` is its title; the request's metadata says that it was judged on that.
@@ -21,7 +21,7 @@ _CUT: Final = ("…", "...")
 
 
 class JudgedInput(NamedTuple):
-    """The tool and input that rules see; `on` is where it was taken from. `said` asks for what no tool stands for."""
+    """The tool and input that rules judge, and their source `on`. `said`: further members of the ask."""
 
     tool: str
     input: dict[str, Any]
@@ -30,7 +30,7 @@ class JudgedInput(NamedTuple):
 
 
 def call_of(tool_call: dict[str, Any], request_id: str, cwd: str | None) -> ToolCall:
-    """The call, asked under `request_id`: one call may ask twice, so its own id is beside it."""
+    """Return the call. `request_id` is kept beside the call's own id, since one call may ask twice."""
     kind = tool_call.get("kind") if isinstance(tool_call.get("kind"), str) else "other"
     title = tool_call.get("title") if isinstance(tool_call.get("title"), str) else ""
     raw = tool_call.get("rawInput") if isinstance(tool_call.get("rawInput"), dict) else {}
@@ -48,7 +48,7 @@ def call_of(tool_call: dict[str, Any], request_id: str, cwd: str | None) -> Tool
 
 
 def input_shown(content: object) -> dict[str, Any] | None:
-    """Return the input that a call's content is: one text, a JSON object; None where it is something else."""
+    """Return the input in a call's content if it is one text of a JSON object, else None."""
     texts = [_text(part["content"], "text") for part in _objects(content) if isinstance(part.get("content"), dict)]
     if len(texts) != 1 or texts[0] is None:
         return None
@@ -79,14 +79,14 @@ def _command(title: str, raw: dict[str, Any]) -> JudgedInput | None:
         return JudgedInput("bash", {**raw, "command": script_of(command)}, "rawInput")
     if isinstance(command, str) and command:
         return JudgedInput("bash", raw, "rawInput")
-    # A title that is cut off shows the harmless half of a command.
+    # A title that is cut off may show only the harmless half of a command.
     if raw or not title or title.endswith(_CUT):
         return None
     return JudgedInput("bash", {"command": title}, "title")
 
 
 def _change(kind: str, raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> JudgedInput | None:
-    """All files that are named: by the input, by diffs, and, where nothing else names one or for a move, by locations."""
+    """Return all files that input and diffs name; locations count for a move, or if nothing else names a file."""
     named = [_text(raw, member) for member in _FILE_MEMBERS]
     diffs = [_text(part, "path") for part in _objects(tool_call.get("content")) if part.get("type") == "diff"]
     paths = _whole([*named, *diffs], cwd)
@@ -106,13 +106,13 @@ def _read(raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> Ju
 
 
 def _by_title(kind: str, title: str, raw: dict[str, Any] | None) -> JudgedInput:
-    """What it is about is known by its title only: a permission named as its kind, never a command or a file."""
+    """Return a permission named as the call's kind, since only the title is known: never a command or a file."""
     said = {"permission": kind, "patterns": [title or "*"], "always": list(exactly(title))}
     return JudgedInput(kind, raw or {"title": title}, "title", said)
 
 
 def _whole(paths: list[str | None], cwd: str | None) -> list[str]:
-    """Each once, from the folder that the session works in."""
+    """Return each path once, absolute from the session's folder."""
     return list(dict.fromkeys(posixpath.join(cwd or "", path) for path in paths if path))
 
 
@@ -135,7 +135,7 @@ def _metadata(tool_call: dict[str, Any], kind: str, title: str, judged_on: str) 
 
 
 def _diff(part: dict[str, Any]) -> str:
-    """Old and new text; for a person, not for `patch`."""
+    """Return old and new text, for a person and not for `patch`."""
     old, new = ((_text(part, name) or "").splitlines() for name in ("oldText", "newText"))
     return "\n".join([f"--- {part.get('path')}", *(f"-{line}" for line in old), *(f"+{line}" for line in new)])
 

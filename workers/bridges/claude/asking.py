@@ -1,4 +1,4 @@
-"""The permission requests of one client: asked at the ledger, answered in the client's words, withdrawn."""
+"""The permission requests of one client: asked at the ledger, answered in the client's protocol, withdrawn."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient
 
 GiveAnswer = Callable[[bytes | None], Awaitable[None]]
-"""Takes the line for the client, or None where the host is to be asked."""
+"""Takes the line for the client, or None if the host has to be asked."""
 
 Work = Coroutine[Any, Any, None]
 
 
 class ClaudeRequests:
-    """On one loop; `has`, `ids` and `take` also from the threads that carry lines."""
+    """Requests on one event loop; the threads that carry lines call `has`, `ids` and `take` as well."""
 
     def __init__(
         self, client: GatewayClient, options: BridgeOptions, *, cwd: str, interrupts: bool, shares_grants: bool
@@ -44,14 +44,14 @@ class ClaudeRequests:
         self._mode_told: str | None = None
 
     def has(self, control_id: object) -> bool:
-        """Whether the ledger has this request, so that nobody else answers it."""
+        """Return whether the ledger has this request, so that nobody else answers it."""
         return control_id in self._taken
 
     def ids(self) -> frozenset[str]:
         return frozenset(self._taken.copy())
 
     def take(self, control_id: str) -> bool:
-        """From now on the request is the ledger's; False when it was already."""
+        """Claim the request for the ledger; False if it was claimed before."""
         if control_id in self._taken:
             return False
         self._taken.add(control_id)
@@ -64,7 +64,7 @@ class ClaudeRequests:
         self._begun[permission.control_id] = (judge, permission, task)
 
     async def withdraw(self, control_id: str, cause: Cause) -> None:
-        """The client wants no answer any more."""
+        """Withdraw a request whose answer the client does not need any more."""
         begun = self._begun.pop(control_id, None)
         if begun is not None:
             judge, permission, task = begun
@@ -74,14 +74,14 @@ class ClaudeRequests:
         self._taken.discard(control_id)
 
     async def end(self) -> None:
-        """The client is gone."""
+        """Withdraw all requests, since the client has ended."""
         await asyncio.gather(*(self.withdraw(control_id, "asker_died") for control_id in list(self._begun)))
 
     def note(self, message: Message) -> Iterator[Work]:
-        """What a message of the client says about sessions, agents and what ran; the work that follows from it."""
+        """Read a client's message about sessions, agents and finished calls; yield the work that follows from it."""
         kind = message.get("type")
         if kind == "system" and message.get("subtype") == "init":
-            # At once, since the first question may stand in the next line already.
+            # At once, since the next line may hold the first question.
             self._set_session(message)
             self._tell_mode(message.get("permissionMode"))
             yield self._open()
@@ -150,7 +150,7 @@ class ClaudeRequests:
             self._cwd = cwd
 
     def _tell_mode(self, mode: object) -> None:
-        """Say, once for each change, that the client will be silent: nothing else shows it."""
+        """Report, once for each change, that the client will not ask: nothing else shows it."""
         if mode is None:
             return
         silent = protocol.silent_mode(mode)
@@ -162,11 +162,11 @@ class ClaudeRequests:
         self._mode_told = silent
 
     async def _open(self) -> None:
-        """Open the session before the first question, so that rules answer that in one exchange."""
+        """Open the session before the first question, so that rules answer it in one exchange."""
         try:
             await self._current().open()
         except BridgeError as error:
-            tell(error.text)  # told again, as an answer, when something is asked
+            tell(error.text)  # reported again, as an answer, at the next question
 
     def _finished(self, message: Message) -> Iterator[Work]:
         inner = message.get("message")

@@ -1,6 +1,6 @@
 """Between a host and Claude Code: permission requests go to the ledger, everything else passes byte for byte.
 
-A host never answers a request that the ledger has, and the client never gets a line that would end it.
+A host never answers a request that the ledger has, and the client never gets a line that would make it exit.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class ClaudeBridge:
         self._host_is_gone = False
 
     async def run(self, command: Sequence[str]) -> int:
-        """Run the client's command to its end; its exit code."""
+        """Run the client's command to its end, and return its exit code."""
         self._carrier = Carrier(command)
         await self._carrier.carry(self._hear_host, self._hear_client, self._host_ended)
         code = await self._carrier.ended()
-        # Nobody waits any more for what is pending, and what ran is noted before we go.
+        # Pending requests have no asker any more, and finished calls are noted before we exit.
         self._carrier.start(self._asking.end())
         await self._carrier.last_words()
         return code
@@ -70,7 +70,7 @@ class ClaudeBridge:
         self._close_when_idle()
 
     def _close_when_idle(self) -> None:
-        """In a turn its stdin stays open until the result: a client without stdin refuses whatever it would ask."""
+        """Close the client's stdin after the turn's result: within a turn it could not ask without stdin."""
         if self._host_is_gone and not self._turn.is_set() and not self._asking.ids():
             self._carrier.close_stdin()
 
@@ -105,7 +105,7 @@ class ClaudeBridge:
             self._carrier.to_host(passed)
 
     def _passed(self, line: bytes) -> bytes | None:
-        """What of a line the host gets: the line itself, unless it is about a request of ours."""
+        """Return the line for the host, without requests that the ledger has; None if nothing is left."""
         if _CONTROL in line:
             message = parse(line)
             return line if message is None else self._control(message, line)
@@ -140,7 +140,7 @@ class ClaudeBridge:
             control_id = message.get("request_id")
             if isinstance(control_id, str) and control_id:
                 self._carrier.to_client(protocol.malformed(control_id, found))
-        elif self._asking.take(found.control_id):  # asked twice under one id it is one question
+        elif self._asking.take(found.control_id):  # a repeated id is the same question
             self._carrier.on_loop(self._begin, found, line)
 
     # --- on the loop -------------------------------------------------------------------------------------------------

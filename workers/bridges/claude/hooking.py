@@ -1,4 +1,4 @@
-"""The hooks of ours in a settings file of Claude Code: made, found, added, taken out. No I/O."""
+"""Our hooks in a settings file of Claude Code: built, found, added, removed. No I/O."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from workers.bridges.hooks.settings import LIMIT_SECONDS
 QUESTIONS: Final = ("PreToolUse", "PermissionRequest")
 BOTH: Final = "both"
 WAYS: Final = (BOTH, *QUESTIONS)
-"""What is asked about: every call, in the inbox and at the terminal at once; every call, in the inbox; or what Claude
-Code would ask its user."""
+"""The calls to ask about: every call, in the inbox and at the terminal at once; every call, in the inbox; or the calls
+that Claude Code would ask its user about."""
 
 NOTES: Final = ("PostToolUse", "PostToolUseFailure")
 ENDINGS: Final = ("Stop", "SessionEnd")
 EVENTS: Final = (*QUESTIONS, *NOTES, *ENDINGS)
 
 PROMPT_SECONDS: Final = 86400
-"""How long a hook waits beside a prompt that is shown: as long as a hook may, since the prompt has no limit either."""
+"""The time a hook waits beside a visible prompt: the longest that hooks may have, since the prompt has no limit
+either."""
 
 ENDING_SECONDS: Final = 5
-"""How long the client waits at the end of a turn, and at its own, where a gateway does not answer."""
+"""The time the client waits for a gateway at the end of a turn and at its own end."""
 
 AGENT: Final = "claude"
-"""As the hooks' program is told whose hook it is."""
+"""The agent's name in the command line of a hook."""
 
 
 def hook_settings(
     words: Sequence[str], limit: float = LIMIT_SECONDS, way: str = BOTH, *, shared: bool = False
 ) -> Settings:
-    """The member `hooks` of a settings file with all of ours for one of WAYS. `shared`: for a file that a team commits.
+    """Return the member `hooks` of a settings file for one of WAYS. `shared`: for a file that a team commits.
 
-    The lines for the endings are about no call; a fault of theirs would keep the agent from ending its turn.
+    The hooks for turn and session ends ask nothing; a failure of theirs would keep the agent from ending its turn.
     """
     said = ["--event", BOTH, *words] if way == BOTH else words
     hook = {"type": "command", "command": _line(said, shared=shared), "timeout": int(limit)}
@@ -61,6 +62,6 @@ def _entry(event: str, hook: Settings) -> Settings:
 
 
 def wanted_events(installed: Sequence[str]) -> list[str]:
-    """The events that should have a hook of ours, by the questions that have one."""
+    """Return the events that should have a hook of ours, given those that ask."""
     questions = [event for event in QUESTIONS if event in installed]
     return [event for event in EVENTS if event not in QUESTIONS or event in (questions or QUESTIONS)]

@@ -1,4 +1,4 @@
-"""Which sub-agent a call of Claude Code comes from, read off the messages that pass by."""
+"""The sub-agent that made a call of Claude Code, derived from the messages that pass by."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 from workers.bridges.claude.protocol import AGENT
 
 CALLS_COUNT: Final = 4096
-"""Calls that are remembered; the oldest go first."""
+"""The number of calls remembered; the oldest are dropped first."""
 
 
 class CallOrigin(NamedTuple):
-    """`agent` asks, on behalf of `parent`; the main agent has none. `parent_call` is the call that started it."""
+    """The asking `agent` and its `parent`; the main agent has neither. `parent_call` is the call that started it."""
 
     agent: str = AGENT
     parent: str | None = None
@@ -21,14 +21,14 @@ class CallOrigin(NamedTuple):
 
 
 class Lineage:
-    """Fed with the client's messages; answers by the id of a call."""
+    """The sub-agent of each call, by its id, from the client's messages."""
 
     def __init__(self) -> None:
         self._calls: OrderedDict[str, CallOrigin] = OrderedDict()
         self._kinds: OrderedDict[str, str] = OrderedDict()
 
     def hear(self, message: dict[str, Any]) -> None:
-        """An `assistant` message: its calls, and which of them start agents."""
+        """Take in an `assistant` message: its calls, and the agents that they start."""
         inner = message.get("message")
         content = inner.get("content") if isinstance(inner, dict) else None
         if not isinstance(inner, dict) or not isinstance(content, list):
@@ -48,7 +48,7 @@ class Lineage:
                 self._kinds[call_id] = kind
 
     def hear_task(self, message: dict[str, Any]) -> None:
-        """A `task_started` message: the client's id of a sub-agent, its kind, and the call that started it."""
+        """Take in a `task_started` message: the client's id of a sub-agent, its kind, and the call that started it."""
         agent_id, call_id, kind = (message.get(name) for name in ("task_id", "tool_use_id", "subagent_type"))
         if isinstance(agent_id, str) and isinstance(call_id, str):
             above = self._calls.get(call_id, CallOrigin())
@@ -58,11 +58,11 @@ class Lineage:
             )
 
     def origin(self, call_id: str, agent_id: str | None) -> CallOrigin:
-        """Where a call comes from; `agent_id` is what the client says of a sub-agent that has not spoken yet."""
+        """Return the origin of a call; `agent_id` is the client's id of a sub-agent without messages so far."""
         known = self._calls.get(call_id, CallOrigin())
         if agent_id is None or known.parent is not None:
             return known
-        # The request comes before the message with the call; what started the agent has been told.
+        # The request comes before the message with the call; the message that started the agent has come before.
         return self._calls.get(f"agent {agent_id}", CallOrigin(f"agent {agent_id}", AGENT))
 
     def _origin(self, parent_call: str | None) -> CallOrigin:

@@ -1,4 +1,4 @@
-"""The tool that `claude -p --permission-prompt-tool mcp__ledger__approve` asks: an MCP server on stdio."""
+"""The MCP server on stdio behind `claude -p --permission-prompt-tool mcp__ledger__approve`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ async def serve(options: BridgeOptions) -> None:
 
         server.add_tool(approve, name=TOOL, structured_output=False)
         await server.run_stdio_async()
-        # The end of our stdin, that of the client, cancels what is being asked.
+        # The end of our stdin means that the client has ended: pending questions are cancelled.
         await judge.left()
 
 
 def answer(tool_input: dict[str, Any], verdict: CallVerdict) -> str:
-    """The client's form; there is no other prompt that a question could be left to, so what is not allowed is denied."""
+    """Return the client's form of a verdict. No other prompt is left to ask, so all but an allow is a deny."""
     if verdict.behaviour == "allow":
         runs = tool_input if verdict.updated_input is None else verdict.updated_input
         return json.dumps({"behavior": "allow", "updatedInput": runs})

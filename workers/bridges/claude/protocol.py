@@ -1,7 +1,7 @@
-"""Claude Code's control protocol, as far as permissions go: lines read, answers made. No I/O.
+"""The permissions of Claude Code's control protocol: lines read, answers built. No I/O.
 
-Wire format: betcode.md "Permission Rule Matching", with what the real client (2.1.197 to 2.1.330) needs besides: an allow without
-`updatedInput` is refused by it, so an allow always carries the input that is to run.
+Wire format: betcode.md "Permission Rule Matching", and the further demands of the real client (2.1.197 to 2.1.330): it
+refuses an allow without `updatedInput`, so an allow always carries the input that is to run.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ AGENT: Final = "claude-code"
 QUESTION: Final = "AskUserQuestion"
 PLAN: Final = "ExitPlanMode"
 KINDS: Final = {QUESTION: "question", PLAN: "plan"}
-"""What asks a person something rather than for permission; the request's metadata says so as `kind`."""
+"""The tools that ask a person something rather than for permission, with the `kind` in the request's metadata."""
 
 ASKING_MODES: Final = frozenset({"default", "manual", "plan"})
-"""The modes in which the client asks about all that its own rules leave open; the first two are one mode."""
+"""The modes in which the client asks about everything that its rules leave open; the first two are one mode."""
 
 _SHOWN: Final = ("title", "description", "blocked_path", "decision_reason", "decision_reason_type", "agent_id")
 _TEXT_CHARS_MAX: Final = 4000
@@ -38,7 +38,7 @@ class Permission(NamedTuple):
 
 
 def permission_of(message: Message) -> Permission | str:
-    """The permission that a control request asks for, or what is wrong with it."""
+    """Return the permission that a control request asks for, or the text of what is wrong with it."""
     request = message.get("request")
     if not isinstance(request, dict):
         return "the control request has no `request`"
@@ -65,12 +65,12 @@ def is_permission(message: Message) -> bool:
 
 
 def silent_mode(mode: object) -> str | None:
-    """A mode in which the client decides by itself what it would ask about in another; None for one that asks."""
+    """Return a mode in which the client decides by itself what another mode would ask; None for a mode that asks."""
     return mode if isinstance(mode, str) and mode not in ASKING_MODES else None
 
 
 def mode_wanted(message: Message | None) -> tuple[str, str] | None:
-    """Of a host's request to change the mode: its id, and a mode in which the client would not ask; else None."""
+    """Return the id and the mode of a host's request for a mode in which the client would not ask; else None."""
     request = None if message is None else message.get("request")
     if not isinstance(request, dict) or request.get("subtype") != "set_permission_mode":
         return None
@@ -79,7 +79,7 @@ def mode_wanted(message: Message | None) -> tuple[str, str] | None:
 
 
 def ends_client(line: bytes) -> bool:
-    """Whether a line is one at which the client exits: no JSON, or a control response without a response."""
+    """Return whether the client would exit at this line: no JSON, or a control response without a response."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ def ends_client(line: bytes) -> bool:
 
 
 def answered(message: Message | None) -> str | None:
-    """The id of the request that a control response answers."""
+    """Return the id of the request that a control response answers."""
     if message is None or message.get("type") != "control_response" or not isinstance(message.get("response"), dict):
         return None
     control_id = message["response"].get("request_id")
@@ -100,7 +100,7 @@ def answered(message: Message | None) -> str | None:
 
 
 def metadata_of(permission: Permission) -> Message:
-    """What is shown beside the request: the client's own words, cut, and what kind of question it is."""
+    """Return the metadata to show beside the request: the client's own texts, cut, and the kind of question."""
     shown: Message = {}
     for name in _SHOWN:
         value = permission.request.get(name)
@@ -108,16 +108,16 @@ def metadata_of(permission: Permission) -> Message:
             shown[name] = value[:_TEXT_CHARS_MAX]
     if permission.tool_name in KINDS:
         shown["kind"] = KINDS[permission.tool_name]
-    # Without the model's own text the client gives the command, cut to fifty characters: not to be mistaken for it.
+    # Without the model's own text the client repeats the command, cut to fifty characters; that is no description.
     if permission.tool_name == "Bash" and shown.get("description") != permission.input.get("description"):
         shown.pop("description", None)
     return shown
 
 
 def offered(permission: Permission) -> tuple[str, ...] | None:
-    """The client's suggestions as grants; None where it makes none, so that the rules say what to offer.
+    """Return the client's suggestions as grants; None without suggestions, so that the rules choose what to offer.
 
-    Rules that allow become grants. Other suggestions (a mode, a folder) are the client's own and offered by it alone.
+    Rules that allow become grants. Other suggestions (a mode, a folder) are left to the client's own prompt.
     """
     if permission.tool_name in KINDS:
         return ()
@@ -136,7 +136,7 @@ def _rules(suggestion: Message) -> list[str]:
 
 
 def rule_text(rule: Message) -> str | None:
-    """`{"toolName": "Bash", "ruleContent": "git push *"}` is `Bash(git push *)`."""
+    """Return `Bash(git push *)` for `{"toolName": "Bash", "ruleContent": "git push *"}`."""
     name, content = rule.get("toolName"), rule.get("ruleContent")
     if not isinstance(name, str) or not name:
         return None
@@ -144,19 +144,19 @@ def rule_text(rule: Message) -> str | None:
 
 
 def rule_of(text: str) -> Message:
-    """The other way round."""
+    """Return the client's rule for a text: the inverse of `rule_text`."""
     name, opened, rest = text.partition("(")
     return {"toolName": name, **({"ruleContent": rest[:-1]} if opened and rest.endswith(")") else {})}
 
 
 def to_share(verdict: CallVerdict) -> tuple[str, ...]:
-    """What a person granted with an answer, for a client that is to remember it too."""
+    """Return the grants that came with an answer, for a client that is to remember them too."""
     row = verdict.row
     return tuple(row["request"]["always"]) if row is not None and row.get("reply") in ("session", "always") else ()
 
 
 def allow(control_id: str, tool_input: Mapping[str, Any], granted: tuple[str, ...] = ()) -> bytes:
-    """Let it run with this input; `granted` are rules that the client itself remembers for its session."""
+    """Build an allow with this input; `granted` are rules that the client remembers for its session."""
     response: Message = {"behavior": "allow", "updatedInput": dict(tool_input)}
     if granted:
         rules = [rule_of(text) for text in granted]
@@ -167,7 +167,7 @@ def allow(control_id: str, tool_input: Mapping[str, Any], granted: tuple[str, ..
 
 
 def deny(control_id: str, message: str, *, interrupt: bool = False) -> bytes:
-    """Refuse with these words, which the model reads. `interrupt` ends the turn, and the client then drops the words."""
+    """Build a deny with a message for the model. `interrupt` ends the turn, and the client then drops the message."""
     response: Message = {"behavior": "deny", "message": message, **({"interrupt": True} if interrupt else {})}
     return _response({"subtype": "success", "request_id": control_id, "response": response})
 
@@ -178,7 +178,7 @@ def malformed(control_id: str, problem: str) -> bytes:
 
 
 def without_ours(message: Message, ours: Collection[str]) -> Message | None:
-    """An answer to `initialize` without the pending requests that the ledger has; None when there are none in it."""
+    """Return an answer to `initialize` without the pending requests of the ledger; None if it holds none of them."""
     response = message.get("response")
     pending = response.get("pending_permission_requests") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(pending, list):

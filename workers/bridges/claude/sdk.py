@@ -1,8 +1,8 @@
-"""For programs that run Claude Code through claude-agent-sdk: the callback that asks the ledger.
+"""The permission callback for programs that run Claude Code through claude-agent-sdk.
 
-    options = ClaudeAgentOptions(can_use_tool=ledger_can_use_tool(project="shop"))
+`options = ClaudeAgentOptions(can_use_tool=ledger_can_use_tool(project="shop"))`
 
-The SDK passes its own request on, so the same rules, people and records hold as behind `bridge claude`.
+The SDK passes its own request on, so the same rules, people and records apply as behind `bridge claude`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def ledger_can_use_tool(
     profile: Literal["hardened", "faithful"] | None = None,
     otherwise: CanUseTool | None = None,
 ) -> LedgerCallback:
-    """A `can_use_tool` for `ClaudeAgentOptions`.
+    """Return a `can_use_tool` for `ClaudeAgentOptions`.
 
-    `session` is the ledger's (a new one unless given), `rules` a file, `profile` that of its rules
-    (`hardened` unless given), `grace` how many seconds a gateway may be away.
-    With `on_unreachable="agent"` the callback `otherwise` decides when nobody can be asked; without one that is a
-    deny. `interrupt` ends the turn where the ledger says that the agent should stop. With `share_grants` the client is
-    told what a person granted, and asks no more about it: not even once the grant is revoked. Call it inside a running
-    loop, or before one. It keeps its connections until `close`. Raises MissingExtraError without claude-agent-sdk.
+    `session` is the ledger's (default: a new one), `rules` a file, `profile` that of its rules (default: `hardened`),
+    `grace` the seconds that a gateway may be away. With `on_unreachable="agent"` the callback `otherwise` decides when
+    the gateway cannot be reached; without `otherwise` that is a deny. `interrupt` ends the turn if the ledger says that
+    the agent should stop. With `share_grants` the client gets a person's grants and asks no more about them, not even
+    after a grant is revoked. Call it inside a running loop, or before one. It keeps its connections until `close`.
+    Raises MissingExtraError without claude-agent-sdk.
     """
     from ledger.core.extras import require_extra  # noqa: PLC0415 - other bridges never import the ledger
 
@@ -59,7 +59,7 @@ def ledger_can_use_tool(
     async def can_use_tool(tool_name: str, tool_input: dict[str, Any], context: Any) -> Any:
         permission = _permission(tool_name, tool_input, context)
         call = _call(permission, cwd)
-        # The SDK cancels the callback when the client wants no answer any more.
+        # The SDK cancels the callback when the client needs no answer any more.
         verdict = await judge.judge_or_withdraw(call)
         if verdict.behaviour == "agent" and otherwise is not None:
             return await otherwise(tool_name, tool_input, context)
@@ -73,7 +73,7 @@ def ledger_can_use_tool(
 
 
 class LedgerCallback:
-    """The callback, and the connections that it keeps between two calls."""
+    """The callback, and the connections that it keeps between calls."""
 
     def __init__(self, ask: CanUseTool, client: GatewayClient) -> None:
         self._ask = ask
@@ -103,7 +103,7 @@ def _stops(verdict: CallVerdict, interrupt: bool) -> bool:
 
 
 def _permission(tool_name: str, tool_input: dict[str, Any], context: Any) -> Permission:
-    """What the SDK knows of a request, as the client sent it; older versions know less."""
+    """Return the SDK's request as the client sent it; older versions of the SDK carry fewer members."""
     call_id = getattr(context, "tool_use_id", None) or new_id("call")
     suggestions = [_as_dict(one) for one in getattr(context, "suggestions", None) or ()]
     request = {"permission_suggestions": suggestions or None}

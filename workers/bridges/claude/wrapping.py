@@ -1,4 +1,4 @@
-"""How a command that starts Claude Code is started instead, so that its permission requests reach the ledger."""
+"""The rewritten command line of Claude Code, so that its permission requests reach the ledger."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _QUESTIONS: Final = frozenset({"-v", "--version", "-h", "--help"})
 
 
 class Wrapped(NamedTuple):
-    """The command to run. `on_stdio`: it speaks the control protocol, and we stand in between; else it asks by hooks."""
+    """The command to run. `on_stdio`: it speaks the control protocol through the bridge; otherwise it asks by hooks."""
 
     command: tuple[str, ...]
     on_stdio: bool
 
 
 def wrap(command: Sequence[str], hook_words: Sequence[str], way: str = BOTH) -> Wrapped:
-    """A client with `--input-format stream-json` is asked on stdio; any other gets hooks of ours for this run.
+    """Return the command for stdio if it has `--input-format stream-json`, else with our hooks for this run.
 
-    `hook_words` are the options of those hooks, `way` what they ask about. Raises BridgeError where the command's own settings are in the way.
+    `hook_words` are the options of those hooks, `way` the calls that they ask about. Raises BridgeError if the
+    command's own settings are in the way.
     """
     if _QUESTIONS & set(command[1:]):
         return Wrapped(tuple(command), on_stdio=False)
@@ -45,7 +46,7 @@ def wrap(command: Sequence[str], hook_words: Sequence[str], way: str = BOTH) -> 
 
 
 def asking(command: Sequence[str]) -> tuple[str, ...]:
-    """The command in a mode in which the client asks, whatever its settings say. Raises BridgeError for another mode."""
+    """Return the command in a mode that asks, whatever the settings say. Raises BridgeError for another mode."""
     named = _value(command, MODE)
     wrong = next((word for word in command if word in SKIPPING), None)
     if wrong is not None or (named is not None and named not in ASKING_MODES):

@@ -1,4 +1,4 @@
-"""What a runtime says of its calls, and its questions about them: asked at the ledger, answered, withdrawn."""
+"""A runtime's events about calls, and its questions about them: asked at the ledger, answered, withdrawn."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from workers.bridges.rpc import key_of
 from workers.transport.gateway_client import GatewayClient
 
 CALLS_COUNT_MAX: Final = 256
-"""How many calls, previews and runs are remembered while nothing is asked about them; the oldest are forgotten."""
+"""The number of calls, previews and runs remembered until they are asked about; the oldest are dropped first."""
 
 T = TypeVar("T")
 
 PassAnswer = Callable[[Confirm, bytes | None], Awaitable[None]]
-"""Takes the line for the runtime, or None where the person there is to be asked."""
+"""Takes the line for the runtime, or None if the person at the runtime's own prompt has to be asked."""
 
 
 class _Begun(NamedTuple):
@@ -33,7 +33,7 @@ class _Begun(NamedTuple):
 
 
 class CodeliaRequests:
-    """The questions of one runtime. On one loop; `take` and `has` also from the threads that carry lines."""
+    """The questions of one runtime on one event loop; the threads that carry lines call `take` and `has` as well."""
 
     def __init__(self, client: GatewayClient, options: BridgeOptions, *, cwd: str, shares_grants: bool) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class CodeliaRequests:
     # --- from the threads, in the order of the lines
 
     def take(self, message: Message) -> Confirm | None:
-        """The question about a tool, from now on the ledger's; None for any other question."""
+        """Claim a question about a tool for the ledger; None for any other question."""
         run_id = protocol.params_of(message).get("run_id")
         confirm = protocol.confirm_of(message, is_announced=isinstance(run_id, str) and run_id in self._ready)
         if confirm is not None:
@@ -63,7 +63,7 @@ class CodeliaRequests:
         return key_of(rpc_id) in self._taken
 
     def hear(self, notice: Message) -> Callable[[], Awaitable[None]] | None:
-        """An `agent.event`; the work that follows from it."""
+        """Read an `agent.event`; return the work that follows from it."""
         params = protocol.params_of(notice)
         event, run_id = params.get("event"), params.get("run_id")
         if not isinstance(event, dict):
@@ -93,14 +93,14 @@ class CodeliaRequests:
         return None
 
     def call_asked(self, confirm: Confirm) -> ToolCall:
-        """What is asked about: the call that the runtime told of, else what the words of its question let us guess."""
+        """Return the announced call that is asked about, or one guessed from the text of the question."""
         ready = self._ready.pop(confirm.run_id, None) if confirm.run_id is not None else None
         call = self._calls.get(ready[0]) if ready is not None else None
         known = call is not None and ready is not None and call.tool == ready[1]
         tool, tool_input = (call.tool, call.input) if call is not None and known else protocol.guessed(confirm)
         preview = self._previews.get(ready[0]) if ready is not None else None
         return ToolCall(
-            # A model may use the id of a call again in a later run; nobody uses a run's.
+            # A model may use the id of a call again in a later run; the id of a run is unique.
             request_id=id_of(f"{confirm.run_id}.{confirm.rpc_id}") if confirm.run_id else new_id("codelia"),
             tool_name=tool,
             input=tool_input,
@@ -108,7 +108,7 @@ class CodeliaRequests:
             call_id=id_of(call.call_id) if call is not None and known else None,
             agent=protocol.AGENT,
             cwd=self._cwd,
-            # What is guessed is asked, and never remembered.
+            # A guessed call is asked, and never remembered.
             always=None if known else (),
             keeps_id=False,
         )
@@ -116,7 +116,7 @@ class CodeliaRequests:
     # --- on the loop
 
     def use_session(self, session: object) -> None:
-        """The host has started a run in a session of its own."""
+        """Use the session of the run that the host has started."""
         if self._options.session is None and isinstance(session, str) and session.strip():
             self._session = id_of(session.strip())
 
@@ -139,13 +139,13 @@ class CodeliaRequests:
             _keep(self._running, call.call_id, (judge, verdict.request_id))
         self._begun.pop(key_of(confirm.rpc_id), None)
         if line is None:
-            self._taken.discard(key_of(confirm.rpc_id))  # the host may answer from now on
+            self._taken.discard(key_of(confirm.rpc_id))  # from now on the host may answer
         with suppress(BrokenPipeError):
             await answer(confirm, line)
         self._taken.discard(key_of(confirm.rpc_id))
 
     async def withdraw(self, cause: Cause, run_id: str | None = None) -> list[Confirm]:
-        """Nobody waits for the answers any more, of one run or of all; the questions that were open."""
+        """Withdraw the questions of one run or of all, and return those that were open."""
         found = [(key, one) for key, one in self._begun.items() if run_id in (None, one.confirm.run_id)]
         for key, begun in found:
             self._begun.pop(key, None)
@@ -157,7 +157,7 @@ class CodeliaRequests:
 
 
 def _keep(kept: dict[str, T], key: str, value: T) -> None:
-    """Remember for later; a runtime that never says how a call ends must not fill the memory."""
+    """Remember a value; the number is bounded, since a runtime may never announce the end of a call."""
     kept[key] = value
     while len(kept) > CALLS_COUNT_MAX:
         kept.pop(next(iter(kept)), None)

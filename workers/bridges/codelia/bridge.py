@@ -20,7 +20,7 @@ from workers.transport.gateway_client import GatewayClient
 
 
 class CodeliaBridge:
-    """One runtime, from its start to its end. `headless`: the host has nobody to ask, so what it would ask is a no."""
+    """One runtime, from its start to its end. `headless`: the host has no user, so every question to it is denied."""
 
     def __init__(
         self, client: GatewayClient, options: BridgeOptions, *, shares_grants: bool = False, headless: bool = False
@@ -30,7 +30,7 @@ class CodeliaBridge:
         self._held: dict[str, bytes] = {}
 
     async def run(self, command: Sequence[str]) -> int:
-        """Run the runtime's command to its end; its exit code."""
+        """Run the runtime's command to its end, and return its exit code."""
         self._carrier = Carrier(command)
         await self._carrier.carry(self._hear_host, self._hear_runtime)
         code = await self._carrier.ended()
@@ -55,7 +55,7 @@ class CodeliaBridge:
             self._carrier.on_loop(self._cancel, protocol.params_of(message).get("run_id"))
 
     def _said(self, message: Message, line: bytes) -> bytes | None:
-        """What of a host's line the runtime gets."""
+        """Return the line for the runtime."""
         method = message.get("method")
         if method is None:
             if self._asking.has(message.get("id")):
@@ -86,15 +86,15 @@ class CodeliaBridge:
         return True
 
     def _asked(self, message: Message, line: bytes) -> bool:
-        """Whether the host is to answer this question."""
+        """Return whether the host has to answer this question."""
         if self._asking.has(message["id"]):
-            return False  # asked twice under one id it is one question
+            return False  # a repeated id is the same question
         confirm = self._asking.take(message)
         if confirm is None:
             if self._headless:
                 self._carrier.to_client(protocol.refusal(message["id"], "nobody is there to answer this"))
             return not self._headless
-        # The call is looked up here, where lines come in their order.
+        # Looked up here, in the order of the lines.
         call = self._asking.call_asked(confirm)
         self._held[key_of(confirm.rpc_id)] = line
         self._carrier.on_loop(self._asking.begin, confirm, call, self._answered)
@@ -116,7 +116,7 @@ class CodeliaBridge:
             self._carrier.start(self._withdraw(run_id))
 
     async def _withdraw(self, run_id: str) -> None:
-        """The runtime itself waits on after a cancel, so it is told no: without a reason, which ends the turn."""
+        """Deny open questions after a cancel, since the runtime waits on: without a reason, which ends the turn."""
         for confirm in await self._asking.withdraw("asker_gave_up", run_id):
             self._held.pop(key_of(confirm.rpc_id), None)
             await self._carrier.tell_client(protocol.refusal(confirm.rpc_id))

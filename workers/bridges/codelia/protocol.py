@@ -1,6 +1,6 @@
-"""Codelia's user interface protocol, as far as permissions go: lines read, answers made. No I/O.
+"""The permissions of Codelia's user interface protocol: lines read, answers built. No I/O.
 
-A call is told of by the event `tool_call`, then `permission.ready`, then asked about with `ui.confirm.request`
+A call is announced by the event `tool_call`, then `permission.ready`, then asked about with `ui.confirm.request`
 (codelia.md 8), which itself holds texts for a person and nothing that rules could judge.
 """
 
@@ -15,14 +15,15 @@ from workers.bridges.messages import Message, line_of
 AGENT: Final = "codelia"
 CONFIRM: Final = "ui.confirm.request"
 TITLES: Final = {"Run command?": "bash", "Load skill?": "skill_load", "Run tool?": None}
-"""What a runtime asks about tools, and which; its other questions (to sign in, to log out) are for the person there."""
+"""The titles of questions about tools, with the tool; other questions (sign-in, log-out) are for the runtime's own
+user."""
 
 _PREFIX: Final = "Permission denied: "
 _TEXT_CHARS_MAX: Final = 4000
 
 
 class Confirm(NamedTuple):
-    """A `ui.confirm.request` about a tool. `rpc_id` as it was said, a string or a number."""
+    """A `ui.confirm.request` about a tool. `rpc_id` as it was sent, a string or a number."""
 
     rpc_id: Any
     run_id: str | None
@@ -32,7 +33,7 @@ class Confirm(NamedTuple):
 
 
 class CodeliaCall(NamedTuple):
-    """A tool call as the runtime's event tells it."""
+    """A tool call as the runtime's event describes it."""
 
     call_id: str
     tool: str
@@ -49,9 +50,9 @@ def is_confirm(message: Message) -> bool:
 
 
 def confirm_of(message: Message, *, is_announced: bool) -> Confirm | None:
-    """The question about a tool that a confirm request is; None for any other question.
+    """Return the question about a tool in a confirm request; None for any other question.
 
-    After `permission.ready` it is one whatever its words are, so that no wording slips past the rules.
+    After `permission.ready` every confirm request is one, so that no wording bypasses the rules.
     """
     params = params_of(message)
     title, text, run_id = params.get("title"), params.get("message"), params.get("run_id")
@@ -67,7 +68,7 @@ def confirm_of(message: Message, *, is_announced: bool) -> Confirm | None:
 
 
 def call_of(event: Message) -> CodeliaCall | None:
-    """The call that a `tool_call` event tells of."""
+    """Return the call that a `tool_call` event announces."""
     call_id, tool, args = event.get("tool_call_id"), event.get("tool"), event.get("args")
     if isinstance(call_id, str) and call_id and isinstance(tool, str) and tool and isinstance(args, dict):
         return CodeliaCall(call_id, tool, args)
@@ -75,7 +76,7 @@ def call_of(event: Message) -> CodeliaCall | None:
 
 
 def guessed(confirm: Confirm) -> tuple[str, dict[str, Any]]:
-    """Tool and input from the words alone: the whole message, so that nothing of a command is left out of sight."""
+    """Return tool and input guessed from the text alone: the whole message, so that all of a command is visible."""
     tool = TITLES.get(confirm.title)
     if tool == "bash":
         return tool, {"command": confirm.message}
@@ -86,7 +87,7 @@ def guessed(confirm: Confirm) -> tuple[str, dict[str, Any]]:
 
 
 def metadata_of(confirm: Confirm, preview: Message | None, *, known: bool) -> Message:
-    """What the agent shows a person, for whoever is asked."""
+    """Return the agent's own texts as metadata for the person who is asked."""
     shown: Message = {"title": confirm.title[:_TEXT_CHARS_MAX], "message": confirm.message[:_TEXT_CHARS_MAX]}
     if not known:
         shown["judged_by"] = "the words of the question alone: the agent told nothing of the call"
@@ -98,7 +99,7 @@ def metadata_of(confirm: Confirm, preview: Message | None, *, known: bool) -> Me
 
 
 def answer(confirm: Confirm, verdict: CallVerdict, *, shares_grants: bool) -> bytes:
-    """`{ok, remember?, reason?}`. Codelia ends its turn at a "no" without a reason, and goes on after one with it."""
+    """Build `{ok, remember?, reason?}`. Codelia ends its turn at a "no" without a reason, and else goes on."""
     result: Message = {"ok": verdict.behaviour == "allow"}
     row = verdict.row or {}
     if verdict.behaviour != "allow":
@@ -113,17 +114,17 @@ def answer(confirm: Confirm, verdict: CallVerdict, *, shares_grants: bool) -> by
 
 
 def _reason(verdict: CallVerdict) -> str:
-    # The runtime writes that prefix itself.
+    # The runtime adds that prefix itself.
     return verdict.message.removeprefix(_PREFIX).strip() or f"the request was {verdict.outcome or 'denied'}"
 
 
 def refusal(rpc_id: Any, reason: str | None = None) -> bytes:
-    """A "no"; without a reason the runtime's turn ends."""
+    """Build a "no"; without a reason the runtime's turn ends."""
     return line_of({"jsonrpc": "2.0", "id": rpc_id, "result": {"ok": False, **({"reason": reason} if reason else {})}})
 
 
 def with_confirm(message: Message) -> Message:
-    """The host's `initialize`, saying that confirm requests are answered: by us."""
+    """Return the host's `initialize` with support for confirm requests: the bridge answers them."""
     params = params_of(message)
     said = params.get("ui_capabilities")
     capabilities = {**(said if isinstance(said, dict) else {}), "supports_confirm": True}

@@ -1,6 +1,6 @@
-"""Codex's app-server, as far as approvals go: requests of the server read, decisions made. No I/O.
+"""The approvals of Codex's app-server: requests of the server read, decisions built. No I/O.
 
-Commands and file changes are judged; what a file change would change stands in the `item/started` before the request.
+Commands and file changes are judged; the content of a file change stands in the `item/started` before the request.
 Other requests (network policies of their own, elicitations, questions to the user) pass to the client untouched.
 """
 
@@ -37,9 +37,9 @@ ITEMS_KEPT_COUNT: Final = 256
 
 
 class CodexWire:
-    """One connection: where its threads work, which items were started, and which thread started which.
+    """One connection: the folders of its threads, the items started, and the parent of each thread.
 
-    `run` is in no other connection's requests: Codex counts from 0 again, and a model's ids of calls may repeat.
+    `run` is part of this connection's request ids only: Codex counts from 0 again, and a model's call ids may repeat.
     """
 
     agent = "codex"
@@ -63,7 +63,7 @@ class CodexWire:
         if not isinstance(thread, str) or not isinstance(item_id, str) or not thread or not item_id:
             return "it has no `threadId` or no `itemId`"
         cwd = params.get("cwd") if isinstance(params.get("cwd"), str) else self._cwd.get(thread)
-        # The model chooses where a command runs; the project is where its thread was started.
+        # The model chooses the folder of a command; the project is the folder in which its thread was started.
         project = self._cwd.get(thread, cwd)
         item = self._items.get((thread, item_id), {})
         key = key_of(message["id"])
@@ -79,7 +79,7 @@ class CodexWire:
         return _decision(message.get("id"), "decline")
 
     def answer(self, question: RpcQuestion, verdict: CallVerdict) -> bytes:
-        """`decline` lets the turn go on, `cancel` interrupts it. There is no way to hand a corrected command over."""
+        """Return `decline`, or `cancel`, which ends the turn as well. Codex accepts no corrected command."""
         if verdict.behaviour == "allow" and verdict.updated_input is None:
             return _decision(question.rpc_id, "accept")
         stops = self._interrupts and verdict.stops_agent
@@ -89,9 +89,10 @@ class CodexWire:
         return _decision(question.rpc_id, "cancel")
 
     def answer_of(self, question: RpcQuestion, message: Message, line: bytes) -> HostAnswer | None:
-        """A prefix to remember becomes a grant, and Codex is told `accept`; else it would ask no more, nor be recorded.
+        """Turn a prefix to remember into a grant, and answer Codex with `accept`, so that it asks again.
 
-        `acceptForSession` is for this very call, for which there is no grant so narrow: Codex remembers it itself, and the log says so.
+        `acceptForSession` is for this very call, for which there is no grant so narrow: Codex remembers it itself, and
+        the log says so.
         """
         result = message.get("result")
         decision = result.get("decision") if isinstance(result, dict) else None
@@ -113,7 +114,7 @@ class CodexWire:
         return None
 
     def withdrawal(self, question: RpcQuestion) -> bytes | None:
-        """Nothing: the server itself says `serverRequest/resolved` when it has its answer."""
+        """Return nothing: the server itself sends `serverRequest/resolved` when it has its answer."""
         return None
 
     def heard_from_host(self, message: Message) -> EndedQuestions | None:
@@ -133,7 +134,7 @@ class CodexWire:
         return None
 
     def _hear_thread(self, thread: object) -> None:
-        """Of a notification, or of the answer to whoever starts or resumes it."""
+        """Take in a thread from a notification, or from the answer to its start or resumption."""
         if isinstance(thread, dict) and isinstance(thread.get("id"), str) and isinstance(thread.get("cwd"), str):
             self._cwd[thread["id"]] = thread["cwd"]
             self._hear_parent(thread["id"], thread.get("parentThreadId"))
@@ -154,7 +155,7 @@ class CodexWire:
             self._items.popitem(last=False)
 
     def _hear_parent(self, child: object, parent: object) -> None:
-        """A thread has one parent, the one that was told first; and none that it is an ancestor of itself."""
+        """Set a thread's parent once; a parent that would make the thread its own ancestor is ignored."""
         if not isinstance(child, str) or not isinstance(parent, str) or not child or not parent:
             return
         if child in self._parents or child == parent or child in self._lineage(parent):
@@ -172,7 +173,7 @@ class CodexWire:
 
 
 def children_of(item: dict[str, Any], thread: str) -> list[tuple[object, object]]:
-    """Each thread that an item of `thread` says to have started, with the one that started it."""
+    """Return each thread that an item of `thread` started, with the thread that started it."""
     if item.get("type") == "subAgentActivity" and item.get("kind") == "started":
         return [(item.get("agentThreadId"), thread)]
     if item.get("type") == "collabAgentToolCall" and item.get("tool") == "spawnAgent":

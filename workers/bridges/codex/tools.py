@@ -23,7 +23,7 @@ _SHOWN: Final = (
 
 
 def command_call(params: dict[str, Any], item: dict[str, Any], request_id: str, cwd: str | None) -> ToolCall:
-    """A command. What is none (text for a running one, an access to the network) is asked about as what it is."""
+    """Return a command as a call. Text for a running command and network access are asked about as such."""
     raw = next((one for one in (params.get("command"), item.get("command")) if isinstance(one, str) and one), "")
     script = script_of(raw)
     said = _said(params, script)
@@ -45,7 +45,7 @@ def _said(params: dict[str, Any], script: str) -> dict[str, Any] | None:
     kind = params.get("kind") if isinstance(params.get("kind"), str) else _COMMAND
     context = params.get("networkApprovalContext")
     if isinstance(context, dict) or not script:
-        # That a command may run does not say where it may connect to.
+        # Permission for a command does not include a network destination.
         host = context.get("host") if isinstance(context, dict) else None
         name = host if isinstance(host, str) and host else "*"
         return {"permission": "network", "patterns": [name], "always": list(exactly(name))}
@@ -55,7 +55,7 @@ def _said(params: dict[str, Any], script: str) -> dict[str, Any] | None:
 
 
 def file_change_call(params: dict[str, Any], item: dict[str, Any], request_id: str, cwd: str | None) -> ToolCall:
-    """The files of a patch, each judged; what it would write is in the metadata."""
+    """Return the files of a patch as a call, each judged; the content is in the metadata."""
     found = item.get("changes")
     changes = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     metadata = {**_shown(params), "diff": "\n".join(_diff(one) for one in changes)[:_DIFF_CHARS_MAX]}
@@ -65,7 +65,7 @@ def file_change_call(params: dict[str, Any], item: dict[str, Any], request_id: s
         metadata["note"] = "the agent did not say which files it would change"
         judged, said = ("edit", {"files": []}), {"permission": "edit", "patterns": ["*"], "always": []}
     elif isinstance(params.get("grantRoot"), str):
-        # More than these files: all of a folder, for as long as the session lasts.
+        # Above this number of files: a whole folder, while the session lasts.
         root = f"{params['grantRoot'].rstrip('/')}/*"
         said = {"permission": "external_directory", "patterns": [root], "always": [root]}
     return ToolCall(
@@ -97,7 +97,7 @@ def _turn(params: dict[str, Any]) -> str | None:
 
 
 def _amendment(params: dict[str, Any]) -> tuple[str, ...] | None:
-    """The prefix that Codex would remember, as the grant that an `always` makes instead."""
+    """Return the prefix that Codex would remember, as the grant that an `always` makes instead."""
     words = params.get("proposedExecpolicyAmendment")
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         return None

@@ -1,4 +1,4 @@
-"""Whether Codex trusts our hooks, asked of Codex itself: it runs none that nobody trusted, and says nothing of it."""
+"""Codex's trust in our hooks, asked of Codex itself: it silently skips hooks that nobody trusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workers.bridges.hook_entries import is_ours
 from workers.transport.errors import BridgeError
 
 PATIENCE_SECONDS: Final = 30.0
-"""How long Codex may take in all; then it is ended."""
+"""The time Codex may take in all; then it is killed."""
 
 _BY_HAND: Final = "trust the hook in Codex by hand: `/hooks`"
 
@@ -24,18 +24,18 @@ Message = dict[str, Any]
 
 
 def trust_of(path: Path, folder: Path) -> list[str]:
-    """How Codex, started in a folder, takes each of our hooks in a file: `trusted`, `untrusted`, `modified` …
+    """Return the trust of each of our hooks in a file, seen from a folder: `trusted`, `untrusted`, `modified` …
 
-    Raises BridgeError when it cannot be asked.
+    Raises BridgeError when Codex cannot be asked.
     """
     with _codex(folder) as server:
         return [str(hook.get("trustStatus")) for hook in server.ours(path)]
 
 
 def trust_hooks(path: Path, folder: Path, config: Path) -> None:
-    """Tell Codex that our hooks in a file are trusted, as they are now; it keeps that in its file `config`.
+    """Make Codex trust our hooks in a file as they are now; Codex keeps that in its file `config`.
 
-    Raises BridgeError when it does not take that.
+    Raises BridgeError when Codex does not accept it.
     """
     with trust_file.remembering(config, path), _codex(folder) as server:
         _trust(server, path)
@@ -53,7 +53,7 @@ def _trust(server: _Server, path: Path) -> None:
 
 
 class _Server:
-    """Codex's app-server, asked one thing at a time."""
+    """Codex's app-server, asked one request at a time."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
         self._process = process
@@ -63,7 +63,7 @@ class _Server:
         self._say({"method": "initialized"})
 
     def ours(self, path: Path) -> list[Message]:
-        """Our hooks in a file, as Codex lists them."""
+        """Return our hooks in a file, as Codex lists them."""
         listed = self.call("hooks/list", {"cwds": [str(self._folder)]})
         hooks = [hook for one in listed.get("data", []) for hook in one.get("hooks", [])]
         return [
@@ -73,7 +73,7 @@ class _Server:
         ]
 
     def call(self, method: str, params: Message) -> Message:
-        """The result of a request. Raises BridgeError."""
+        """Return the result of a request. Raises BridgeError."""
         self._count += 1
         self._say({"id": self._count, "method": method, "params": params})
         assert self._process.stdout is not None

@@ -1,6 +1,6 @@
-"""What Codex was told to trust, in its `config.toml`: taken out again, while everything else there stays.
+"""Our hooks' trust entries in Codex's `config.toml`: removed again, while everything else stays.
 
-Codex writes `[hooks.state."FILE:EVENT:GROUP:HOOK"]` itself, on request; it has no request that takes that back.
+Codex writes `[hooks.state."FILE:EVENT:GROUP:HOOK"]` itself, on request; it has no request to remove it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BY_HAND = 'take its `[hooks.state."…"]` out by hand'
 
 @contextmanager
 def remembering(config: Path, hooks: Path) -> Iterator[None]:
-    """Keep what the block makes Codex write to its configuration about our hooks in the file `hooks`."""
+    """Record what Codex writes to its configuration about our hooks in the file `hooks` during the block."""
     before = forgetting(config, hooks)
     yield
     after = installing.read_text(config)
@@ -38,7 +38,7 @@ def remembering(config: Path, hooks: Path) -> Iterator[None]:
 
 
 def forgetting(config: Path, hooks: Path) -> SettingsChange:
-    """The change of Codex's configuration that takes out the trust in our hooks of the file `hooks`. Raises BridgeError."""
+    """Return the change of Codex's configuration that removes the trust in our hooks of `hooks`. Raises BridgeError."""
     text = installing.read_text(config)
     if text is None:
         return SettingsChange(config, None, None)
@@ -55,14 +55,14 @@ def forgetting(config: Path, hooks: Path) -> SettingsChange:
 
 
 def _keys_of_ours(config: dict[str, Any], hooks: Path, written: str) -> list[str]:
-    """The keys under which Codex keeps what it trusts of our hooks in a file, and those that it was seen to write."""
+    """Return the keys of our hooks' trust entries in a file, and those that Codex was seen to write."""
     standing = _places_of_ours(hooks)
     keys = [key for key in _state(config) if Path(key.rsplit(":", 3)[0]).resolve() == hooks.resolve()]
     return [key for key in keys if key.split(":")[-3:] in standing or key in written]
 
 
 def _places_of_ours(hooks: Path) -> list[list[str]]:
-    """Event, group and hook, as Codex counts them."""
+    """Return event, group and hook of each of our hooks, as Codex counts them."""
     found = installing.read_settings(hooks).get("hooks")
     lists = found if isinstance(found, dict) else {}
     return [
@@ -86,7 +86,7 @@ def _state(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without(config: dict[str, Any], keys: list[str]) -> dict[str, Any]:
-    """The configuration without these, and without tables that are empty because of that."""
+    """Return the configuration without these keys, and without tables that become empty."""
     kept = deepcopy(config)
     for key in keys:
         del kept["hooks"]["state"][key]
@@ -115,7 +115,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
 
 
 def _difference(before: str, after: str) -> Edit:
-    """The one edit that makes the second text of the first."""
+    """Return the one edit that turns the first text into the second."""
     shorter = min(len(before), len(after))
     start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     left = shorter - start

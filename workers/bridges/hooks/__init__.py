@@ -1,1 +1,1 @@
-"""What agents call before a tool runs. A hook is a process for every call: only `json` and a raw socket are imported."""
+"""The hooks that agents run before each tool call. Every call starts a process: it imports only `json` and a socket."""

@@ -1,4 +1,4 @@
-"""What every hook does: read one event, ask, and know what the answer means for the tool."""
+"""The steps of every hook: read one event, ask, and turn the answer into the tool's fate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INPUT_BYTES_MAX = 16 * 1024 * 1024
 
 
 class HookAnswer:
-    """`behaviour`: allow, deny, or agent where the client's own prompt is to decide."""
+    """`behaviour`: allow, deny, or agent, which leaves the decision to the client's own prompt."""
 
     def __init__(self, behaviour: str, message: str, updated_input: dict[str, Any] | None = None) -> None:
         self.behaviour = behaviour
@@ -29,7 +29,7 @@ class HookAnswer:
 
 
 def read_event() -> dict[str, Any]:
-    """The event on stdin. Raises BridgeError, ValueError."""
+    """Return the event on stdin. Raises BridgeError, ValueError."""
     text = sys.stdin.buffer.read(INPUT_BYTES_MAX + 1)
     if len(text) > INPUT_BYTES_MAX:
         raise BridgeError(f"the hook's input takes more than {INPUT_BYTES_MAX} bytes")
@@ -40,7 +40,7 @@ def read_event() -> dict[str, Any]:
 
 
 def text_of(event: dict[str, Any], name: str) -> str:
-    """A member that must be there. Raises BridgeError."""
+    """Return a required member. Raises BridgeError."""
     value = event.get(name)
     if not isinstance(value, str) or not value:
         raise BridgeError(f"the hook's input has no `{name}`")
@@ -48,7 +48,7 @@ def text_of(event: dict[str, Any], name: str) -> str:
 
 
 def input_of(event: dict[str, Any]) -> dict[str, Any]:
-    """The call's input. Raises BridgeError."""
+    """Return the call's input. Raises BridgeError."""
     tool_input = event.get("tool_input")
     if not isinstance(tool_input, dict):
         raise BridgeError("the hook's input has no `tool_input`")
@@ -56,9 +56,9 @@ def input_of(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer_of(hooked: HookedCall, settings: HookSettings, until: float | None) -> HookAnswer | None:
-    """Ask and wait; None when nobody wants the answer any more. Nothing but the outcome `allowed` allows.
+    """Ask and wait; None when the answer is not needed any more. Nothing but the outcome `allowed` allows.
 
-    Without `until` it does not wait: what a person has to answer is asked at the client's own prompt as well.
+    Without `until` it does not wait: the client's own prompt asks the person as well.
     """
     try:
         row = hooked.leave() if until is None else hooked.answer(until)

@@ -1,4 +1,4 @@
-"""A hook's question: asked in one round trip where rules decide, waited for where a person does."""
+"""A hook's question: one round trip if rules decide, and a wait if a person does."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from workers.bridges.hooks.terminal import Transcript
 
 WAIT_SECONDS = 55.0
-"""How long one exchange waits; what is still pending then is asked for again."""
+"""The time one exchange waits; a request that is still pending then is asked for again."""
 
 
 class SettledHereError(Exception):
-    """The user said no at the agent's own prompt; the text is what they said with it."""
+    """The user said no at the agent's own prompt; the text is the reason they gave."""
 
 
 class HookedCall:
     """One call of one tool. `body` is the ask's, with `request_id`, `tool_name` and `input`.
 
-    `owner` is the agent's own name for its session, where it says when that ends.
+    `owner` is the agent's own name for its session, if the agent reports the session's end.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class HookedCall:
         """Of an agent that asks its user at the same time."""
 
     def answer(self, until: float) -> dict[str, Any]:
-        """The row of the request, settled, or still pending (`outcome` None) when the time is up.
+        """Return the row of the request: settled, or still pending (`outcome` None) when the time is up.
 
-        Raises GatewayRefusalError, UnreachableError, and ReaderGoneError when nobody wants the answer any more.
+        Raises GatewayRefusalError, UnreachableError, and ReaderGoneError when the answer is not needed any more.
         """
         try:
             row = self._ask()
@@ -74,7 +74,7 @@ class HookedCall:
         return row
 
     def leave(self) -> dict[str, Any]:
-        """The row of the request as it stands. One that is pending waits for whoever takes it up."""
+        """Return the row of the request as it stands. A pending one waits for the next asker of the same call."""
         row = self._ask()
         if row["outcome"] is None:
             self._begin_to_wait()
@@ -83,7 +83,7 @@ class HookedCall:
         return row
 
     def take_up(self) -> str | None:
-        """Go on with the request that another hook made of this very call, and left; its id."""
+        """Take over the request that another hook made for this very call and left; return its id."""
         if not self._settings.left_behind(self.session):
             return None
         from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
@@ -101,7 +101,7 @@ class HookedCall:
         if orphan is not None:
             return orphan
         path = f"{self._path}/asks"
-        if wait:  # what waits was taken in by then, and follows its file on its own
+        if wait:  # a pending request was accepted by then, and follows its file on its own
             return self._exchange("POST", f"{path}?wait={wait:g}", self.body, wait)
         return self._exchange("POST", path, self._with_digest(self.body))
 
@@ -124,11 +124,11 @@ class HookedCall:
         call("PUT", self._path, body, self._settings.grace)
 
     def _bring_rules(self) -> None:
-        """Give the session the rules of the file as it is now. Raises BridgeError: a file that is no rules allows nothing."""
+        """Give the session the current rules of the file. Raises BridgeError: unreadable rules allow nothing."""
         call("PUT", self._path, self._with_digest(self._settings.rules_of_now()), self._settings.grace)
 
     def _with_digest(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The body with the digest of the rules that are to judge. Raises BridgeError when they cannot be read."""
+        """Return the body with the digest of the rules that judge. Raises BridgeError when they cannot be read."""
         digest = self._rules.digest()
         return body if digest is None else {**body, "rules_digest": digest}
 
@@ -154,14 +154,14 @@ class HookedCall:
         if row["outcome"] is not None and self._asker is not None:
             self._asker.done()
         if row["outcome"] == "allowed" and self.transcript is not None and row.get("told") == PROMPT:
-            # A yes to the prompt of one call must not answer the prompt of another one that is like it.
+            # A yes to the prompt of one call must not answer the prompt of an equal call.
             raise ReaderGoneError("the user said yes at the agent's own prompt")
         return row
 
     def _look(self) -> None:
-        """Look at what may change while the gateway is waited for. Raises SettledHereError."""
+        """Check everything that may change during the wait for the gateway. Raises SettledHereError."""
         if self._rules.have_changed():
-            with suppress(BridgeError):  # what waits goes on waiting; a call that is asked from now on is refused
+            with suppress(BridgeError):  # a pending request stays pending; new asks are refused
                 self._bring_rules()
         said = None if self.transcript is None else self.transcript.rejection(self.body["request_id"])
         if said is not None:
@@ -180,11 +180,11 @@ class HookedCall:
             )
         row = self._exchange("POST", f"{self._path}/asks?wait={wait:g}", self.body, wait)
         if row["outcome"] == "allowed" and row["request_id"] != self.body["request_id"]:
-            return {**row, "outcome": None}  # what had to be allowed first is; now the call itself
+            return {**row, "outcome": None}  # the permission required first is granted; now the call itself
         return row
 
     def _orphan(self) -> dict[str, Any] | None:
-        """The same call's request that waits while its asker is gone; looked for only where one was left behind."""
+        """Return the pending request of the same call whose asker is gone; searched for only if one was left behind."""
         if not self._settings.left_behind(self.session):
             return None
         from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
@@ -197,7 +197,7 @@ class HookedCall:
             if row["outcome"] is None:
                 self._asker, self._attached = asker, True
                 if self._settings.rules is not None:
-                    self._bring_rules()  # what waits was judged by those of its time
+                    self._bring_rules()  # a pending request was judged by the rules of its time
                 return row
             asker.done()
         return None
@@ -211,7 +211,7 @@ class HookedCall:
             return {"outcome": "unknown"}
 
     def _listen(self) -> None:
-        """A client that interrupts the turn ends the hook: then nobody waits for the answer any more."""
+        """Detect the client's end: a client that interrupts the turn ends the hook, and needs no answer any more."""
         import signal  # noqa: PLC0415 - only when somebody must be waited for
 
         def ended(_number: int, _frame: object) -> None:
@@ -229,7 +229,7 @@ class HookedCall:
         signal.signal(signal.SIGINT, ended)
 
     def withdraw(self, cause: str) -> None:
-        """Say that nobody waits for the answer any more, if that can be said quickly."""
+        """Withdraw the request, if that can be done quickly."""
         path = f"{self._path}/asks/{quoted(self._waits_for or self.body['request_id'])}/cancel"
         try:
             call("POST", path, {"cause": cause}, 0, watched=False)

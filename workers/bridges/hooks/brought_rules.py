@@ -1,7 +1,7 @@
-"""The rules file of a hook's line, as the gateway is to know it: by a digest that comes with every question.
+"""The rules file of a hook's line, identified to the gateway by a digest in every question.
 
-Hooks come and go with every call. The gateway says whether a session is judged by the rules of this very file; a note
-kept on this machine could be written by the agent, and a stricter file would never be brought.
+Each call starts a new hook. The gateway compares the digest with that of the session's rules; the agent could write a
+note kept on this machine, and a stricter file would never be brought.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ RULES_BYTES_MAX = 512 * 1024
 
 
 class BroughtRules:
-    """The rules of one question. With no file of rules the gateway's own judge, and nothing is brought."""
+    """The rules of one question. Without a file of rules the gateway's own judge, and nothing is brought."""
 
     def __init__(self, file: str | None, *how: str | None) -> None:
-        """`how` is what else says how the file is read: its dialect and its profile."""
+        """`how` is everything else that decides the reading of the file: its dialect and its profile."""
         self._file = file
         self._how = how
         self._stamped = self._stamp()
@@ -41,7 +41,7 @@ class BroughtRules:
         return digest
 
     def have_changed(self) -> bool:
-        """Return whether the file is another one than when this was last asked."""
+        """Return whether the file has changed since the last call of this method."""
         before, self._stamped = self._stamped, self._stamp()
         return before != self._stamped
 

@@ -1,11 +1,10 @@
 """Claude Code's hooks: its JSON in, the ledger's answer out.
 
-PreToolUse is asked before every call, PermissionRequest where the client asks its user; PostToolUse and
-PostToolUseFailure tell what was really run, Stop and SessionEnd that the turn or the client has ended. With `--event
-both` and a person at a terminal PreToolUse leaves what no rule decides to the client's prompt, beside which
-PermissionRequest then waits: whoever answers first, there or in the inbox, has answered. The client takes
-exit code 1, bad JSON and silence for "no opinion"; so whatever goes wrong with a question is a deny, or exit code 2, and
-never silence.
+PreToolUse asks before every call, PermissionRequest when the client asks its user. PostToolUse and PostToolUseFailure
+report the call that really ran, Stop and SessionEnd the end of the turn or the client. With `--event both` and a person
+at a terminal PreToolUse leaves everything without a rule to the client's prompt, and PermissionRequest waits beside it:
+the first answer counts, at the prompt or in the inbox. The client takes exit code 1, bad JSON and silence for "no
+opinion"; so every failure of a question is a deny, or exit code 2, and never silence.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ if TYPE_CHECKING:
 AGENT = "claude-code"
 QUESTIONS = ("PreToolUse", "PermissionRequest")
 RAN = {"PostToolUse": True, "PostToolUseFailure": False}
-"""What tells that a tool ran, and whether it came to what it should."""
+"""The events after a tool ran, and whether it succeeded."""
 
 ENDINGS = {"Stop": "the turn ended", "SessionEnd": "the client ended"}
 DIALOGS = ("AskUserQuestion", "ExitPlanMode")
-"""Questions to the user, no tools that run: the client shows them, and a hook cannot answer them."""
+"""The tools that ask the user and run nothing: the client shows them, and a hook cannot answer them."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Read one event from stdin and answer it; the exit code. What is not understood is blocked."""
+    """Read one event from stdin, answer it, and return the exit code. An unknown event is blocked."""
     return run(HookSettings.read(words, "claude"))
 
 
@@ -73,7 +72,7 @@ def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> Hook
         return answer_of(hooked, settings, None if settings.hands_on and at_prompt else until)
     call_id = hooked.take_up() if settings.hands_on else None
     if call_id is not None:
-        # The same question as the first hook's, to the letter.
+        # The same question as the first hook's, byte for byte.
         hooked.body |= {"tool": _tool(event, call_id)}
         hooked.body["metadata"]["hook_event_name"] = "PreToolUse"
     if at_prompt:
@@ -114,7 +113,7 @@ def _tool_answer(answer: HookAnswer) -> dict[str, Any]:
 
 
 def _permission_answer(answer: HookAnswer) -> dict[str, Any] | None:
-    """None: no opinion, so that the prompt which is shown besides decides."""
+    """None: no opinion, so that the visible prompt decides."""
     if answer.behaviour == "agent":
         return None
     if answer.behaviour == "deny":
@@ -124,7 +123,7 @@ def _permission_answer(answer: HookAnswer) -> dict[str, Any] | None:
 
 
 def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
-    """Record what really ran, and before that the yes of the client's own user, where a request for it still waits."""
+    """Record the call that really ran, and first the yes of the client's own user if its request is pending."""
     session = settings.session or id_of(text_of(event, "session_id"))
     path = f"/v1/sessions/{quoted(session)}"
     call_id = id_of(text_of(event, "tool_use_id"))
@@ -133,12 +132,12 @@ def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
         body = {"request_id": asked, "call_id": call_id, "ok": ok, "input": event.get("tool_input")}
         call("POST", f"{path}/tools-finished", body, 0)
     except (BridgeError, ReaderGoneError) as error:
-        # It is a note; the tool has run already, and the next call will say loudly that nobody can be asked.
+        # A note only: the tool has run already, and the next call will report the failure.
         sys.stderr.write(f"permission-ledger: what ran was not recorded: {error}\n")
 
 
 def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) -> str:
-    """The request that the call was asked under: nothing but a yes at the prompt lets run what still waits."""
+    """Return the call's request: if the call ran while the request was pending, the user said yes at the prompt."""
     from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
     from workers.bridges.hooks.recording import record  # noqa: PLC0415 - rarely needed
 
@@ -154,7 +153,7 @@ def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) ->
 
 
 def _withdraw_left(event: dict[str, Any], settings: HookSettings, why: str) -> None:
-    """What was told "ask again" and was not: an answer would be nobody's. What some hook still waits for stays."""
+    """Withdraw the requests that the agent was told to repeat and did not. A request with a live hook stays."""
     owner = text_of(event, "session_id")
     session = settings.session or id_of(owner)
     if not settings.left_behind(session):
@@ -170,6 +169,6 @@ def _withdraw_left(event: dict[str, Any], settings: HookSettings, why: str) -> N
             asker.leave()
             sys.stderr.write(f"permission-ledger: a request stays pending that nobody waits for: {error}\n")
         except BridgeError:
-            asker.done()  # it was answered meanwhile, or the ledger does not know it
+            asker.done()  # answered meanwhile, or unknown to the ledger
         else:
             asker.done()

@@ -1,8 +1,8 @@
 """Codex's hooks: its JSON in, the ledger's answer out.
 
-PreToolUse is run before every call, PermissionRequest where Codex would ask its user. Codex takes silence, bad JSON and
-any exit code but 2 for "no opinion"; so whatever goes wrong is a deny, or exit code 2. An allow of PreToolUse is silence
-too: Codex's own rules and sandbox go on as they would, and only it can say that they do not.
+PreToolUse runs before every call, PermissionRequest when Codex would ask its user. Codex takes silence, bad JSON and
+any exit code but 2 for "no opinion"; so every failure is a deny, or exit code 2. An allow of PreToolUse is silence too:
+Codex's own rules and sandbox still apply, and only a deny can stop the call.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 AGENT = "codex"
 EVENTS = ("PreToolUse", "PermissionRequest")
 NETWORK = "network-access "
-"""How the description of a call begins whose question is where it may connect to."""
+"""The start of the description of a call that asks for a network destination."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Read one event from stdin and answer it; the exit code. What is not understood is blocked."""
+    """Read one event from stdin, answer it, and return the exit code. An unknown event is blocked."""
     return run(HookSettings.read(words, "opencode"))
 
 
@@ -47,13 +47,13 @@ def run(settings: HookSettings) -> int:
 
 
 def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
-    """The call under OpenCode's names: bash, apply_patch; others as Codex calls them."""
+    """Return the call under OpenCode's names: bash, apply_patch; others as Codex calls them."""
     session = settings.session or id_of(text_of(event, "session_id"))
     call_id = event.get("tool_use_id")
     has_id = isinstance(call_id, str) and call_id != ""
     agent = event.get("agent_type") or event.get("agent_id") or AGENT
     body: dict[str, Any] = {
-        # A model's ids of calls may come again in a later turn, which is another call.
+        # A model's call ids may repeat in a later turn, for another call.
         "request_id": id_of(f"{call_id}.{event.get('turn_id')}") if has_id else new_id("hook"),
         **judged(text_of(event, "tool_name"), input_of(event)),
         "metadata": {name: event[name] for name in ("hook_event_name", "permission_mode") if name in event},
@@ -68,12 +68,12 @@ def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
 
 
 def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
-    """The members of the ask that say what it is about."""
+    """Return the members of the ask that describe the call."""
     command = tool_input.get("command")
     if tool == "Bash":
         about = tool_input.get("description")
         if isinstance(about, str) and about.startswith(NETWORK):
-            # That a command may run does not say where it may connect to.
+            # Permission for a command does not include a network destination.
             host = about.removeprefix(NETWORK).strip() or "*"
             return {"tool_name": "bash", "input": tool_input, "permission": "network", "patterns": [host]}
         return {"tool_name": "bash", "input": tool_input}
@@ -84,7 +84,7 @@ def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
 
 
 def tool_answer(answer: HookAnswer) -> dict[str, Any] | None:
-    """What PreToolUse says; None is no opinion."""
+    """Return PreToolUse's output; None is no opinion."""
     if answer.behaviour == "deny":
         return {"permissionDecision": "deny", "permissionDecisionReason": answer.message}
     if answer.behaviour == "allow" and answer.updated_input is not None:
@@ -96,12 +96,12 @@ def tool_answer(answer: HookAnswer) -> dict[str, Any] | None:
 
 
 def permission_answer(answer: HookAnswer) -> dict[str, Any] | None:
-    """What PermissionRequest says; None is no opinion, so that Codex asks its own user."""
+    """Return PermissionRequest's output; None is no opinion, so that Codex asks its own user."""
     if answer.behaviour == "agent":
         return None
     if answer.behaviour == "allow" and answer.updated_input is None:
         return {"decision": {"behavior": "allow"}}
     message = answer.message
     if answer.behaviour == "allow":
-        message = f"allowed only as: {json.dumps(answer.updated_input)}"  # Codex cannot be handed another input here
+        message = f"allowed only as: {json.dumps(answer.updated_input)}"  # Codex accepts no other input here
     return {"decision": {"behavior": "deny", "message": message}}

@@ -1,4 +1,4 @@
-"""One request to the gateway over a raw socket, and watching meanwhile whether anybody still reads what we say."""
+"""One request to the gateway over a raw socket, with a watch on the reader of the hook's answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class ReaderGoneError(Exception):
-    """Whoever started the hook reads its answer no more: it died, or gave up."""
+    """The process that started the hook does not read its answer any more: it died, or gave up."""
 
 
 def call(
@@ -46,10 +46,10 @@ def call(
     watched: bool = True,
     look: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """One exchange, tried again for `grace` seconds. Raises GatewayRefusalError, UnreachableError.
+    """Make one exchange, retried for `grace` seconds. Raises GatewayRefusalError, UnreachableError.
 
-    `watched`: raises ReaderGoneError when nobody reads our answer any more. `look` is called again and again meanwhile,
-    and may raise what ends the waiting.
+    `watched`: raises ReaderGoneError when nobody reads our answer any more. `look` is called repeatedly meanwhile, and
+    may raise to end the wait.
     """
     payload = b"" if body is None else json.dumps(body).encode()
     lost_at = None
@@ -117,7 +117,7 @@ def _connect(place: ServerAddress) -> Any:
 
 
 def _read_all(connection: Any, until: float, look: Callable[[], None] | None, *, watched: bool) -> bytes:
-    """Up to the end: the gateway closes. Raises EOFError when that takes too long, ReaderGoneError."""
+    """Read until the gateway closes. Raises EOFError when that takes too long, ReaderGoneError."""
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -176,7 +176,7 @@ def _parsed(text: bytes) -> tuple[int, dict[str, Any]]:
 
 
 def quoted(text: str) -> str:
-    """For a path: everything but what is safe anywhere, as bytes in hexadecimal."""
+    """Quote a text for a path: all but unreserved characters as bytes in hexadecimal."""
     safe = "-._~"
     return "".join(
         chr(byte) if chr(byte).isascii() and (chr(byte).isalnum() or chr(byte) in safe) else f"%{byte:02X}"
@@ -185,7 +185,7 @@ def quoted(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """The hook's answer, in one write."""
+    """Write the hook's answer in one write."""
     data = text.encode()
     while data:
         data = data[os.write(1, data) :]

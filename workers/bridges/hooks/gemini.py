@@ -1,7 +1,7 @@
 """Gemini CLI's BeforeTool hook: its JSON in, the ledger's answer out.
 
-It is run before every call of a tool, with the exact input. Gemini takes any exit code but 0 and 2 for a warning, and
-runs the tool; so whatever goes wrong is a deny, or exit code 2.
+It runs before every call of a tool, with the exact input. Gemini takes any exit code but 0 and 2 for a warning, and
+runs the tool; so every failure is a deny, or exit code 2.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 AGENT = "gemini"
 EVENT = "BeforeTool"
 LIMIT_SECONDS = 60.0
-"""Gemini's own limit where its settings name none."""
+"""Gemini's own limit if its settings name none."""
 
 TOOLS: Tools = {
     "run_shell_command": ("bash", {"dir_path": "workdir"}),
@@ -44,7 +44,7 @@ TOOLS: Tools = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Read one event from stdin and answer it; the exit code. What is not understood is blocked."""
+    """Read one event from stdin, answer it, and return the exit code. An unknown event is blocked."""
     return run(HookSettings.read(words, "opencode", LIMIT_SECONDS))
 
 
@@ -61,7 +61,7 @@ def run(settings: HookSettings) -> int:
 
 
 def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
-    """The call. Gemini gives no id of it, so that each run of the hook is a request of its own."""
+    """Return the call. Gemini gives it no id, so each run of the hook is a request of its own."""
     session = settings.session or id_of(text_of(event, "session_id"))
     body = {
         "request_id": new_id("hook"),
@@ -75,9 +75,9 @@ def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
 
 
 def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
-    """The members of the ask that say what it is about."""
+    """Return the members of the ask that describe the call."""
     if tool == "web_fetch":
-        # Its addresses stand somewhere in its prompt.
+        # The prompt holds the addresses.
         prompt = tool_input.get("prompt")
         about = prompt if isinstance(prompt, str) and prompt else "*"
         return {"tool_name": "webfetch", "input": tool_input, "permission": "webfetch", "patterns": [about]}
@@ -85,7 +85,7 @@ def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
 
 
 def answered(answer: HookAnswer, tool: str, tool_input: dict[str, Any]) -> dict[str, Any] | None:
-    """What Gemini reads; None is no opinion. An allow does not skip its own question, if its own rules want one."""
+    """Return Gemini's output; None is no opinion. An allow does not skip the question of Gemini's own rules."""
     if answer.behaviour == "agent":
         return None
     if answer.behaviour == "deny":
@@ -94,6 +94,6 @@ def answered(answer: HookAnswer, tool: str, tool_input: dict[str, Any]) -> dict[
         return {"decision": "allow"}
     corrected = named_back(TOOLS, tool, answer.updated_input)
     if not set(tool_input) <= set(corrected):
-        # Gemini lays it over the first input: what was taken out would run all the same.
+        # Gemini merges it into the first input: removed members would still run.
         return {"decision": "deny", "reason": f"allowed only as: {json.dumps(corrected)}"}
     return {"decision": "allow", "hookSpecificOutput": {"hookEventName": EVENT, "tool_input": corrected}}

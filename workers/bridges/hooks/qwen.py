@@ -1,8 +1,8 @@
 """Qwen Code's PreToolUse hook: its JSON in, the ledger's answer out.
 
-It is run before every call of a tool, in the terminal and over ACP, with the exact input. Qwen takes any exit code but
-0 and 2 for no opinion, and runs the tool; so whatever goes wrong is a deny, or exit code 2. Its documentation lets
-PreToolUse change the input; version 0.24.4 runs the first one all the same, so a corrected input is a deny.
+It runs before every call of a tool, in the terminal and over ACP, with the exact input. Qwen takes any exit code but 0
+and 2 for no opinion, and runs the tool; so every failure is a deny, or exit code 2. Its documentation lets PreToolUse
+change the input; version 0.24.4 runs the first one all the same, so a corrected input is a deny.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AGENT = "qwen"
 EVENT = "PreToolUse"
 LIMIT_SECONDS = 60.0
-"""Qwen's own limit where its settings name none."""
+"""Qwen's own limit if its settings name none."""
 
 TOOLS: Tools = {
     "run_shell_command": ("bash", {"directory": "workdir"}),
@@ -47,7 +47,7 @@ TOOLS: Tools = {
 
 
 def main(words: Sequence[str]) -> int:
-    """Read one event from stdin and answer it; the exit code. What is not understood is blocked."""
+    """Read one event from stdin, answer it, and return the exit code. An unknown event is blocked."""
     return run(HookSettings.read(words, "opencode", LIMIT_SECONDS))
 
 
@@ -83,7 +83,7 @@ def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
 
 
 def answered(answer: HookAnswer, tool: str) -> dict[str, str]:
-    """Return the decision that Qwen reads. `ask` is its own question; where it has nobody to ask, the call is refused."""
+    """Return the decision for Qwen. `ask` is its own question; without a user to ask, Qwen refuses the call."""
     if answer.updated_input is not None:
         corrected = json.dumps(named_back(TOOLS, tool, answer.updated_input))
         return {"permissionDecision": "deny", "permissionDecisionReason": f"allowed only as: {corrected}"}

@@ -1,4 +1,4 @@
-"""An answer that was given at Claude Code's own prompt, told to the ledger as what it is."""
+"""The record of an answer that was given at Claude Code's own prompt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORBIDDEN = (401, 403)
 
 
 def record(path: str, request_id: str, reply: str, words: str = "") -> bool:
-    """Whether the ledger has heard it: `once` or `reject`. `path` is the session's.
+    """Record `once` or `reject`; return whether the ledger has it. `path` is the session's.
 
     A token that may not record answers withdraws the request instead, with the answer as the reason.
     """
@@ -25,7 +25,7 @@ def record(path: str, request_id: str, reply: str, words: str = "") -> bool:
             reason = f"answered at the agent's own prompt: {reply}"
             call("POST", f"{about}/cancel", {"cause": "withdrawn", "reason": reason}, 0, watched=False)
     except GatewayRefusalError:
-        return True  # somebody was quicker, and the log says who
+        return True  # another answer was first, and stands in the log
     except BridgeError:
         return False
     return True

@@ -1,6 +1,7 @@
 """The file that an installed hook names: `python -I …/run.py claude [--option value]…`.
 
-Any fault ends in exit code 2, which agents take as "do not run it"; a hook that just dies would let the tool run.
+Any failure ends in exit code 2, which agents take as "do not run it"; a hook that crashes otherwise would let the tool
+run.
 """
 
 import os
@@ -8,7 +9,7 @@ import sys
 
 
 def _run() -> int:
-    # Behind all others: with -I the folder of this file is not on the path, and ours must not hide the library's.
+    # Behind all others: -I keeps this file's folder off the path, and ours must not shadow the standard library.
     sys.path.append(__file__.rsplit("/", 4)[0])
     name = sys.argv[1]
     if name not in ("claude", "codex", "gemini", "qwen"):
@@ -28,5 +29,5 @@ if __name__ == "__main__":
         )
         CODE = 2
     sys.stderr.flush()
-    # Taking the interpreter apart tidily takes longer than all that was done.
+    # A normal shutdown of the interpreter takes longer than the whole hook.
     os._exit(CODE)

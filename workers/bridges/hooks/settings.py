@@ -1,4 +1,4 @@
-"""What an installed hook's line says: `--session`, `--rules`, `--grace`, `--limit`, `--event` and the others of HookSettings."""
+"""The options in an installed hook's line: `--session`, `--rules`, `--grace`, `--limit`, `--event` and others."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class HookSettings:
         self.grace = GRACE_SECONDS
         self.limit = limit
         self.hands_on = False
-        """What no rule decides is asked at the agent's own terminal too."""
+        """Calls without a rule are asked at the agent's own terminal too."""
 
     @property
     def patience(self) -> float:
-        """Seconds that the hook may take."""
+        """Return the seconds that the hook may take."""
         return max(self.limit - MARGIN_SECONDS, self.limit / 2)
 
     @classmethod
     def read(cls, words: Sequence[str], dialect: str, limit: float = LIMIT_SECONDS) -> HookSettings:
-        """Raises BridgeError for a word that it does not know: a misspelt option must not mean another one."""
+        """Read the options. Raises BridgeError for an unknown word: a misspelt option must not mean another one."""
         settings = cls(dialect, limit)
         left = list(words)
         while left:
@@ -73,7 +73,7 @@ class HookSettings:
             raise BridgeError(f"`{name} {value}` is no option of this hook")
 
     def opening(self, known: dict[str, Any]) -> dict[str, Any]:
-        """The body that opens the session. Raises BridgeError when the rules cannot be read."""
+        """Return the body that opens the session. Raises BridgeError when the rules cannot be read."""
         place = {"project": self.project or project_of(known.get("cwd")), "home": home_of_agent()}
         body: dict[str, Any] = {"dialect": self.dialect, **known, **place}
         deadlines = {"attended": self.attended, "unattended": self.unattended}
@@ -86,14 +86,14 @@ class HookSettings:
         return {name: value for name, value in body.items() if value is not None}
 
     def rules_of_now(self) -> dict[str, Any]:
-        """The body that gives an open session the rules of the file. Raises BridgeError when they cannot be read."""
+        """Return the body that gives an open session the current rules. Raises BridgeError when they cannot be read."""
         from workers.bridges.options import given_rules  # noqa: PLC0415 - once a change
 
         assert self.rules is not None, "without a file nothing is brought"
         return {"dialect": self.dialect, **given_rules(self.rules, self.dialect, self.profile)}
 
     def left_behind(self, session: str) -> bool:
-        """Whether some asker of this session waits, or was killed while it did."""
+        """Return whether an asker of this session waits, or was killed while it did."""
         try:
             with os.scandir(f"{data_folder()}/askers/{folder_name(session)}") as found:
                 return next(found, None) is not None

@@ -1,10 +1,10 @@
-"""What was answered at Claude Code's own prompt: a no, as its transcript tells, and a yes, as what then ran tells.
+"""Answers given at Claude Code's own prompt: a no from its transcript, a yes from the call that ran afterwards.
 
-The client asks its user and a PermissionRequest hook at once, and takes the first answer. It tells the hook nothing of
-the other one. A no stands in the transcript at once; the hook that lost may be ended with SIGTERM just before. Of a yes
-the first sign is PostToolUse.
+The client asks its user and a PermissionRequest hook at once, takes the first answer and does not report the other. A
+no stands in the transcript at once; the hook that lost may be ended with SIGTERM just before. The first sign of a yes
+is PostToolUse.
 
-The transcript is the client's own, and no promise of its. So it is read for what denies, and never for what allows.
+The transcript is internal to the client and no interface. So it is read for denials only, and never for what allows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PROMPT = "claude-code"
-"""How the log names the place of such an answer."""
+"""The name of the prompt in the log."""
 
 ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
 """The variable in which the client tells its hooks how it was started."""
@@ -30,24 +30,25 @@ PROMPTING_MODES = ("default", "plan", "acceptEdits", "auto")
 """The modes in which the answer `ask` of PreToolUse shows a prompt, measured with 2.1.197 and 2.1.330."""
 
 MADE = "hook_"
-"""How the ids begin that a hook makes where the client names no call."""
+"""The prefix of ids that a hook makes if the client names no call."""
 
 NO = "The user doesn't want to proceed with this tool use."
 WORDS = "the user said:\n"
 TAIL_BYTES = 1024 * 1024
 WRITTEN_SECONDS = 0.6
-"""How long after the end of a prompt the answer may take to stand in the transcript. The client kills a second after."""
+"""The time after the end of a prompt until the answer stands in the transcript. The client kills a hook after a
+second."""
 
 PAUSE_SECONDS = 0.05
 
 
 def shows_prompts(event: dict[str, Any]) -> bool:
-    """Whether somebody sits at a terminal whom the client asks, where a hook says `ask`."""
+    """Return whether the client asks a person at a terminal when a hook answers `ask`."""
     return os.environ.get(ENTRYPOINT) == "cli" and event.get("permission_mode") in PROMPTING_MODES
 
 
 class Transcript:
-    """The end of the client's record of a session, as far as it is about one call."""
+    """The end of the client's record of a session, limited to one call."""
 
     def __init__(self, path: object, tool_name: str, tool_input: dict[str, Any]) -> None:
         self._path = path if isinstance(path, str) else ""
@@ -60,10 +61,10 @@ class Transcript:
         self._earlier = frozenset(self._results)
 
     def rejection(self, request_id: str) -> str | None:
-        """The words with which the user said no, empty where there are none; None as long as there was no such answer.
+        """Return the text of the user's no, maybe empty; None while there is no such answer.
 
-        `request_id` is the call's id, or one that a hook made, which is told of no other: then only one call with this
-        input may be open.
+        `request_id` is the call's id, or one that a hook made. A made id appears nowhere else: then only one call with
+        this input may be open.
         """
         self._read_on()
         if request_id.startswith(MADE):
@@ -76,7 +77,7 @@ class Transcript:
         return said.partition(WORDS)[2].strip()
 
     def rejection_at_the_end(self, request_id: str) -> str | None:
-        """As `rejection`, where the prompt is gone and the answer may not be written yet."""
+        """As `rejection`, after the prompt was closed: the answer may not be written yet."""
         until = monotonic() + WRITTEN_SECONDS
         while (said := self.rejection(request_id)) is None and monotonic() < until:
             sleep(PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""An agent's tools under OpenCode's names, by whose rules they are judged."""
+"""An agent's tools under OpenCode's names, for OpenCode's rules."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""OpenCode: its event stream is followed, each permission it asks for is judged by the gateway, and answered."""
+"""OpenCode: the bridge follows its event stream, and answers each permission request with the gateway's verdict."""

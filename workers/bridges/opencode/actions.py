@@ -1,4 +1,4 @@
-"""What is to be done, as the desk decides it; others do it."""
+"""The actions that the request tracker decides on. Bridge and effects carry them out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class JudgeRequest(NamedTuple):
 
 
 class AnswerRequest(NamedTuple):
-    """Answer a request at OpenCode; a question that is allowed with the `answers` to it."""
+    """Answer a request at OpenCode; an allowed question with its `answers`."""
 
     asked: RequestAsked
     reply: ReplyWord
@@ -25,12 +25,12 @@ class AnswerRequest(NamedTuple):
 
     @property
     def heard_as(self) -> ReplyWord:
-        """What OpenCode makes of it: the words that refuse a question are an answer to it there."""
+        """Return OpenCode's reading of it: a question refused with a message counts as answered there."""
         return "once" if self.message and self.asked.questions else self.reply
 
 
 class Withdraw(NamedTuple):
-    """Tell the gateway that nobody waits for the answer any more."""
+    """Withdraw a request at the gateway."""
 
     session: str
     request_id: str
@@ -39,9 +39,9 @@ class Withdraw(NamedTuple):
 
 
 class RecordReply(NamedTuple):
-    """Tell the gateway what a person answered in OpenCode itself; `reply` is what of it the ledger is to remember.
+    """Record a person's answer in OpenCode itself; `reply` is the part that the ledger is to remember.
 
-    `input` is a question's, with what was chosen.
+    `input` is a question's, with the chosen answers.
     """
 
     session: str
@@ -61,7 +61,7 @@ class Note(NamedTuple):
 
 
 class LookAtSession(NamedTuple):
-    """Find out whether the session is still at work; if it is not, these requests of it are ghosts."""
+    """Check that the session is still busy; if it is not, these requests of it are ghosts."""
 
     session: str
     directory: str | None
@@ -73,7 +73,7 @@ class CloseSession(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Say something to the person who runs the bridge."""
+    """Tell the person who runs the bridge."""
 
     text: str
 

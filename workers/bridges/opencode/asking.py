@@ -1,4 +1,4 @@
-"""The gateway's side: OpenCode's sessions opened there, its requests asked there."""
+"""OpenCode's sessions opened at the gateway, and its requests asked there."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient, Row
 
 MARK: Final = "opencode"
-"""The member of a request's metadata that says which server asked: another bridge must not take it for its own."""
+"""The member of a request's metadata that names the OpenCode server: bridges of other servers leave the request
+alone."""
 
 METADATA_CHARS_MAX: Final = 200_000
 BEHIND_CHARS_MAX: Final = 60_000
-"""The input of a call behind a folder; a longer one is told by its length, as metadata has no room for it."""
+"""The longest input of a call behind a folder; of a longer one metadata holds the length alone."""
 
 MEMBER_CHARS_MAX: Final = 14_000
-"""What is kept of a long text (a diff) when the metadata would be too large for the ledger."""
+"""The characters kept of a long text (a diff) when the metadata would be too large for the ledger."""
 
 BEHIND: Final = "behind"
 """The member of metadata that holds the call behind a folder, as the ledger's own requests for folders have it."""
@@ -36,7 +37,7 @@ LINEAGE_DEPTH_MAX: Final = 16
 
 
 class Sessions:
-    """Which sessions are open at the gateway; a sub-agent's after its parent's."""
+    """The sessions that are open at the gateway. A sub-agent's session is opened after its parent's."""
 
     def __init__(self, client: GatewayClient, opencode: OpenCode, options: BridgeOptions) -> None:
         self._client = client
@@ -48,11 +49,11 @@ class Sessions:
         self._rules.read()
 
     def following(self) -> AbstractAsyncContextManager[None]:
-        """Give all open sessions the rules of the file anew within seconds of a change, until the block ends."""
+        """Give all open sessions the current rules within seconds of a change of the file, until the block ends."""
         return self._rules.followed(self._bring_anew)
 
     async def _bring_anew(self) -> None:
-        """Open by the rules of now what is open. Raises BridgeError where that fails for one; it is tried again."""
+        """Open all open sessions again with the current rules. Raises BridgeError if one fails; it is retried."""
         self._rules.read()
         self._opening.clear()
         opened = (self._opened(session, directory) for session, directory in list(self._places.items()))
@@ -63,27 +64,27 @@ class Sessions:
             raise BridgeError(str(problem)) from problem
 
     def name(self, session: str) -> str:
-        """The ledger's name of a session."""
+        """Return the ledger's name of a session."""
         return self._options.session or session
 
     @property
     def are_opencodes(self) -> bool:
-        """Whether each of OpenCode's sessions is one of the ledger."""
+        """Return whether each of OpenCode's sessions is a session of the ledger."""
         return self._options.session is None
 
     def forget(self, session: str) -> None:
-        """The ledger behind the gateway is another one by now: open it again when it is needed."""
+        """Forget that a session is open, since the gateway has another ledger by now."""
         self._opening.pop(session, None)
         self._places.pop(session, None)
 
     async def open(self, session: str, directory: str | None) -> str | None:
-        """Open it once, by the rules of now; the name of the agent that works in it.
+        """Open a session once, with the current rules; return the name of the agent that works in it.
 
-        Raises BridgeError, and what `server.LOST` names.
+        Raises BridgeError, and the errors in `server.LOST`.
         """
         self._places[session] = directory
         if self._rules.have_changed:
-            with suppress(BridgeError):  # what becomes of this session is told below, and of others when they ask
+            with suppress(BridgeError):  # a failure here is reported below, of others at their next ask
                 await self._bring_anew()
         return await self._opened(session, directory)
 
@@ -106,7 +107,7 @@ class Sessions:
         return agent
 
     async def call_behind(self, asked: RequestAsked) -> Row | None:
-        """Return the call that wants a folder, as a person is shown it; None for another request. Raises what LOST names."""
+        """Return the call that needs a folder, for a person; None for another request. Raises the errors in LOST."""
         found = await self._opencode.call_behind(asked) if asked.permission == FOLDER else None
         if found is None:
             return None
@@ -116,7 +117,7 @@ class Sessions:
 
 
 def ask_body(asked: RequestAsked, agent: str | None, url: str, behind: Row | None = None) -> Row:
-    """The ask as the gateway takes it, with OpenCode's own id: asked again it attaches."""
+    """Return the ask's body for the gateway, with OpenCode's own id: asked again it attaches."""
     body: Row = {
         "request_id": asked.request_id,
         "permission": asked.permission,
@@ -129,7 +130,7 @@ def ask_body(asked: RequestAsked, agent: str | None, url: str, behind: Row | Non
         },
     }
     if asked.is_question:
-        # As a call of a tool: its input is what a person answers in.
+        # As a tool call: a person answers in its input.
         body |= {"tool_name": asked.permission, "input": asked.input}
     if asked.call_id is not None:
         body["tool"] = {"message_id": asked.message_id, "call_id": asked.call_id}
@@ -141,7 +142,7 @@ def ask_body(asked: RequestAsked, agent: str | None, url: str, behind: Row | Non
 
 
 def mark_of(row: Mapping[str, Any]) -> tuple[str, str | None] | None:
-    """URL and directory of the OpenCode that a pending request came from; None when it is of another kind."""
+    """Return URL and directory of the OpenCode that a pending request came from; None for other programs."""
     metadata = row.get("metadata")
     mark = metadata.get(MARK) if isinstance(metadata, Mapping) else None
     if not isinstance(mark, Mapping) or not isinstance(mark.get("url"), str):

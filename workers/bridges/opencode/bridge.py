@@ -1,4 +1,4 @@
-"""The bridge at work: OpenCode's events to the desk, what the desk wants done, and connections that come and go."""
+"""The bridge: OpenCode's events to the request tracker, the tracker's actions carried out, connections kept."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from workers.transport.place import why_lost
 
 RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 GONE_SECONDS: Final = 5.0
-"""After so long without anything that listens, OpenCode's process has ended, and what it had asked with it."""
+"""After this time without a listening server, OpenCode's process counts as ended, and its requests with it."""
 
 ANSWER_TRIES_COUNT: Final = 5
 LAST_WORDS_SECONDS: Final = 3.0
-"""How long telling the gateway that OpenCode's process has ended may take."""
+"""The time limit for the withdrawals after OpenCode's process has ended."""
 
 
 class OpencodeBridge:
@@ -70,7 +70,7 @@ class OpencodeBridge:
         self._lists_questions = False
 
     async def run(self) -> None:
-        """Until cancelled. Raises BridgeError when OpenCode wants a password that we do not have."""
+        """Run until cancelled. Raises BridgeError when OpenCode demands a password that we do not have."""
         async with self._sessions.following():
             await self._run()
 
@@ -102,7 +102,7 @@ class OpencodeBridge:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def server_ended(self) -> None:
-        """Withdraw what the server had asked: it ends, or has ended, with all that waited in it. To be called while `run` runs."""
+        """Withdraw the requests of a server that ends or has ended. To be called while `run` runs."""
         leaving = [
             asyncio.create_task(self._effects.withdraw(one))
             for one in self._tracker.died()
@@ -127,7 +127,7 @@ class OpencodeBridge:
     # --- lists
 
     async def _list_all(self) -> None:
-        """What happened while nobody listened stands in the lists alone."""
+        """Read the lists, the only record of events during a disconnection."""
         if self._directory is not None:
             directories: set[str | None] = {self._directory}
         else:
@@ -140,7 +140,7 @@ class OpencodeBridge:
             self._start(self._end_left_over(directories))
 
     async def _end_left_over(self, listed: Collection[str | None]) -> None:
-        """What an earlier bridge to this server asked, and OpenCode does not have any more, ends."""
+        """End the requests that an earlier bridge to this server asked and OpenCode does not list any more."""
         try:
             rows = (await self._client.call("GET", "/v1/pending"))["pending"]
         except UnreachableError:
@@ -156,7 +156,7 @@ class OpencodeBridge:
                 self._do(self._tracker.left_over(row["session"], row["request_id"]))
 
     async def _list(self, directory: str | None) -> bool:
-        """Whether the list could be had."""
+        """Return whether the list could be read."""
         known = self._tracker.waiting
         listed = await self._opencode.pending(directory)
         if listed is None:
@@ -168,7 +168,7 @@ class OpencodeBridge:
             known = frozenset(one for one in known if not is_question_id(one))
         at_work = await self._opencode.at_work(directory)
         requests = [*self._read(listed, directory), *self._read(questions or (), directory, read_question)]
-        # A session that was aborted may be at work again, with its ghosts beside what it waits for now.
+        # An aborted session may be busy again, with its ghosts beside the requests that it waits for now.
         ended = {one.request_id for one in requests if await self._opencode.has_ended(one)}
         self._do(self._tracker.listed(directory, requests, at_work, known, ended))
         return True
@@ -187,7 +187,7 @@ class OpencodeBridge:
                 self._do(self._tracker.misread(error, directory))
         return found
 
-    # --- what the desk wants done
+    # --- the tracker's actions
 
     def _do(self, actions: Iterable[Action]) -> None:
         for action in actions:
@@ -220,7 +220,7 @@ class OpencodeBridge:
         self._effects.forget(asked.request_id)
 
     async def _answer(self, answer: AnswerRequest) -> None:
-        """In the order of the outcomes, session by session."""
+        """Answer in the order of the outcomes, session by session."""
         asked = answer.asked
         async with self._answering.setdefault(asked.session, asyncio.Lock()):
             status: int | None = None
@@ -249,15 +249,15 @@ class OpencodeBridge:
         task.add_done_callback(partial(self._done, work))
 
     def _done(self, work: Coroutine[Any, Any, None], task: asyncio.Task[None]) -> None:
-        """A fault of ours allows nothing, and is not kept silent either: the request waits in OpenCode's own prompt."""
+        """Report a fault of ours. It allows nothing: the request stays in OpenCode's own prompt."""
         self._tasks.discard(task)
-        # A task that is cancelled before its first step has not begun it.
+        # A task that is cancelled before its first step never started the coroutine.
         work.close()
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._tell(f"a fault of the bridge: {fault!r}; a request may be left to opencode's own prompt")
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """A lost connection is made good by the next list; anything else is told, and ends nothing else."""
+        """Run one action. The next list repairs a lost connection; any other error is reported."""
         try:
             await work
         except LOST:

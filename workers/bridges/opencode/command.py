@@ -1,4 +1,4 @@
-"""`bridge opencode` from its options on: the bridge, maybe a proxy, maybe the server itself as a child."""
+"""`bridge opencode`: the bridge, optionally a proxy, and optionally the server itself as a child."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDING_SECONDS: Final = 5.0
 
 
 class OpencodeOptions(NamedTuple):
-    """What was said on the command line. `program` is the OpenCode server to run, as words."""
+    """The options of the command line. `program` is the command of the OpenCode server to run."""
 
     url: str | None = None
     directory: str | None = None
@@ -35,7 +35,7 @@ class OpencodeOptions(NamedTuple):
 
 
 def run(wanted: OpencodeOptions, options: BridgeOptions) -> int:
-    """Until a signal comes, or until the program ends; its exit code. Raises BridgeError."""
+    """Run until a signal comes or the program ends, and return its exit code. Raises BridgeError."""
     url = wanted.url or _url_in(wanted.program)
     address = None if wanted.listen is None else _address(wanted.listen)
     directory = None if wanted.directory is None else os.path.abspath(wanted.directory)  # noqa: PTH100 - as OpenCode takes it
@@ -79,7 +79,7 @@ async def _until_either(program: Sequence[str], bridge: OpencodeBridge, stop: as
             working.result()
         if child is None:
             return 0
-        # At once, since the server may take its time; and again for what it asked meanwhile.
+        # At once, since the server may take time to end; and again for its requests meanwhile.
         _, code = await asyncio.gather(bridge.server_ended(), _ended(child))
         await bridge.server_ended()
         return code
@@ -99,7 +99,7 @@ async def _started(program: Sequence[str]) -> asyncio.subprocess.Process:
 
 
 async def _ended(child: asyncio.subprocess.Process) -> int:
-    """The exit code of the server, which is told to end if it runs; a signal's number as shells give it."""
+    """Return the exit code of the server, which is terminated if it runs; a signal's number as in shells."""
     if child.returncode is None:
         with suppress(ProcessLookupError):
             child.terminate()
@@ -114,7 +114,7 @@ async def _ended(child: asyncio.subprocess.Process) -> int:
 
 
 def _url_in(program: Sequence[str]) -> str:
-    """Where the program will listen, as its own words say."""
+    """Return the URL that the program will listen on, from its own options."""
     words = [part for word in program for part in word.split("=", 1)]
     said = {name: value for name, value in pairwise(words) if name in ("--port", "--hostname")}
     if program and not said.get("--port", "").isdecimal():

@@ -1,4 +1,4 @@
-"""What the desk wants done at the gateway, done in its own time: asked, withdrawn, recorded, noted."""
+"""The tracker's actions at the gateway: requests asked, withdrawn and recorded, finished calls noted, with retries."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Tell = Callable[[str], None]
 
 RETRY_SECONDS: Final = 1.0
 SETTLED: Final = frozenset({404, 409, 410})
-"""Unknown, answered or expired: nothing is left to be told."""
+"""Unknown, answered or expired: nothing is left to withdraw or record."""
 
 FORBIDDEN: Final = frozenset({403, 423})
 
 
 class NoVerdictError(Exception):
-    """Nobody could be asked, or the gateway would not have it. `may_be_pending`: it may have been written all the same."""
+    """No verdict: the gateway could not be reached, or refused. `may_be_pending`: the request may have been written."""
 
     def __init__(self, message: str, *, may_be_pending: bool) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class NoVerdictError(Exception):
 
 
 class GatewayEffects:
-    """All that one bridge does at the gateway."""
+    """The effects of one bridge at the gateway."""
 
     def __init__(
         self, client: GatewayClient, sessions: Sessions, url: str, on_unreachable: OnUnreachable, tell: Tell
@@ -59,7 +59,7 @@ class GatewayEffects:
                         raise NoVerdictError(
                             f"denied, because nobody could be asked: {error}", may_be_pending=True
                         ) from error
-                    # It stands in OpenCode's own prompt all the while.
+                    # OpenCode's own prompt shows it meanwhile.
                     self._tell(f"`{asked.request_id}` is left to opencode's own prompt: {error}")
                     await asyncio.sleep(RETRY_SECONDS)
                 except BridgeError as error:
@@ -93,7 +93,7 @@ class GatewayEffects:
         await self._patiently(lambda: self._client.cancel(name, one.request_id, one.cause, one.reason))
 
     async def record(self, one: RecordReply) -> None:
-        """An answer given in OpenCode itself. Where the token may not record it, the request is withdrawn instead."""
+        """Record an answer given in OpenCode itself. If the token may not record it, the request is withdrawn."""
         name = self._sessions.name(one.session)
         path = f"/v1/sessions/{name}/asks/{one.request_id}/answered"
         said = {"reply": one.reply, "prompt": "opencode"} | ({} if one.input is None else {"updated_input": one.input})
@@ -120,20 +120,20 @@ class GatewayEffects:
             )
 
     async def close(self, one: CloseSession) -> None:
-        """The session was deleted in OpenCode. One that holds several of OpenCode's sessions goes on."""
+        """Close a session deleted in OpenCode, unless it holds several of OpenCode's sessions."""
         self._sessions.forget(one.session)
         if self._sessions.are_opencodes:
             path = f"/v1/sessions/{one.session}/close"
             await self._patiently(lambda: self._client.call("POST", path, {"reason": "deleted in opencode"}))
 
     async def _after_asking(self, request_id: str) -> None:
-        """A request that is just being written must stand in the log before it can be ended."""
+        """Wait until a request that is being written is in the log: only then can it be ended."""
         written = self._written.get(request_id)
         if written is not None:
             await written.wait()
 
     async def _patiently(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Until the gateway has heard it; however long it is away."""
+        """Retry until the gateway has answered, however long it is away."""
         while True:
             try:
                 await work()

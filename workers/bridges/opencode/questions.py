@@ -1,8 +1,7 @@
-"""What OpenCode's `question` tool asks a person, and how an outcome of the ledger is said to it. No I/O.
+"""The questions of OpenCode's `question` tool, and their outcomes in OpenCode's terms. No I/O.
 
-A question is no permission: nothing runs when it is allowed, and it wants an answer. So it is asked as a call of the
-tool, and answered by what a person makes of its input: the questions with `answers` beside them, by question, each a
-label, a few labels, or words of one's own.
+A question is no permission: it runs nothing and needs an answer. So it is asked as a call of the tool, and answered by
+its edited input: the questions with `answers` beside them, by question, each a label, a few labels, or free text.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from workers.bridges.opencode.verdicts import OpencodeVerdict, verdict_of
 
 
 def verdict_of_question(asked: RequestAsked, row: Mapping[str, Any]) -> OpencodeVerdict:
-    """What a settled question means. Only a person answers one: where a rule allows it, it may be asked, no more."""
+    """Return the verdict of a settled question. Only a person answers one: a rule's allow only lets OpenCode ask it."""
     if row.get("outcome") != "allowed":
         return verdict_of(row)
     if row.get("reply") is None or row.get("cause") is not None:
@@ -25,7 +24,7 @@ def verdict_of_question(asked: RequestAsked, row: Mapping[str, Any]) -> Opencode
 
 
 def answers_in(asked: RequestAsked, chosen: object) -> Answers:
-    """What a person chose, question by question; nothing where nothing readable was."""
+    """Return a person's answers, question by question; empty for an unreadable one."""
     given = chosen.get("answers") if isinstance(chosen, Mapping) else None
     if isinstance(given, Mapping):
         return tuple(_labels(given.get(one["question"])) for one in asked.questions)
@@ -34,7 +33,7 @@ def answers_in(asked: RequestAsked, chosen: object) -> Answers:
 
 
 def with_answers(asked: RequestAsked, answers: Answers) -> dict[str, Any]:
-    """The input of a question with what was answered in OpenCode itself, as a person here would have given it."""
+    """Return the input of a question with the answers given in OpenCode itself, in the form of the ledger's own."""
     given = {
         one["question"]: list(labels) if one.get("multiple") is True or len(labels) != 1 else labels[0]
         for one, labels in zip(asked.questions, answers, strict=False)
@@ -43,9 +42,9 @@ def with_answers(asked: RequestAsked, answers: Answers) -> dict[str, Any]:
 
 
 def said_to_opencode(answer: AnswerRequest) -> Answers | None:
-    """The answers that OpenCode gets, one for each question; None dismisses it, which ends the turn.
+    """Return OpenCode's answers, one for each question; None dismisses the question, which ends the turn.
 
-    OpenCode takes no reason with that. So a refusal with words goes where the agent reads it: as the answer.
+    OpenCode takes no reason with a dismissal. So a refusal with a message is sent as the answer, which the agent reads.
     """
     count = len(answer.asked.questions)
     if answer.reply != "reject":

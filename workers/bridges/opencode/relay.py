@@ -1,4 +1,4 @@
-"""A proxy in front of an OpenCode server: every byte as it came, in both directions, at once."""
+"""A proxy in front of an OpenCode server: every byte unchanged, in both directions, at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONNECT_SECONDS: Final = 5.0
 
 
 class Relay:
-    """Listens for clients of OpenCode, and connects each of their connections to the server itself."""
+    """A listener for clients of OpenCode that connects each of them to the server itself."""
 
     def __init__(self, target: ServerAddress) -> None:
         self._target = target
@@ -23,7 +23,7 @@ class Relay:
         self._open: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """The port that is listened on. Raises BridgeError."""
+        """Listen, and return the port. Raises BridgeError."""
         try:
             self._server = await asyncio.start_server(self._connected, host, port)
         except OSError as error:
@@ -47,7 +47,7 @@ class Relay:
         try:
             await self._relay(reader, writer)
         except (OSError, TimeoutError, asyncio.CancelledError):
-            # Either side is gone; the other one learns it from its own connection.
+            # One side is closed; the other side's own connection shows it.
             writer.transport.abort()
         finally:
             self._open.discard(task)
@@ -74,6 +74,6 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
     while piece := await source.read(PIECE_BYTES):
         sink.write(piece)
         await sink.drain()
-    # A client may have said all it has to say, and still wait for the answer.
+    # A client may have sent everything, and still wait for the answer.
     if sink.can_write_eof():
         sink.write_eof()

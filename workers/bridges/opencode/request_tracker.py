@@ -1,9 +1,9 @@
-"""Where each of OpenCode's requests stands, and what follows from what happens. No I/O, no clock.
+"""The state of each of OpenCode's requests, and the actions that follow from events. No I/O, no clock.
 
-OpenCode keeps requests in memory alone, tells of them once, and forgets to tell of some ends: a request whose session
-was aborted stays in its list for ever (a ghost). It also draws answers from answers: a reject rejects everything that
-the session has pending, an always releases what it covers. So every request has a stage here, and each event is read
-against it.
+OpenCode keeps requests in memory alone, announces them once, and does not announce every end: a request whose session
+was aborted stays in its list for ever (a ghost). It also derives answers from answers: a reject rejects everything that
+the session has pending, an always releases whatever it covers. So every request has a stage here, and each event is
+read against it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from workers.bridges.opencode.shapes import (
 from workers.bridges.opencode.verdicts import OpencodeVerdict
 
 KNOWN_COUNT: Final = 10_000
-"""Requests that are remembered after their end, so that a ghost in a list is not taken for a new one."""
+"""The number of ended requests remembered, so that a ghost in a list is not taken for a new request."""
 
 HTTP_OK: Final = 200
 HTTP_NOT_FOUND: Final = 404
@@ -50,10 +50,10 @@ Stage = Literal["judging", "behind", "answering", "answered", "left", "over"]
 class TrackedRequest:
     """A request and its stage.
 
-    `behind`: refused together with another one, whose answer makes OpenCode refuse this one by itself.
-    `drawn_from`: another request of its session was answered, so an answer to this one may be drawn from that.
-    `drawn_from_ours`: that other answer was ours. `may_run`: it was allowed, and its tool call has not ended yet. `lost`: it
-    was taken for ended with OpenCode's process. `left`: a question that only OpenCode's own prompt answers.
+    `behind`: refused together with another one, whose answer makes OpenCode refuse this one by itself. `drawn_from`:
+    another request of its session was answered, so OpenCode may derive an answer to this one from that.
+    `drawn_from_ours`: that other answer was ours. `may_run`: it was allowed, and its tool call has not ended yet.
+    `lost`: it counted as ended with OpenCode's process. `left`: a question that only OpenCode's own prompt answers.
     """
 
     asked: RequestAsked
@@ -67,20 +67,20 @@ class TrackedRequest:
 
 
 class RequestTracker:
-    """All requests of one OpenCode server. Every method gives what is to be done now, in order."""
+    """All requests of one OpenCode server. Every method returns the actions due now, in order."""
 
     def __init__(self) -> None:
         self._held: dict[str, TrackedRequest] = {}
 
     @property
     def waiting(self) -> frozenset[str]:
-        """The ids of the requests that OpenCode still waits for, as far as we know."""
+        """The ids of the requests that OpenCode waits for, by our knowledge."""
         return frozenset(one for one, held in self._held.items() if held.stage != "over")
 
     def directories(self) -> set[str | None]:
         return {held.asked.directory for held in self._held.values() if held.stage != "over"}
 
-    # --- what OpenCode says
+    # --- OpenCode's events
 
     def happened(self, event: Event) -> list[Action]:
         match event:
@@ -97,7 +97,7 @@ class RequestTracker:
                 return [*self.found_idle(ids), CloseSession(session)]
 
     def misread(self, error: ShapeError, directory: str | None) -> list[Action]:
-        """A request that cannot be read cannot be judged: it is refused where it can be named."""
+        """Refuse a request that cannot be read, and so cannot be judged, if its id could be read."""
         if error.session is None or error.request_id is None or error.request_id in self._held:
             return [Tell(f"opencode said something that cannot be read: {error}")]
         asked = RequestAsked(error.request_id, error.session, "?", (), (), {}, directory)
@@ -136,7 +136,7 @@ class RequestTracker:
         return [RecordReply(event.session, event.request_id, remembered, event.reply, chosen)]
 
     def _draw_from(self, held: TrackedRequest, reply: ReplyWord, *, ours: bool) -> None:
-        """From now on answers to the session's other requests may be drawn from this one."""
+        """Note that OpenCode may derive answers to the session's other requests from this one."""
         if reply == "once" or held.asked.is_question:
             return
         for other in self._open(held.asked.session):
@@ -175,7 +175,7 @@ class RequestTracker:
         return [LookAtSession(session, directory, tuple(ids)) for directory, ids in by_directory.items()]
 
     def found_idle(self, request_ids: Iterable[str]) -> list[Action]:
-        """Their session is at rest: they are not waited for any more, whatever the list says."""
+        """End requests whose session is idle: nothing waits for them any more, whatever the list holds."""
         found = (self._held.get(one) for one in request_ids)
         return [action for held in found if held is not None for action in self._ghost(held)]
 
@@ -194,10 +194,10 @@ class RequestTracker:
         known: Collection[str],
         ended: Collection[str] = (),
     ) -> list[Action]:
-        """What a directory's instance has pending, asked for when we knew of `known`; after each (re)connection.
+        """Compare with a directory's list, requested when `known` were pending; called after each (re)connection.
 
-        `at_work` are the sessions that do something, None where OpenCode could not say; `ended` the requests whose
-        tool calls are over.
+        `at_work` are the busy sessions, None if OpenCode did not answer; `ended` the requests whose tool calls are
+        over.
         """
         actions: list[Action] = []
         there = {one.request_id: one for one in requests}
@@ -226,7 +226,7 @@ class RequestTracker:
         return [Withdraw(held.asked.session, held.asked.request_id, "asker_died", reason)]
 
     def died(self) -> list[Action]:
-        """Nothing listens where OpenCode was: what it had asked ended with its process."""
+        """End all requests that wait for a verdict: OpenCode's process has ended."""
         actions: list[Action] = []
         for held in self._held.values():
             if held.stage == "judging":
@@ -235,20 +235,20 @@ class RequestTracker:
         return actions
 
     def left_over(self, session: str, request_id: str) -> list[Action]:
-        """The ledger has a request pending that an earlier bridge asked for this server."""
+        """Withdraw a request that an earlier bridge left pending, unless OpenCode still waits for it."""
         held = self._held.get(request_id)
         if held is not None and held.stage != "over":
             return []
         return [Withdraw(session, request_id, "asker_died", "opencode does not have it any more")]
 
-    # --- what the gateway says
+    # --- the gateway's answers
 
     def judged(self, request_id: str, verdict: OpencodeVerdict) -> list[Action]:
         held = self._held.get(request_id)
         if held is None or held.stage != "judging":
             return []
         if verdict.nobody_waits:
-            # Refusing a ghost would make OpenCode refuse what the session asks by now.
+            # Refusing a ghost would make OpenCode refuse the session's current requests.
             held.stage = "over"
             return []
         if verdict.is_opencodes:
@@ -257,14 +257,14 @@ class RequestTracker:
                 Tell(f"`{request_id}` is a question that a rule lets opencode ask; its own prompt has to answer it")
             ]
         if verdict.reply == "reject" and verdict.because_of is not None and self._is_open(verdict.because_of, held):
-            # Answered first, this one would take the feedback of the other with it.
+            # Answered first, this one would take the feedback of the other one with it.
             held.stage, held.behind = "behind", verdict.because_of
             held.answer = AnswerRequest(held.asked, "reject", verdict.message)
             return []
         return self._answer(held, verdict.reply, verdict.message, verdict.answers)
 
     def refused(self, request_id: str, message: str, *, may_be_pending: bool) -> list[Action]:
-        """Nobody could be asked, or the gateway would not have it: never an allow."""
+        """Reject a request that the gateway did not judge; never allow it."""
         held = self._held.get(request_id)
         if held is None or held.stage != "judging":
             return []
@@ -281,10 +281,10 @@ class RequestTracker:
         held.answer = AnswerRequest(held.asked, reply, message, answers)
         return [held.answer]
 
-    # --- what became of our answers
+    # --- the fate of our answers
 
     def answered(self, request_id: str, status: int | None) -> list[Action]:
-        """The status of the answer; None when it could not be brought: after the next connection it is listed again."""
+        """Take the HTTP status of an answer; None if it was not delivered: the next list shows the request again."""
         held = self._held.get(request_id)
         if held is None or held.stage != "answering":
             return []
@@ -303,7 +303,7 @@ class RequestTracker:
         ]
 
     def _go_ahead(self, request_id: str) -> list[Action]:
-        """Those that stood behind a request whose answer was not taken are answered themselves."""
+        """Answer the requests behind one whose answer OpenCode did not accept."""
         actions: list[Action] = []
         for held in self._held.values():
             if held.stage == "behind" and held.behind == request_id and held.answer is not None:
@@ -313,7 +313,7 @@ class RequestTracker:
     # --- the requests
 
     def _is_open(self, request_id: str, beside: TrackedRequest) -> bool:
-        """Whether OpenCode will refuse the one `beside` it by itself, when it hears the answer to this one."""
+        """Return whether OpenCode will refuse the request `beside` it by itself once it gets the answer to this one."""
         held = self._held.get(request_id)
         if held is None or held.asked.session != beside.asked.session:
             return False
@@ -334,9 +334,9 @@ class RequestTracker:
 
 
 def _remembered(reply: ReplyWord, held: TrackedRequest) -> Literal["once", "session", "reject"]:
-    """OpenCode forgets an always with its process; the ledger keeps it no longer than the session.
+    """Return the reply for the ledger: an always lasts as long as the session, since OpenCode does not store it.
 
-    An always that may have been drawn from another one grants nothing of its own.
+    An always that may have been derived from another one grants nothing of its own.
     """
     if reply == "always":
         return "once" if held.drawn_from is not None else "session"

@@ -1,4 +1,4 @@
-"""An OpenCode server over HTTP: its events, its lists, and the answers it takes."""
+"""The HTTP API of an OpenCode server: its events, its lists, and answers to its requests."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from workers.transport.place import ServerAddress, parse_place
 from workers.transport.wire import Connections, HttpConnection, ResponseHead
 
 FIRST_BYTE_SECONDS: Final = 3.0
-"""A server that is still starting takes a connection and never answers on it."""
+"""The time limit for the first byte: a server that is still starting accepts connections and does not answer."""
 
 ANSWER_SECONDS: Final = 20.0
-"""For the list and for answers, once the server has begun to speak to us."""
+"""The time limit for lists and answers after the first byte."""
 
 SILENCE_SECONDS: Final = 60.0
-"""It sends a heartbeat every ten seconds or so; longer silence is a dead connection."""
+"""The longest silence: the server sends a heartbeat about every ten seconds, so the connection is dead."""
 
 IDLE_COUNT: Final = 4
 
 LOST: Final = (OSError, EOFError, TimeoutError)
-"""What a connection that cannot be made, or is lost, fails with."""
+"""The errors of a connection that fails or is lost."""
 
 _OK = 200
 _UNAUTHORIZED = 401
@@ -38,7 +38,7 @@ class OpenCode:
     """One server. `password` is OPENCODE_SERVER_PASSWORD of the server, where it has one."""
 
     def __init__(self, url: str, *, username: str = "opencode", password: str | None = None) -> None:
-        """Raises BridgeError."""
+        """Raise BridgeError for an unsupported URL."""
         self._place = place_of(url)
         self.url = f"{'https' if self._place.tls else 'http'}://{self._place.host}:{self._place.port}"
         self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
@@ -50,12 +50,12 @@ class OpenCode:
     async def close(self) -> None:
         await self._connections.close()
 
-    # --- what it tells
+    # --- events
 
     async def events(self, directory: str | None) -> AsyncGenerator[tuple[Mapping[str, Any], str | None]]:
-        """Events as they come, each with its directory; of all directories when none is named.
+        """Yield events with their directories; of all directories if none is named.
 
-        Ends when the connection does; the first event is `server.connected`. Raises what LOST names, BridgeError.
+        Ends when the connection does; the first event is `server.connected`. Raises the errors in LOST, BridgeError.
         """
         path = "/global/event" if directory is None else _path("/event", directory)
         connection = await HttpConnection.open(self._place)
@@ -82,39 +82,39 @@ class OpenCode:
             await connection.body(head)
             raise ConnectionError(f"opencode at `{self.url}` answered with status {head.status}")
 
-    # --- what it can be asked
+    # --- requests to it
 
     async def pending(self, directory: str | None) -> list[Any] | None:
-        """Its list of requests; None when it cannot give it (one bad entry spoils it for everybody)."""
+        """Return its list of requests; None if it fails (one bad entry makes the whole list fail)."""
         status, found = await self.call("GET", _path("/permission", directory))
         return found if status == _OK and isinstance(found, list) else None
 
     async def questions(self, directory: str | None) -> list[Any] | None:
-        """What its `question` tool waits for; None when it cannot say, or is too old to have such."""
+        """Return the pending questions of its `question` tool; None if the list fails or the server has no such."""
         status, found = await self.call("GET", _path("/question", directory))
         return found if status == _OK and isinstance(found, list) else None
 
     async def at_work(self, directory: str | None) -> frozenset[str] | None:
-        """The sessions that are doing something; None when it cannot say."""
+        """Return the busy sessions; None if the server cannot tell."""
         status, found = await self.call("GET", _path("/session/status", directory))
         if status != _OK or not isinstance(found, dict):
             return None
         return frozenset(one for one, state in found.items() if not _is_idle(state))
 
     async def session(self, session: str, directory: str | None) -> Mapping[str, Any]:
-        """What it knows of a session: nothing when it has no such."""
+        """Return its record of a session; empty if it has none."""
         status, found = await self.call("GET", _path(f"/session/{quote(session, safe='')}", directory))
         return found if status == _OK and isinstance(found, dict) else {}
 
     async def has_ended(self, asked: RequestAsked) -> bool:
-        """Whether the tool call of a request has come to its end; it is then listed by mistake."""
+        """Return whether the tool call of a request has ended; the request is then listed by mistake."""
         states = [part.get("state") for part in await self._parts_of(asked)]
         return any(isinstance(state, Mapping) and state.get("status") in ENDED for state in states)
 
     async def call_behind(self, asked: RequestAsked) -> tuple[str, dict[str, Any]] | None:
-        """Return the tool and the input of the call that a request is part of; None where the server tells of none.
+        """Return the tool and the input of the call that a request is part of; None if the server has no such call.
 
-        Raises what LOST names.
+        Raises the errors in LOST.
         """
         for part in await self._parts_of(asked):
             tool, state = part.get("tool"), part.get("state")
@@ -124,7 +124,7 @@ class OpenCode:
         return None
 
     async def _parts_of(self, asked: RequestAsked) -> list[Mapping[str, Any]]:
-        """The parts of a message that are the tool call of a request."""
+        """Return the parts of a message that are the tool call of a request."""
         if asked.message_id is None:
             return []
         path = f"/session/{quote(asked.session, safe='')}/message/{quote(asked.message_id, safe='')}"
@@ -134,20 +134,20 @@ class OpenCode:
         return [one for one in own if isinstance(one, Mapping) and one.get("callID") == asked.call_id]
 
     async def own_directory(self) -> str | None:
-        """The directory it was started in."""
+        """Return the directory it was started in."""
         _, found = await self.call("GET", "/path")
         where = found.get("directory") if isinstance(found, dict) else None
         return where if isinstance(where, str) else None
 
     async def reply(self, request_id: str, reply: str, message: str | None, directory: str | None) -> int:
-        """Answer a request; the status says whether it was taken."""
+        """Answer a request; return the HTTP status."""
         body = {"reply": reply, **({"message": message} if message else {})}
         path = _path(f"/permission/{quote(request_id, safe='')}/reply", directory)
         status, _ = await self.call("POST", path, body)
         return status
 
     async def answer_question(self, request_id: str, answers: Answers | None, directory: str | None) -> int:
-        """Answer a question, or dismiss it; the status says whether it was taken."""
+        """Answer a question, or dismiss it; return the HTTP status."""
         path = f"/question/{quote(request_id, safe='')}"
         if answers is None:
             status, _ = await self.call("POST", _path(f"{path}/reject", directory))
@@ -156,7 +156,7 @@ class OpenCode:
         return status
 
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """One exchange: status, and the JSON of the answer. Raises what LOST names."""
+        """Make one exchange; return the status and the answer's JSON. Raises the errors in LOST."""
         payload = b"" if body is None else json.dumps(body).encode()
         async with asyncio.timeout(ANSWER_SECONDS):
             head, content = await self._connections.exchange(method, path, payload, lambda _: self._headers)
@@ -167,7 +167,7 @@ class OpenCode:
 
 
 def place_of(url: str) -> ServerAddress:
-    """Raises BridgeError."""
+    """Parse a server's URL. Raises BridgeError."""
     try:
         place = parse_place(url, None)
     except BridgeError:

@@ -1,4 +1,4 @@
-"""What OpenCode says, read strictly: a request that we misread would be judged as something else than it is."""
+"""OpenCode's events and lists, parsed strictly: a misread request would be judged as another one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ID_LENGTH_CHARS: Final = 200
 PATTERN_COUNT: Final = 256
 QUESTION_COUNT: Final = 64
 QUESTION_SHOWN_CHARS: Final = 2000
-"""What of a question's text stands in the request's patterns; its input has it whole."""
+"""The length of a question's text in the request's patterns; its input has all of it."""
 
 QUESTION: Final = "question"
 ENDED: Final = frozenset({"completed", "error"})
@@ -20,7 +20,7 @@ REPLY_WORDS: Final[tuple[ReplyWord, ...]] = ("once", "always", "reject")
 
 
 class ShapeError(Exception):
-    """Something of another form than OpenCode's. The ids are there where they could be read."""
+    """A value of another form than OpenCode's, with the ids if they could be read."""
 
     def __init__(
         self, text: str, session: str | None = None, request_id: str | None = None, *, is_question: bool = False
@@ -32,10 +32,10 @@ class ShapeError(Exception):
 
 
 class RequestAsked(NamedTuple):
-    """A permission that OpenCode asks for, or what its `question` tool asks a person.
+    """A permission request of OpenCode, or a question of its `question` tool to a person.
 
-    `directory` is the project directory whose instance asked. `input` is what a question asks, `{"questions": […]}`; None
-    for a permission.
+    `directory` is the project directory whose instance asked. `input` is a question's, `{"questions": […]}`; None for a
+    permission.
     """
 
     request_id: str
@@ -55,14 +55,14 @@ class RequestAsked(NamedTuple):
 
     @property
     def questions(self) -> list[dict[str, Any]]:
-        """What is asked of a person, one after another; nothing for a permission."""
+        """The questions to a person, in order; empty for a permission."""
         return [] if self.input is None else self.input["questions"]
 
 
 class RequestReplied(NamedTuple):
-    """OpenCode took an answer: ours, somebody else's, or one that it drew from another answer.
+    """An answer that OpenCode accepted: ours, somebody else's, or one that it derived from another answer.
 
-    A question that was answered is `once`, with `answers`: the labels or words for each of its questions.
+    An answered question is `once`, with `answers`: the labels or texts for each of its questions.
     """
 
     session: str
@@ -72,7 +72,7 @@ class RequestReplied(NamedTuple):
 
 
 class ToolEnded(NamedTuple):
-    """A tool call came to its end; whether it ran as it should."""
+    """The end of a tool call; `ok`: it ran without an error."""
 
     session: str
     call_id: str
@@ -81,7 +81,7 @@ class ToolEnded(NamedTuple):
 
 
 class SessionIdle(NamedTuple):
-    """The session does nothing any more, so nothing of it can be waiting."""
+    """The session is idle, so no request of it waits."""
 
     session: str
 
@@ -94,7 +94,7 @@ Event = RequestAsked | RequestReplied | ToolEnded | SessionIdle | SessionDeleted
 
 
 def read_event(event: Mapping[str, Any], directory: str | None) -> Event | None:
-    """An event of `/event`, or the payload of one of `/global/event`; None for what does not concern us.
+    """Parse an event of `/event`, or the payload of one of `/global/event`; None for events of no concern.
 
     Raises ShapeError.
     """
@@ -133,7 +133,7 @@ def read_event(event: Mapping[str, Any], directory: str | None) -> Event | None:
 
 
 def read_request(value: object, directory: str | None) -> RequestAsked:
-    """A permission request, of an event or of a list (`opencode.md`, Request). Raises ShapeError."""
+    """Parse a permission request of an event or a list (`opencode.md`, Request). Raises ShapeError."""
     fields = _object(value, "a permission request")
     request_id, session = _id(fields, "id"), _id(fields, "sessionID")
     try:
@@ -155,12 +155,12 @@ def read_request(value: object, directory: str | None) -> RequestAsked:
 
 
 def is_question_id(request_id: str) -> bool:
-    """OpenCode's ids say of what kind they are."""
+    """Return whether an id is a question's: OpenCode's ids begin with their kind."""
     return request_id.startswith("que")
 
 
 def read_question(value: object, directory: str | None) -> RequestAsked:
-    """What the `question` tool asks, of an event or of a list. Raises ShapeError."""
+    """Parse the questions of the `question` tool, of an event or a list. Raises ShapeError."""
     fields = _object(value, "a question")
     request_id, session = _id(fields, "id"), _id(fields, "sessionID")
     try:

@@ -10,11 +10,11 @@ from typing import Any, Final
 from workers.transport.wire import HttpConnection, ResponseHead
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""One event; OpenCode sends whole diffs and outputs in them."""
+"""The largest event; OpenCode sends whole diffs and outputs in them."""
 
 
 async def messages(connection: HttpConnection, head: ResponseHead, silence: float) -> AsyncGenerator[Mapping[str, Any]]:
-    """The events that are JSON objects, as they come. Raises TimeoutError after `silence` seconds without a byte."""
+    """Yield the events that are JSON objects. Raises TimeoutError after `silence` seconds without a byte."""
     data: list[bytes] = []
     async for line in _lines(connection, head, silence):
         if line.startswith(b"data:"):

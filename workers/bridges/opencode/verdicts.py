@@ -1,4 +1,4 @@
-"""How an outcome of the ledger is said to OpenCode, which knows three words and a message."""
+"""The ledger's outcomes in OpenCode's terms: three words and a message."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from workers.bridges.opencode.shapes import Answers, ReplyWord
 
 
 class OpencodeVerdict(NamedTuple):
-    """`reply` is `once` or `reject`, never `always`: what OpenCode remembers by itself it would not ask us again.
+    """`reply` is `once` or `reject`, never `always`: OpenCode would remember it and not ask us again.
 
     With a message the agent's turn goes on, without one it ends. `because_of` is the request whose reply settled this
     one as well. `nobody_waits`: it was withdrawn because the call that asked is over. `answers` are to a question;
-    `is_opencodes`: a rule lets it be asked, and nobody has answered it.
+    `is_opencodes`: a rule lets OpenCode ask it, and it has no answer so far.
     """
 
     reply: ReplyWord
@@ -26,14 +26,14 @@ class OpencodeVerdict(NamedTuple):
 
 
 def verdict_of(row: Mapping[str, Any]) -> OpencodeVerdict:
-    """What a settled request means. Nothing but the outcome `allowed`, with the input as asked, lets it run."""
+    """Return the verdict of a settled request. Only the outcome `allowed`, with the input as asked, lets it run."""
     cause = row.get("cause")
     because_of = cause.get("request_id") if isinstance(cause, Mapping) else None
     if row.get("outcome") == "allowed":
         changed = row.get("updated_input")
         if changed is None:
             return OpencodeVerdict("once", None, because_of)
-        # OpenCode has no way to run something else than it asked for.
+        # OpenCode cannot run another input than the one it asked for.
         wanted = json.dumps(changed, ensure_ascii=False)
         return OpencodeVerdict("reject", f"a person allowed this with another input; call the tool again with {wanted}")
     if row.get("cancel_cause") in ("asker_gave_up", "asker_died"):
