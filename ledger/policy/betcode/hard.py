@@ -1,4 +1,4 @@
-"""How betcode's rules look at one command for the hardened profile."""
+"""Betcode rules for one command in the hardened profile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _of_file(matching: Matching, tool: str, path: str, rule: ToolRule) -> bool:
 
 
 class BetCodeCommands(CommandRules):
-    """Rules and grants of one call. Whole-tool denies and asks are the faithful profile's affair, which sees them all."""
+    """Rules and grants of one call. The faithful profile handles denies and asks of a whole tool."""
 
     def __init__(self, judge: BetCodeJudge) -> None:
         self.judge = judge
@@ -93,7 +93,7 @@ class BetCodeCommands(CommandRules):
         matching = self.judge.matching
         if not leads_out(path, directory, (matching.cwd,), matching.facts, matching.home):
             return False
-        # A rule for the whole tool does not say that it means other places too.
+        # A rule for the whole tool does not extend to places outside the project.
         decision = self._file(Access.READ, matching.place(path, directory))
         return decision is None or all(rule.specifier is None for rule in decision.rules)
 
@@ -103,7 +103,7 @@ class BetCodeCommands(CommandRules):
         return None if decision is None else Ruling(Verdict.ALLOW, decision.refs)
 
     def _file(self, access: Access, path: str) -> TierDecision | None:
-        """The rule that allows a tool to read or change a file; who may change it may read it."""
+        """Return the rule that allows a tool to read or change a file; an allow to change also allows reading."""
         tools = ("Read", "Edit") if access is Access.READ else ("Edit",)
         matching = self.judge.matching
         for tool in tools:

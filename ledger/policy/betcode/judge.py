@@ -1,4 +1,4 @@
-"""Units judged by tiers, then grants, then ask (betcode.md, "Permission Rule Matching")."""
+"""Judging of units: by tiers, then grants, then ask (betcode.md, "Permission Rule Matching")."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class BetCodeJudge:
         )
 
     def _near_miss(self, command: ShellCommand) -> RuleRef | None:
-        """A deny or ask whose words are all there, in another order, makes a wildcard allow ask."""
+        """Return a deny or ask whose words all occur, in another order; a wildcard allow then becomes ask."""
         words = {form for word in command.words for form in (word.raw, loosen(word))}
         for rule in self.rules:
             if rule.tool == BASH and rule.specifier is not None and rule.action is not Verdict.ALLOW:
@@ -69,7 +69,7 @@ class BetCodeJudge:
         return None
 
     def _redirect(self, unit: FileUnit) -> tuple[Part, TierDecision | None]:
-        """A file that a line reads or writes is never allowed by a rule, so the best is ask."""
+        """Judge a redirection: no rule allows a file that a line reads or writes, so the best verdict is ask."""
 
         def matches(rule: ToolRule) -> bool:
             return rule.action is not Verdict.ALLOW and self.matching.restricts_redirect(
@@ -81,7 +81,7 @@ class BetCodeJudge:
         return Part(unit.text, verdict, decision.refs if decision else (), liftable=False), decision
 
     def tool(self, tool: str, value: Any, path: str | None) -> tuple[Part, TierDecision | None]:
-        """A call of any other tool: one unit."""
+        """Judge a call of any other tool as one unit."""
         is_file = is_path_tool(tool)
 
         def matches(rule: ToolRule) -> bool:
@@ -100,7 +100,7 @@ class BetCodeJudge:
     def tightened(
         self, tool: str, value: Any, found: tuple[Part, TierDecision | None]
     ) -> tuple[Part, TierDecision | None]:
-        """The stricter of what was found about a file and what rules say of every file that the input may lead to."""
+        """Return the stricter of a verdict on a file and the rules on every file that the input may lead to."""
         part, matching = found[0], self.matching
         files = files_of(tool, value, matching.base, matching.home, matching.facts)
 
@@ -122,7 +122,7 @@ class BetCodeJudge:
         return found
 
     def _needs_path(self, tool: str) -> bool:
-        """Whether a rule about paths could not be looked at; what cannot be judged is not allowed."""
+        """Return whether a rule about paths could not be evaluated; the call is then not allowed."""
         return any(
             rule.specifier is not None and rule.action is not Verdict.ALLOW and governs(rule.tool, tool)
             for rule in self.rules

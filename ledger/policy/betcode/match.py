@@ -1,4 +1,4 @@
-"""Whether a rule of betcode reaches a unit: deny and ask reach wide, allow covers narrowly (betcode.md, "Rule format")."""
+"""Matching of betcode rules with units: widely for deny and ask, narrowly for allow (betcode.md, "Rule format")."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SUBAGENTS = frozenset({"Agent", "Task"})
 
 
 class Matching:
-    """Rules against units, for one working directory and home."""
+    """Matches rules with units, for one working directory and home."""
 
     def __init__(self, options: ToolRuleOptions) -> None:
         self.cwd, self.base, self.home, self.facts = options.cwd, options.base, options.home, options.facts
@@ -34,15 +34,18 @@ class Matching:
     # --- files
 
     def denies_path(self, rule: ToolRule, path: str) -> bool:
-        """Wide: either form of the path, at any depth for a relative pattern, without case, in every reading of `/`."""
+        """Return whether a deny or ask matches: either form of the path, ignoring case, in every reading of `/`.
+
+        A relative pattern matches at any depth.
+        """
         return self._denies(rule, both_forms(path, self.facts), ignore_glob)
 
     def denies_any(self, rule: ToolRule, forms: Sequence[str]) -> bool:
-        """Return whether a deny or ask rule reaches a file in any of its forms."""
+        """Return whether a deny or ask rule matches a file in any of its forms."""
         return self._denies(rule, forms, ignore_glob)
 
     def denies_glob(self, rule: ToolRule, forms: Sequence[str]) -> bool:
-        """As `denies_any`, for forms that may be globs, under a rule about particular files."""
+        """Return whether a rule about particular files matches any of the forms, which may be globs."""
         everything = self._denies(rule, (f"{self.cwd}/{ANY_FILE}",), ignore_glob)
         return self._denies(
             rule, [form for form in forms if not (everything and within(form, self.cwd))], ignore_reaches
@@ -59,11 +62,11 @@ class Matching:
         )
 
     def allows_path(self, rule: ToolRule, path: str) -> bool:
-        """Narrow: both forms of the path, with case, from the pattern's root."""
+        """Return whether an allow matches: both forms of the path, with case, from the pattern's root."""
         assert rule.specifier is not None
         spelt, rest = split_root(rule.specifier)
         root = {"": self.cwd if self._is_placed else None, "//": "/", "~/": self.home}.get(spelt)
-        if root is None:  # `/x` may mean two places, and nothing can be in both; or the place is not known
+        if root is None:  # `/x` may mean two roots and nothing is in both, or the root is unknown
             return False
         resolved = self.facts.resolve(root)
         lexical, real = relative(path, root), relative(self.facts.resolve(path), resolved)
@@ -71,7 +74,7 @@ class Matching:
         return lexical is not None and real is not None and matches(lexical) and matches(real)
 
     def _readings(self, specifier: str) -> list[tuple[str, str]]:
-        """Every root that a pattern may have, with the pattern from there."""
+        """Return every root that a pattern may have, with the pattern from there."""
         spelt, rest = split_root(specifier)
         if spelt == "~/":
             return [(self.home or UNKNOWN_HOME, rest)]
@@ -95,7 +98,7 @@ class Matching:
     # --- commands
 
     def restricts_words(self, rule: ToolRule, words: Sequence[str]) -> bool:
-        """Whether a deny or ask rule with a specifier reaches a command in one spelling, or a file that it names."""
+        """Return whether a deny or ask with a specifier matches a command in one spelling, or a file that it names."""
         if rule.specifier is None or not words:
             return False
         if rule.tool == BASH:
@@ -122,7 +125,7 @@ class Matching:
     # --- everything else
 
     def other_tool(self, rule: ToolRule, tool: str, value: Any) -> bool:
-        """A specifier of another tool: a domain, the kind of sub-agent, or `member:glob` of the input (deny and ask)."""
+        """Return whether a rule matches another tool: a domain, a sub-agent, or `member:glob` (deny and ask)."""
         if rule.specifier is None:
             return names(rule, tool)
         if rule.tool != tool and not {rule.tool, tool} <= _SUBAGENTS:

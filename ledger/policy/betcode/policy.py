@@ -1,4 +1,4 @@
-"""The policy of the dialect `betcode`: a call split into units, each judged by itself, the strictest counts."""
+"""The policy of the dialect `betcode`: a call is split into units, and the strictest verdict on a unit counts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _GRANTED = "allowed by a grant in force"
 class BetCodePolicy:
     """Rules of BetCode, compiled.
 
-    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the session's working directory, where relative
-    patterns begin; a call's own `cwd` says where its paths begin), `home`, and `fs` (facts about files, see `MappedFacts`). Raises
-    PolicyError for any other option and for anything misshapen.
+    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the session's working directory, the root of
+    relative patterns; a call's own `cwd` is the root of its paths), `home`, and `fs` (facts about files, see
+    `MappedFacts`). Raises PolicyError for any other option and for anything malformed.
     """
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
@@ -51,11 +51,11 @@ class BetCodePolicy:
 
     @property
     def rules(self) -> tuple[ToolRule, ...]:
-        """The rules in force, lowest layer first."""
+        """Return the rules in force, lowest layer first."""
         return self._rules
 
     def with_facts(self, facts: FileFacts) -> BetCodePolicy:
-        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        """Return the same policy with other facts about files; `fs` of the source takes precedence."""
         return BetCodePolicy(self._source, facts)
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
@@ -82,7 +82,7 @@ class BetCodePolicy:
     def _line(self, judge: BetCodeJudge, command: str) -> Evaluation:
         analysis = analyse_simple(command)
         units = units_of(analysis)
-        known = {unit: judge.unit(unit) for unit in dict.fromkeys(units)}  # the same unit is judged once
+        known = {unit: judge.unit(unit) for unit in dict.fromkeys(units)}  # equal units are judged once
         found = [known[unit] for unit in units]
         if not analysis.plain:
             found = [(_capped(part), decision) for part, decision in found]
@@ -98,7 +98,7 @@ class BetCodePolicy:
         return hardened(command, faithful, BetCodeCommands(judge), judge.matching.base, analysis)
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
-        """Whether a grant turns a part that was recorded as ask into an allow."""
+        """Return whether a grant turns a part that was recorded as ask into an allow."""
         rule = grant_rule(grant)
         if not part.liftable or part.verdict is not Verdict.ASK or rule.action is not Verdict.ALLOW:
             return False
@@ -112,7 +112,7 @@ class BetCodePolicy:
         return rule.specifier is None and names(rule, permission)
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
-        """The tools that are denied whatever their input: by a whole-tool rule that no more specific rule may lift."""
+        """Return the tools that are denied for every input: by a whole-tool rule that no narrower rule may lift."""
         return frozenset(tool for tool in tools if self._is_disabled(tool))
 
     def _is_disabled(self, tool: str) -> bool:
@@ -124,7 +124,7 @@ class BetCodePolicy:
 
 
 def _capped(part: Part) -> Part:
-    """A line of more than literal words is asked at best, and no grant changes that."""
+    """Return a part with a verdict of at least ask, for a line of more than literal words; no grant lifts it."""
     if part.verdict is Verdict.DENY:
         return part
     if part.verdict is Verdict.ALLOW:
@@ -133,7 +133,7 @@ def _capped(part: Part) -> Part:
 
 
 def _empty(judge: BetCodeJudge, command: str, analysis: Analysis) -> tuple[Part, TierDecision | None]:
-    """A line in which no command was found: nothing (a comment), or nothing that could be read."""
+    """Judge a line in which no command was found: it is empty (a comment), or unreadable."""
     part, decision = judge.tool(BASH, None, None)
     text = " ".join(command.split())
     if analysis.plain or part.verdict is not Verdict.ALLOW:
@@ -158,6 +158,6 @@ def _evaluation(
 
 
 def _first_deny(found: Sequence[tuple[Part, TierDecision | None]]) -> RuleRef:
-    """The first deny, in file order, of those that decided about a unit."""
+    """Return the first deny, in file order, of those that decided about a unit."""
     denying = [rule for part, decision in found if decision and part.verdict is Verdict.DENY for rule in decision.rules]
     return min(denying, key=lambda rule: (rule.rank, rule.order)).ref

@@ -1,4 +1,4 @@
-"""Which rule decides about one unit: the highest tier that has a match, and in it deny, then ask, then allow."""
+"""Precedence of rules for one unit: the highest tier that has a match, and in it deny, then ask, then allow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MatchesToolRule = Callable[[ToolRule], bool]
 
 
 class TierDecision(msgspec.Struct, frozen=True):
-    """What the rules say about a unit; `rules` are those of the deciding tier and action, in file order."""
+    """The verdict of the rules on a unit; `rules` are those of the deciding tier and action, in file order."""
 
     verdict: Verdict
     rules: tuple[ToolRule, ...]
@@ -28,22 +28,22 @@ class TierDecision(msgspec.Struct, frozen=True):
 
 
 def tier(rule: ToolRule) -> int:
-    """2: `Tool(specifier)`; 1: the exact tool; 0: a glob over tools, or a bare MCP server."""
+    """Return 2 for `Tool(specifier)`, 1 for the exact tool, 0 for a glob over tools or a bare MCP server."""
     if rule.specifier is not None:
         return TOP_TIER
     return 0 if is_glob(rule.tool) else 1
 
 
 def names(rule: ToolRule, tool: str) -> bool:
-    """Whether a rule without specifier is about a tool; an allow names it, or its server, literally."""
+    """Return whether a rule without specifier matches a tool; an allow must name it, or its server, literally."""
     return names_tool(rule.tool, tool) and (rule.action is not Verdict.ALLOW or may_allow(rule.tool))
 
 
 def decide(rules: Iterable[ToolRule], matches: MatchesToolRule) -> TierDecision | None:
-    """The decision of the rules that match; None when none does.
+    """Return the decision of the rules that match; None if none does.
 
-    What is milder and more specific lifts what is stricter and wider only when its layer ranks at least as high, and
-    never a final deny: a repository's settings must not undo what its user denies.
+    A milder, more specific rule lifts a stricter, wider one only if its layer ranks at least as high, and never a final
+    deny: a repository's settings must not undo the denies of its user.
     """
     matching = [rule for rule in rules if matches(rule)]
     if not matching:

@@ -10,7 +10,7 @@ from ledger.policy.shell.words import loosen
 
 
 class CommandUnit(msgspec.Struct, frozen=True):
-    """A command with those that it wraps (`sudo rm x` with `rm x`), which deny and ask rules see as well."""
+    """A command with the commands that it wraps (`sudo rm x` with `rm x`), which deny and ask rules also match."""
 
     text: str
     command: ShellCommand
@@ -18,7 +18,7 @@ class CommandUnit(msgspec.Struct, frozen=True):
 
 
 class FileUnit(msgspec.Struct, frozen=True):
-    """A redirection: what happens to which file, as nearly as it is known."""
+    """A redirection: its accesses and its file, as far as known."""
 
     text: str
     accesses: tuple[Access, ...]
@@ -29,7 +29,7 @@ Unit = CommandUnit | FileUnit
 
 
 def units_of(analysis: Analysis) -> tuple[Unit, ...]:
-    """Commands in source order, then redirections in source order."""
+    """Return commands in source order, then redirections in source order."""
     groups: list[list[ShellCommand]] = []
     for command in analysis.commands:
         wrapped = command.wrapper in (Wrapper.TRANSPARENT, Wrapper.OPAQUE)

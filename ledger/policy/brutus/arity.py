@@ -1,4 +1,4 @@
-"""How many words of a command an approval covers (brutus.md, "Bash Arity")."""
+"""The number of words of a command that an approval covers (brutus.md, "Bash Arity")."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _ARITY: Final = {
 
 
 def arity_prefix(tokens: Sequence[str]) -> tuple[str, ...]:
-    """The words that stand for a command: as many as its longest entry says.
+    """Return the words that identify a command: as many as its longest entry says.
 
-    An entry counts only if the command has that many words; without one it is the first word. Empty for no words.
+    An entry counts only if the command has that many words; without one, the first word is returned. Empty for no
+    words.
     """
     for length in range(min(len(tokens), 2), 0, -1):
         arity = _ARITY.get(" ".join(tokens[:length]))

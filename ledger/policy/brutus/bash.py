@@ -1,4 +1,4 @@
-"""What BRUTUS's bash tool asks about a line: a pattern for each command, and folders outside the project (brutus.md)."""
+"""Requests of BRUTUS's bash tool for a line: a pattern per command, and folders outside the project (brutus.md)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ledger.policy.toolrules.paths import within
 from ledger.policy.unknown import UNKNOWN_FOLDER
 
 PATH_COMMANDS: Final = frozenset({"cd", "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown"})
-"""Commands whose arguments are looked at; the page leaves the list to OpenCode's (opencode.md, "Bash Tool")."""
+"""Commands whose arguments are checked; the page leaves the list to OpenCode's (opencode.md, "Bash Tool")."""
 
 _STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
 MORE_PATH_COMMANDS: Final = frozenset({"rmdir", "ln", "cat"})
-"""What the hardened profile looks at besides."""
+"""Further commands that the hardened profile checks."""
 
 
 class CommandPlace(NamedTuple):
-    """The project, where a command starts, and what is known about files. Nothing is inside an unknown project."""
+    """The project, the start directory of a command, and facts about files. No path is inside an unknown project."""
 
     project: str
     directory: str
@@ -40,9 +40,9 @@ class CommandPlace(NamedTuple):
 
 
 def commands_of(line: str) -> tuple[ShellCommand, ...] | None:
-    """Each simple command at any depth; None for a line that is too long or too complicated.
+    """Return each simple command at any depth; None for a line that is too long or too complicated.
 
-    A line in which the grammar sees no command (an assignment, a redirection alone) is taken word by word.
+    A line in which the grammar finds no command (an assignment, a redirection alone) is split into words.
     """
     budget = Budget()
     found = parse(join_lines(line), budget)
@@ -55,12 +55,15 @@ def commands_of(line: str) -> tuple[ShellCommand, ...] | None:
 
 
 def pattern_of(command: ShellCommand) -> str:
-    """The words as they are written, with one space between them; assignments and redirections are left out."""
+    """Return the words as written, with one space between them, without assignments and redirections."""
     return " ".join(word.raw for word in command.words)
 
 
 def outside(commands: Sequence[ShellCommand], place: CommandPlace) -> tuple[str, ...]:
-    """Every argument without a leading `-` of a path command that leads outside the project, resolved; no repeats."""
+    """Return the arguments of path commands that lead outside the project, resolved, without repeats.
+
+    Arguments with a leading `-` are options.
+    """
     found: dict[str, None] = {}
     for command in commands:
         if command.words and loosen(command.words[0]) in PATH_COMMANDS:
@@ -72,9 +75,9 @@ def outside(commands: Sequence[ShellCommand], place: CommandPlace) -> tuple[str,
 
 
 def really_outside(commands: Sequence[ShellCommand], place: CommandPlace) -> tuple[str, ...]:
-    """As `outside`, with programs known by the last part of their path, more of them, and links followed.
+    """Return `outside` with programs matched by base name, more of them, and links followed.
 
-    Where the line starts counts too.
+    The start directory of the line counts too.
     """
     found = dict.fromkeys(outside(commands, place))
     root = place.facts.resolve(place.project)
@@ -97,7 +100,7 @@ def really_outside(commands: Sequence[ShellCommand], place: CommandPlace) -> tup
 
 
 def _resolved(word: Word, place: CommandPlace) -> str:
-    """An absolute path; `~` without a known home stays as written, which is inside nothing."""
+    """Return an absolute path; `~` without a known home stays as written and is outside every folder."""
     text = loosen(word)
     if word.tilde:
         if place.home is None or not (text == "~" or text.startswith("~/")):

@@ -1,4 +1,4 @@
-"""How BRUTUS's rules look at one command for the hardened profile."""
+"""BRUTUS rules for one command in the hardened profile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ACCESS_PERMISSION = {Access.READ: "read", Access.EDIT: "edit"}
 class BrutusCommands(CommandRules):
     """Rules and grants of one call; `files` judge the paths of redirections.
 
-    `asks_first` says that folders outside of the project are asked about as a call of their own.
+    `asks_first`: folders outside of the project are asked about in a call of their own.
     """
 
     def __init__(
@@ -50,13 +50,16 @@ class BrutusCommands(CommandRules):
         return Ruling(Verdict.ALLOW, (), grants, self._spelled(text)) if grants else None
 
     def _spelled(self, text: str) -> tuple[tuple[str, ...], ...]:
-        """The words of all rules and grants that allow a command: one of them may name more than the deciding one."""
+        """Return the words of all rules and grants that allow a command: one may name more than the deciding one."""
         rules = [one for one in self.judge.rules if one.action is Verdict.ALLOW and one.pattern(text)]
         granted = [one for _, one in self.judge.grants if one.pattern(text)]
         return tuple(dict.fromkeys(tuple(one.rule.pattern.split()) for one in (*rules, *granted)))
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
-        """A catch-all says nothing about another spelling than the written one, nor asks about a guarded `cd`."""
+        """Apply the configured rules.
+
+        A catch-all applies only to the written spelling; a catch-all ask does not apply to a guarded `cd`.
+        """
         rule, grants = self.judge.find(spelling.text)
         if rule is None or rule.action is Verdict.ALLOW or grants:
             return None
@@ -66,7 +69,7 @@ class BrutusCommands(CommandRules):
         return Ruling(rule.action, rule.refs)
 
     def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        """By the rules for `read` and `edit`: the path as written, whole, and from the project's root."""
+        """Apply the rules for `read` and `edit` to the path as written, absolute, and relative to the project."""
         whole = posixpath.normpath(posixpath.join(directory, path))
         forms = [path, whole]
         if self.place.holds(whole):
@@ -109,7 +112,7 @@ class BrutusCommands(CommandRules):
         )
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        """By the rules for `read` and `edit`, inside the project."""
+        """Apply the rules for `read` and `edit`, inside the project."""
         if leads_out(path, directory, (self.place.project,), self.place.facts, self.place.home):
             return None
         whole = posixpath.normpath(posixpath.join(directory, path))
@@ -118,7 +121,7 @@ class BrutusCommands(CommandRules):
         return None if rule is None or rule.action is not Verdict.ALLOW else Ruling(Verdict.ALLOW, rule.refs)
 
     def enter(self, directory: str, target: str) -> str | None:
-        """The path as the shell walks it, which may leave the project neither in its letters nor by its links."""
+        """Return the path as the shell keeps it, which may leave the project neither as written nor by its links."""
         facts, project = self.place.facts, self.place.project
         written = posixpath.join(directory, target)
         lexical = "/" + posixpath.normpath(written).lstrip("/")

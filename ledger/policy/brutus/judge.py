@@ -1,4 +1,4 @@
-"""Patterns judged by BRUTUS's rules: the last match of the sorted rules, approvals among them."""
+"""Judging of patterns by BRUTUS's rules: the last match of the sorted rules, approvals included."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIRST: Key = (-1, b"")
 
 
 class Match(NamedTuple):
-    """The rule that decides, None without one; and the grants that come after it, if any matches."""
+    """The deciding rule, None without one, and the matching grants that come after it."""
 
     rule: Compiled | None
     grants: tuple[str, ...] = ()
@@ -43,13 +43,13 @@ class BrutusJudge:
         key = rule.key if rule else _FIRST
         if rule is not None and rule.action is Verdict.DENY and self.final_denies:
             return Match(rule)
-        # Of equal keys the later rule counts, and approvals stand after what is configured.
+        # Of equal keys the later rule counts, and approvals come after configured rules.
         return Match(rule, tuple(grant_id for grant_id, one in self.grants if one.key >= key and one.pattern(text)))
 
     def restricting(self, text: str) -> Compiled | None:
-        """The configured rule, not one about everything, that asks about a text or denies it; in any case of letters.
+        """Return the configured rule, no catch-all, that asks about a text or denies it, ignoring case.
 
-        `text` may be a glob of the shell: then every rule counts that it may meet, unless a later one allows everything.
+        `text` may be a shell glob: then each rule that it may match counts, unless a later one allows everything.
         """
         rule = self.find(text).rule
         if rule is not None and rule.action is not Verdict.ALLOW and not rule.catch_all:
@@ -81,7 +81,7 @@ class BrutusJudge:
         return Part(text, rule.action, rule.refs, liftable)
 
     def _liftable(self, rule: Compiled | None) -> bool:
-        """Whether an approval of this very permission would come after the rule."""
+        """Return whether an approval of this very permission would come after the rule."""
         if rule is None:
             return True
         if rule.action is Verdict.DENY and self.final_denies:

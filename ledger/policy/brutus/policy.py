@@ -39,8 +39,8 @@ class BrutusPolicy:
     """Rules of BRUTUS, compiled.
 
     Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the project; a call's own `cwd` and the
-    `workdir` of its input say where a command starts), `home`, and `fs` (facts about files, see `MappedFacts`).
-    Raises PolicyError for any other option and for anything misshapen.
+    `workdir` of its input set the start directory of a command), `home`, and `fs` (facts about files, see
+    `MappedFacts`). Raises PolicyError for any other option and for anything malformed.
     """
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
@@ -56,21 +56,21 @@ class BrutusPolicy:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The configured rules in force, in the order in which the last match is sought."""
+        """Return the configured rules in force, in the order in which the last match is searched."""
         return tuple(compiled.rule for compiled in reversed(self._last_first))
 
     def with_facts(self, facts: FileFacts) -> BrutusPolicy:
-        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        """Return the same policy with other facts about files; `fs` of the source takes precedence."""
         return BrutusPolicy(self._source, facts)
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
         return readable_evaluation(self._evaluate(call, grants))
 
     def _evaluate(self, call: Call, grants: Sequence[Grant]) -> Evaluation:
-        """Judge each pattern; the first one that is not allowed decides (brutus.md, `Ask`), hardened the strictest.
+        """Judge each pattern; the first one that is not allowed decides (brutus.md, `Ask`), in hardened the strictest.
 
-        For a bash line `ask_first` holds the call about folders outside the project; while that is refused, nothing
-        asks about the line itself.
+        For a bash line `ask_first` holds the call about folders outside the project. While that is refused, the line
+        itself is not asked about.
         """
         if call.tool_name is None:
             patterns = tuple(dict.fromkeys(call.patterns))
@@ -91,7 +91,7 @@ class BrutusPolicy:
             return self._judged(judge, patterns, grants, always)
         place = self._place(self._options.cwd)
         found = []
-        for line in patterns:  # each is a line of its own
+        for line in patterns:  # each is a separate line
             faithful = self._judged(judge, (line,), grants, always)
             found.append(self._hardened(line, faithful, place, grants, analyse(line)))
         return joined(found)
@@ -136,9 +136,9 @@ class BrutusPolicy:
         return hardened(line, faithful, rules, place.directory, analysis)
 
     def _always(self, permission: str, patterns: Iterable[str]) -> tuple[str, ...]:
-        """What an approval covers: the arity prefix of a command, what stands beside a path, else everything.
+        """Return the entries of an approval: the arity prefix of a command, the folder of a path, else everything.
 
-        The page grants `/etc*` for `/etc/passwd`, which is `/etcetera` too; hardened grants `/etc/*`.
+        The page grants `/etc*` for `/etc/passwd`, which also matches `/etcetera`; hardened grants `/etc/*`.
         """
         if permission == BASH:
             found: Iterable[str] = (" ".join(arity_prefix(pattern.split(" "))) + "*" for pattern in patterns)
@@ -167,13 +167,13 @@ class BrutusPolicy:
         return Evaluation(verdict, tuple(parts), rules, message, _reason(verdict, deciding), always)
 
     def _denial(self, grants: Sequence[Grant]) -> str:
-        """All rules, approvals last, as Go prints them."""
+        """Return all rules, approvals last, as Go prints them."""
         approved = [Rule(grant.permission, grant.pattern, Verdict.ALLOW) for grant in grants]
         rules = (f"{{{rule.permission} {rule.pattern} {rule.action.value}}}" for rule in (*self._configured, *approved))
         return f"Permission denied by rule: [{' '.join(rules)}]"
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
-        """Whether an approval turns a part that was recorded as ask into an allow."""
+        """Return whether an approval turns a part that was recorded as ask into an allow."""
         if not part.liftable or part.verdict is not Verdict.ASK:
             return False
         judge = self._judge(permission, (grant,))
@@ -187,7 +187,7 @@ class BrutusPolicy:
         return ruling is not None and bool(ruling.grants)
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
-        """The tools whose last rule denies every pattern."""
+        """Return the tools whose last rule denies every pattern."""
         return frozenset(tool for tool in tools if self._wholly_denied("edit" if tool in EDIT_TOOLS else tool))
 
     def _wholly_denied(self, permission: str) -> bool:
@@ -199,14 +199,14 @@ class BrutusPolicy:
 
     def _place(self, directory: str) -> CommandPlace:
         options = self._options
-        # Without a project the page's program is in no other place than the root: nothing is outside.
+        # Without a project the page's program runs in the root, so no path is outside.
         project = options.cwd if options.hardened or options.cwd != UNKNOWN_FOLDER else "/"
         whole = "/" + posixpath.normpath(posixpath.join("/", directory)).lstrip("/")
         return CommandPlace(project, whole, options.home, options.facts)
 
 
 def _unjudged(part: Part) -> Part:
-    """The source looks no further than the first pattern that asks, so that a later deny is asked as well."""
+    """Return a part as an ask: the source stops at the first pattern that asks, so a later deny is asked about too."""
     return Part(part.text, Verdict.ASK, part.rules, liftable=False) if part.verdict is Verdict.DENY else part
 
 
@@ -215,18 +215,18 @@ def _first(call: Call, paths: tuple[str, ...]) -> tuple[Call, ...]:
 
 
 def _beside(path: str) -> str:
-    """Everything in the folder of a path; beside a folder of the root stands the whole system, so it is itself."""
+    """Return a pattern for everything in the folder of a path; for a path directly below the root, the path itself."""
     parent = posixpath.dirname(path)
     return path if parent in ("/", "") else parent + "/*"
 
 
 def _subject(value: Any) -> str:
-    """What a call of another tool is about; the page knows only bash, so it is matched as written."""
+    """Return the subject of a call of another tool as written; the page defines only bash."""
     return next((text for name in _SUBJECTS if (text := _member(value, name))), "*")
 
 
 def _subjects(value: Any) -> tuple[str, ...]:
-    """Every member of an input that may be a path or an address."""
+    """Return every member of an input that may be a path or an address."""
     return tuple(text for name in _SUBJECTS if name != "pattern" and (text := _member(value, name)))
 
 

@@ -22,7 +22,7 @@ Keys = tuple[str | int, ...]
 
 
 class Compiled(NamedTuple):
-    """A rule ready to match. `key` is its place among the others; of equal keys the later one counts."""
+    """A compiled rule. `key` is its sort key; of equal keys the later rule counts."""
 
     rule: Rule
     key: Key
@@ -40,13 +40,13 @@ class Compiled(NamedTuple):
 
 
 def sort_key(permission: str) -> Key:
-    """Shorter permissions first, then by bytes; Go counts bytes."""
+    """Return the sort key of a permission: shorter ones first, then by bytes. The length is in bytes, as in Go."""
     data = permission.encode("utf-8", "surrogatepass")
     return len(data), data
 
 
 def matcher(pattern: str) -> Matcher:
-    r"""No step from `\` to `/`, and neither wildcard matches a line end: Go's `.` does not."""
+    r"""Compile a wildcard that keeps `\` apart from `/`, and that matches no line end, like Go's `.`."""
     return compile_wildcard(pattern, slashes=False, dot_all=False)
 
 
@@ -62,12 +62,12 @@ def compile_rule(rule: Rule) -> Compiled:
 
 
 def granted(grants: Sequence[Grant]) -> list[tuple[Grant, Compiled]]:
-    """Approvals are allow rules that stand after all configured ones before everything is sorted."""
+    """Return approvals as allow rules, placed behind all configured rules before sorting."""
     return [(grant, compile_rule(Rule(grant.permission, grant.pattern, Verdict.ALLOW))) for grant in grants]
 
 
 def read_layers(layers: tuple[Layer, ...]) -> tuple[Rule, ...]:
-    """The rules of all layers, lowest first, each layer's in the order of its file. Raises PolicyError.
+    """Return the rules of all layers, lowest first, each layer's in the order of its file. Raises PolicyError.
 
     A layer that is not trusted gives no allow rules.
     """
@@ -93,7 +93,10 @@ def _placed(rule: Rule, layer: Layer) -> Rule:
 
 
 def _read_config(config: object, origin: RuleOrigin) -> tuple[Rule, ...]:
-    """`{"permission": {name: action or {pattern: action}}}` (brutus.md, "Configuration Loading"); no `~` in patterns."""
+    """Check `{"permission": {name: action or {pattern: action}}}` (brutus.md, "Configuration Loading").
+
+    A `~` in a pattern is literal.
+    """
     if not isinstance(config, Mapping):
         raise origin.problem(f"a configuration is an object with `permission`, not {shown(config)}", ())
     section = config.get("permission", {})

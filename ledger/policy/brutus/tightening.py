@@ -1,4 +1,4 @@
-"""What the hardened profile asks besides about files and addresses of tool calls: every other way to read them."""
+"""Stricter checks of the hardened profile for files and addresses of tool calls: every other reading of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ledger.policy.urls import read_address
 
 
 def tightened(judged: Evaluation, texts: Iterable[str], place: CommandPlace, judge: BrutusJudge) -> Evaluation:
-    """The stricter of an evaluation and what rules say of every other reading of the call's paths and addresses."""
+    """Return the stricter of an evaluation and the rules on every other reading of the call's paths and addresses."""
     if judged.verdict is Verdict.DENY:
         return judged
     found = [part for text in texts for part in _of_text(text, place, judge)]
@@ -37,7 +37,7 @@ def _of_text(text: str, place: CommandPlace, judge: BrutusJudge) -> Iterator[Par
             yield Part(text, Verdict.ASK, liftable=False)
         return
     for form in spelled_paths(text, place.directory, place.home, place.facts):
-        # Inside of the project a pattern that begins with `*` is about the path from the project's root.
+        # Inside the project a pattern that begins with `*` matches the path from the project's root.
         whole = [part for part in _restricted(form, judge) if not (place.holds(form) and _floats(part))]
         yield from whole
         if place.holds(form):

@@ -1,4 +1,4 @@
-"""The dialect `claude`: today's Claude Code settings, judged as the program was measured to judge them."""
+"""The dialect `claude`: settings of the current Claude Code, judged as measured on the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Bash call as Claude Code judges it: deny, then ask, then what its files allow, then allow rules, then read-only."""
+"""Judging of a Bash call as in Claude Code: deny, ask, its files, allow rules, then read-only commands."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _ODD_TILDE = re.compile(r"~[^/]")
 _GLOB = re.compile(r"[*?\[]")
 _NULL: Final = "/dev/null"
 _VALUE_CHARS_MAX: Final = 1_024
-"""Of a variable that is set in front and followed."""
+"""Length of a variable's value, at most, that is substituted into the line."""
 
 
 class Why(msgspec.Struct, frozen=True):
-    """A verdict about one stage with its rules. `kind` says what asked: a `rule`, a `path`, the `whole` line, or `none`.
+    """A verdict about one stage with its rules. `kind`, the source of an ask: `rule`, `path`, `whole` line, or `none`.
 
     `folder` is the place outside the project that a reading command would need.
     """
@@ -88,7 +88,7 @@ class BashRules:
         self._file_tools = {rule.tool for rule in rules if rule.specifier is None and rule.action is Verdict.ALLOW}
 
     def restricting(self, stage: Stage) -> tuple[tuple[RuleRef, ...], tuple[RuleRef, ...]]:
-        """The deny rules, and the ask rules, that a stage meets."""
+        """Return the deny rules and the ask rules that match a stage."""
         if not self.deny and not self.ask:
             return (), ()
         seen = tuple(dict.fromkeys(wide_texts(stage)))
@@ -98,7 +98,7 @@ class BashRules:
         return tuple(rule.ref for rule in rules if any(matches(rule.specifier or "*", text) for text in seen))
 
     def allowing(self, texts: Sequence[str]) -> Why | None:
-        """The allow rules, or else the grants, that match one of these texts; a whole-tool one comes first."""
+        """Return the allow rules, else the grants, that match one of these texts; a whole-tool rule comes first."""
         whole = tuple(rule.ref for rule in self.whole if rule.action is Verdict.ALLOW)
         if whole:
             return Why(Verdict.ALLOW, "rule", whole)
@@ -114,13 +114,13 @@ class BashRules:
         )
 
     def allows_files(self, access: Access) -> bool:
-        """Whether every file may be read or changed: by a rule for the whole tool, or in `acceptEdits` mode."""
+        """Return whether every file may be read or changed: by a rule for the whole tool, or in `acceptEdits` mode."""
         if self.mode == "acceptEdits" or "Edit" in self._file_tools:
             return True
         return access is Access.READ and "Read" in self._file_tools
 
     def exactly(self, text: str) -> Why | None:
-        """An allow rule without `*` that is the whole line."""
+        """Return the allow rules without `*` that are equal to the whole line."""
         found = tuple(rule.ref for rule in self.allow if is_exact(rule.specifier or "*") and rule.specifier == text)
         ids = tuple(grant_id for grant_id, rule in self.granted if rule.specifier == text and is_exact(text))
         return Why(Verdict.ALLOW, "rule", found, grants=ids) if found or ids else None
@@ -128,7 +128,7 @@ class BashRules:
     # --- one stage
 
     def _asked_exactly(self, stage: Stage) -> bool:
-        """Rules without `*` come first: such an ask wins over a deny with one."""
+        """Return whether an exact ask wins over a deny with `*`: rules without `*` come first."""
         seen = list(wide_texts(stage))
 
         def exactly(rules: list[ToolRule]) -> bool:
@@ -137,9 +137,9 @@ class BashRules:
         return exactly(self.ask) and not exactly(self.deny)
 
     def stage(self, stage: Stage, *, skip: Access | None = None, free: bool = True) -> Why:
-        """The verdict about one sub-command (its own rules and files; what the line adds is judged with the line).
+        """Return the verdict on one sub-command by its own rules and files, without those of the whole line.
 
-        Files of the access `skip` are not looked at. Without `free` it needs a rule even if it only looks.
+        Files of the access `skip` are not checked. Without `free` it needs a rule even if it is read-only.
         """
         denied, asked = self.restricting(stage)
         if denied and not self._asked_exactly(stage):
@@ -154,7 +154,7 @@ class BashRules:
         return self.command(stage, free=free)
 
     def command(self, stage: Stage, *, free: bool = True) -> Why:
-        """Rules, then what only looks, then what `acceptEdits` lets pass; else ask."""
+        """Return the verdict by rules, then as a read-only command, then by `acceptEdits`; else ask."""
         if not stage.words and not stage.redirected_first:
             return _ALLOW
         allowed = self.allowing(tuple(dict.fromkeys(narrow_texts(stage))))
@@ -167,7 +167,7 @@ class BashRules:
         return Why(Verdict.ASK, "none", reason="no rule matches, and the default is ask")
 
     def runs_free(self, stage: Stage) -> bool:
-        """Whether a command needs no rule: it only looks, or it changes files in `acceptEdits` mode."""
+        """Return whether a command needs no rule: it is read-only, or it changes files in `acceptEdits` mode."""
         safe = all(name in SAFE_VARIABLES for name, _ in stage.assignments)
         if not safe or not stage.words:
             return False
@@ -187,15 +187,15 @@ class BashRules:
         return texts[0] != "sed" or only_substitutes(texts[1:])
 
     def _changes_unasked(self, target: Target) -> bool:
-        """Whether no path rule allows a change, so that it is the file that is asked about and not the command."""
+        """Return whether no path rule allows a change, so that the file is asked about instead of the command."""
         return target.access is Access.EDIT and not self.places.allowing(Access.EDIT, self._place(target.text))
 
     # --- files
 
     def files(self, stage: Stage, *, skip: Access | None = None) -> Why | None:
-        """What path rules, links and the working directory say about the files of a stage; None when nothing.
+        """Return the verdict of path rules, links and the working directory on a stage's files; None if none applies.
 
-        The first word that is not in order decides, then the redirections; a denied one of those comes first.
+        The first word with a finding decides, then the redirections; a denied redirection comes first.
         """
         inner = stage.words[peeled_for_files(stage) :]
         targets = [target for target in targets_of(inner) if target.access is not skip]
@@ -257,7 +257,7 @@ class BashRules:
         return None
 
     def _path(self, access: Access, path: str) -> Why | None:
-        """One file: deny rules; for changes ask rules and what is protected; then whether it is outside the project."""
+        """Judge one file: deny rules; for changes ask rules and protected files; then the boundary of the project."""
         denied = self._restricted(access, path)
         if denied is not None:
             return denied
@@ -275,7 +275,7 @@ class BashRules:
         return Why(Verdict.ASK, "path", reason=f"`{path}` is outside the working directory", folder=folder or "/")
 
     def _output(self, output: FileRedirection) -> Why | None:
-        """A redirection: what it writes needs an allow rule for the path, or `acceptEdits` inside the project."""
+        """Judge a redirection: writing needs an allow rule for the path, or `acceptEdits` inside the project."""
         operator, target = output.operator.lstrip("0123456789"), output.target
         text = target.resolved if target.resolved is not None else target.raw
         if operator.startswith("<") or text == _NULL or (operator.endswith("&") and (text.isdigit() or text == "-")):
@@ -300,13 +300,13 @@ def _is_folder(rules: BashRules, path: str) -> bool:
 
 
 def _folder_of(text: str) -> str:
-    """The folder in front of the first wildcard."""
+    """Return the folder in front of the first wildcard."""
     head = _GLOB.split(text, maxsplit=1)[0]
     return head.rpartition("/")[0] + ("/" if "/" in head else "") or "."
 
 
 class JudgedLine(msgspec.Struct, frozen=True):
-    """A whole line: the verdict about each stage, what the line adds, and what would be proposed."""
+    """A whole line: the verdict on each stage, the verdict on the line itself, and the proposed rules."""
 
     stages: tuple[tuple[Stage, Why], ...]
     line: Why | None
@@ -317,7 +317,7 @@ StageJudge = Callable[[Stage], Why]
 
 
 def judge_line(rules: BashRules, line: ClaudeLine) -> JudgedLine:
-    """Every stage, then what asks about the line as a whole."""
+    """Judge every stage, then the line as a whole."""
     if line.opaque is not None:
         return _opaque(rules, line)
     directory = _directory(rules, line)
@@ -346,7 +346,7 @@ def judge_line(rules: BashRules, line: ClaudeLine) -> JudgedLine:
 
 
 def _stages(rules: BashRules, line: ClaudeLine, skip: Access | None) -> tuple[tuple[Stage, Why], ...]:
-    """Each stage with its verdict; the same command is judged once however often it stands in the line."""
+    """Return each stage with its verdict; equal commands in the line are judged once."""
     known: dict[tuple[str, str, bool], Why] = {}
     judged = []
     for stage in line.stages:
@@ -369,7 +369,10 @@ def _substitutes(stage: Stage) -> bool:
 
 
 def _opaque(rules: BashRules, line: ClaudeLine) -> JudgedLine:
-    """A line that is not looked into: deny and ask rules see the commands in front of what hides, nothing allows it."""
+    """Judge an opaque line: deny and ask rules match the commands before the opaque part.
+
+    Nothing allows it except an equal rule or a rule for the whole tool.
+    """
     assert line.opaque is not None
     stages = line.stages if "sub-shell" not in line.opaque else line.stages[:0]
     judged = []
@@ -394,7 +397,7 @@ def _opaque(rules: BashRules, line: ClaudeLine) -> JudgedLine:
 
 
 def _followed(rules: BashRules, line: ClaudeLine) -> Why | None:
-    """What denies or asks by a rule once the variables that the line sets to plain texts stand for them."""
+    """Return a rule's deny or ask on the line with its variables replaced, if the line sets them to plain texts."""
     set_first = [pair for stage in line.stages if not stage.words for pair in stage.assignments]
     values = {name: value.resolved for name, value in set_first if value.resolved is not None}
     long = any(len(value) > _VALUE_CHARS_MAX for value in values.values())
@@ -412,7 +415,7 @@ def _line_stage(line: ClaudeLine) -> Stage:
 
 
 def _evaluates(line: ClaudeLine) -> Why | None:
-    """Commands whose arguments are run: no rule with a prefix reaches them, and nothing is proposed."""
+    """Return an ask for commands that run their arguments: no rule with a prefix matches; nothing is proposed."""
     for stage in line.stages:
         names = [word.resolved for word in stage.words]
         inner = [word.resolved or word.raw for word in stage.words[peeled_for_files(stage) :]]
@@ -438,7 +441,7 @@ def _evaluates(line: ClaudeLine) -> Why | None:
 
 
 def _varies(stage: Stage) -> bool:
-    """Whether a word of `find` may become another one: an unquoted pattern, or a place to search with one."""
+    """Return whether a word of `find` may expand: an unquoted pattern, or a search root with one."""
     words = stage.words[peeled_for_files(stage) :]
     places = [word for word in (one.word for one in targets_of(words)) if word is not None]
     texts = [word.resolved or word.raw for word in places]
@@ -446,7 +449,7 @@ def _varies(stage: Stage) -> bool:
 
 
 def _stays(rules: BashRules, stage: Stage) -> bool:
-    """Whether it is `cd` to the working directory by its full name, which changes nothing."""
+    """Return whether it is `cd` to the working directory by its full name, which changes nothing."""
     if _name(stage) != "cd" or len(stage.words) != 2 or stage.outputs or stage.assignments:
         return False
     text = stage.words[1].resolved or ""
@@ -459,7 +462,7 @@ def _writes(output: FileRedirection) -> bool:
 
 
 def _directory(rules: BashRules, line: ClaudeLine) -> Why | None:
-    """`cd` with something whose meaning depends on where it runs."""
+    """Return the verdict on `cd` in a line with commands whose meaning depends on the directory."""
     moving = [stage for stage in line.stages if _name(stage) in _MOVES and not _stays(rules, stage)]
     moves = [stage for stage in moving if _name(stage) == "cd"]
     if any(_writes(output) for stage in moves for output in stage.outputs):

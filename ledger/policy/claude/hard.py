@@ -1,4 +1,4 @@
-"""How Claude Code's rules look at one command for the hardened profile."""
+"""Claude Code rules for one command in the hardened profile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ledger.policy.toolrules.rule import ToolRule
 
 
 class ClaudeCommands(CommandRules):
-    """Rules and grants of one call. Whole-tool denies and asks are the faithful profile's affair, which sees them all."""
+    """Rules and grants of one call. The faithful profile handles denies and asks of a whole tool."""
 
     def __init__(self, rules: BashRules) -> None:
         self.rules, self.places = rules, rules.places
@@ -43,7 +43,7 @@ class ClaudeCommands(CommandRules):
         return self._allowing(command, exactly=False) or self._free(command)
 
     def _free(self, command: ShellCommand) -> Ruling | None:
-        """Commands that need no rule; what only looks must look at the project, also at what `xargs` gives it."""
+        """Allow commands that need no rule; a read-only one must stay in the project, also with words from `xargs`."""
         stage = plain_stage(
             replace(command, words=tuple(Word("x", "x") if one.inside else one for one in command.words))
         )
@@ -69,7 +69,10 @@ class ClaudeCommands(CommandRules):
         return Ruling(Verdict.ALLOW, refs, () if refs else tuple(one for one, _ in granted), spelled_by(rules))
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
-        """A rule without `*` is for exactly its words here too; near misses are asked, see `restricted_words`."""
+        """Apply deny and ask rules.
+
+        One without `*` matches exactly its words; near misses are in `restricted_words`.
+        """
         text = " ".join(spelling.words)
         for action, rules in ((Verdict.DENY, self.rules.deny), (Verdict.ASK, self.rules.ask)):
             refs = tuple(rule.ref for rule in rules if _is_about(rule.specifier or "*", text))
@@ -83,7 +86,7 @@ class ClaudeCommands(CommandRules):
         return None
 
     def _restricting(self, action: Verdict, access: Access, word: str, directory: str) -> list[tuple[ToolRule, bool]]:
-        # The program does not ask about what a command reads; asking would only be stricter, and was not wanted.
+        # The program does not ask about files that a command reads; asking would be stricter than wanted.
         if action is Verdict.ASK and access is Access.READ:
             return []
         return self.places.reaching(action, access, absolute(word, directory, self.places.home))
@@ -101,7 +104,7 @@ class ClaudeCommands(CommandRules):
         return any(is_access_rule(rule, access) for rule in restricting for access in Access)
 
     def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
-        """As `_restricting`: what a command reads is denied, and never merely asked about."""
+        """Apply the rules for files; a file that a command reads can be denied, but is never asked about."""
         forms = spelled_paths(path, directory, self.places.home, self.places.facts)
         asked = [access for access in accesses if access is not Access.READ]
         for action, kinds in ((Verdict.DENY, accesses), (Verdict.ASK, asked)):
@@ -123,7 +126,7 @@ class ClaudeCommands(CommandRules):
         return not places.allowing(Access.READ, absolute(path, directory, places.home))
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        """By the rules for files, and in the mode that accepts edits; reading in the project needs none."""
+        """Apply the rules for files, and `acceptEdits`; reading inside the project needs no rule."""
         full = absolute(path, directory, self.places.home)
         if self.outside(path, directory) or self.places.protected(full):
             return None
@@ -134,7 +137,7 @@ class ClaudeCommands(CommandRules):
         return Ruling(Verdict.ALLOW, tuple(rule.ref for rule in found))
 
     def enter(self, directory: str, target: str) -> str | None:
-        """Inside the working directory, or where a `Read(…)` rule lets the program look."""
+        """Return the target if it is inside the working directory, or a `Read(…)` rule allows it."""
         path = absolute(target, directory, self.places.home)
         if not may_enter(self.places, path):
             return None

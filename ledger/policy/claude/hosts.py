@@ -1,4 +1,4 @@
-"""The documentation sites that WebFetch of Claude Code reads without asking; those of its list that were measured."""
+"""Documentation sites that Claude Code's WebFetch reads without asking, as far as its list was measured."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A Bash line as Claude Code reads it: the sub-commands that it judges, and why it would not judge the line at all.
+"""A Bash line as Claude Code parses it: the sub-commands that it judges, or the reason why the line is opaque to it.
 
-Unlike `ledger.policy.shell`, this copies what the program does, blind spots included: commands in sub-shells, groups,
-functions and substitutions are not looked at, the line is asked as a whole instead. Pure and bounded.
+Unlike `ledger.policy.shell`, this copies the program, blind spots included: commands in sub-shells, groups, functions
+and substitutions are not judged; the line is asked about as a whole instead. Pure and bounded.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class FileRedirection(msgspec.Struct, frozen=True):
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """One sub-command. `text` has neither assignments nor redirections, `statement` has both, `shown` what stands in a message.
+    """One sub-command. `text` has neither assignments nor redirections, `statement` has both, `shown` is for messages.
 
-    `starts` says where each word begins in `text`, `substituted` that it stands in a substitution.
+    `starts` are the offsets of the words in `text`. `substituted`: the sub-command is inside a substitution.
     """
 
     text: str
@@ -86,10 +86,10 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class ClaudeLine(msgspec.Struct, frozen=True):
-    """`opaque` says in a sentence why the program asks about the line as a whole; None when it judges the stages.
+    """A parsed line. `opaque` is the reason why the program asks about the whole line; None if it judges the stages.
 
-    `background` marks `&`, which is asked whatever rules say, and `stages` may be empty. `assigns` says that a variable
-    is set by itself: then no command runs without a rule.
+    `background` marks `&`, which is asked about whatever the rules are. `stages` may be empty. `assigns`: a variable is
+    set by itself, so that no command runs without a rule.
     """
 
     text: str
@@ -100,7 +100,7 @@ class ClaudeLine(msgspec.Struct, frozen=True):
 
 
 def read_line(source: str) -> ClaudeLine:
-    """Read a line. Linear but for the parser; what is too long or too complicated is opaque."""
+    """Parse a line. Linear except for the parser; a line that is too long or too complicated is opaque."""
     text = source.strip()
     if too_long(source):
         return ClaudeLine(text, (), "the line is longer than 64 KiB and was not read")
@@ -114,7 +114,7 @@ def read_line(source: str) -> ClaudeLine:
 
 
 def _plain_line(text: str, analysis: Analysis) -> ClaudeLine:
-    """A line that is too long for the parser and has nothing in it but simple commands."""
+    """Return a line that is too long for the parser and has only simple commands."""
     joints = ("", *analysis.operators, "")
     stages = []
     for command, before, behind in zip(analysis.commands, joints, joints[1:], strict=False):
@@ -125,7 +125,7 @@ def _plain_line(text: str, analysis: Analysis) -> ClaudeLine:
 
 
 def plain_stage(command: ShellCommand, shown: str = "") -> Stage:
-    """A simple command as a sub-command, single blanks between its words."""
+    """Return a simple command as a sub-command, with single blanks between its words."""
     text, starts = [], []
     at = 0
     for word in command.words:
@@ -139,7 +139,7 @@ def plain_stage(command: ShellCommand, shown: str = "") -> Stage:
 
 
 class _Reader:
-    """One walk over the tree."""
+    """One walk over the syntax tree."""
 
     def __init__(self, joined: str, tame: bytes, source: str) -> None:
         self.data = joined.encode("utf-8", "surrogatepass")
@@ -150,7 +150,7 @@ class _Reader:
         self.stages: list[Stage] = []
         self.nodes = 0
         self.assigns = False
-        self.pieces: dict[Span, str] = {}  # what is known of pieces of strings
+        self.pieces: dict[Span, str] = {}  # the known text of pieces of strings
         self.opened: set[int] = set()
         self.todo: list[tuple[Node, tuple[Node, ...], bool, Node | None]] = []
 
@@ -169,7 +169,7 @@ class _Reader:
         return replaced(self.data, 0, messages) if messages else self.source
 
     def _parse(self) -> Node:
-        """The tree. What only breaks off, in a quote or behind an operator, is read as if it ended well."""
+        """Return the tree. A line that ends in a quote or behind an operator is parsed as if it were complete."""
         parser = Parser(_LANGUAGE)
         root = parser.parse(self.tame).root_node
         if not root.has_error:
@@ -192,7 +192,7 @@ class _Reader:
         return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def _scan(self, root: Node) -> None:
-        """Everything anywhere that makes the line opaque. A substitution that is assigned is judged, not opaque."""
+        """Find everything that makes the line opaque. A substitution in an assignment is judged, not opaque."""
         stack = [(root, False)]
         while stack:
             node, assigned = stack.pop()
@@ -212,7 +212,7 @@ class _Reader:
             stack += [(child, inside) for child in node.children]
 
     def _look(self, node: Node, kind: str) -> None:
-        """One node that is not opaque by its kind alone."""
+        """Check one node whose kind alone does not make it opaque."""
         if kind == "simple_expansion" and self._text(node) != _HOME:
             self._refuse(f"`{self._text(node)}` is known only when the line runs")
         elif kind == "arithmetic_expansion" and not _SUM.fullmatch(self._text(node)):
@@ -237,7 +237,7 @@ class _Reader:
             self._refuse("`IFS` changes what a word is")
 
     def _string(self, node: Node) -> list[Node]:
-        """Note the pieces of a double-quoted string, and return those that have to be looked into."""
+        """Record the pieces of a double-quoted string, and return those that need further checks."""
         unknown, inner = [], []
         for piece in node.children:
             if piece.type not in _PIECES or self._text(piece).strip() == _HOME:
@@ -312,7 +312,7 @@ class _Reader:
                 ]
 
     def _sets_first(self, node: Node) -> bool:
-        """Whether what a command's variables are set to has to be walked before the command; once for each command."""
+        """Return whether the assignments of a command have to be walked before the command; once for each command."""
         if node.type != "command" or node.id in self.opened:
             return False
         self.opened.add(node.id)
@@ -329,12 +329,12 @@ class _Reader:
         return [(body, (*own, *redirects), looped, pipeline)]
 
     def _bare(self, node: Node, redirects: tuple[Node, ...], *, looped: bool) -> None:
-        """A redirection without a command."""
+        """Add a redirection without a command."""
         text, outputs = self._text(node).strip(), self._outputs(redirects)
         self.stages.append(Stage("", text, "", (), outputs=outputs, looped=looped, redirected_first=True))
 
     def _assigned(self, node: Node, looped: bool) -> None:
-        """`A=1` alone sets a variable; what is substituted in it is a sub-command."""
+        """Add an assignment without a command, such as `A=1`; a substitution in it is a sub-command."""
         text = self._text(node).strip()
         self.assigns = True
         if _DECIDES.match(text):
@@ -353,7 +353,7 @@ class _Reader:
                 self.todo += [(child, (), looped, None) for child in reversed(one.named_children)]
 
     def _is_judged(self, substitution: Node) -> bool:
-        """A line that is asked as a whole is not looked into further than before the substitution."""
+        """Return whether a substitution is judged: in a line asked about as a whole, only what comes before it."""
         span = (substitution.start_byte, substitution.end_byte)
         assigned = substitution.parent is not None and substitution.parent.type == "variable_assignment"
         return assigned or (self.opaque is None and self.pieces.get(span) == UNKNOWN)
@@ -382,7 +382,7 @@ class _Reader:
         while around.parent is not None and around.parent.type in ("redirected_statement", "negated_command"):
             around = around.parent
         negated = around.type == "negated_command"
-        # In `a && b > c` the grammar hangs the redirection on the list, the shell on `b`.
+        # In `a && b > c` the grammar attaches the redirection to the list, the shell to `b`.
         outer = [self._text(one) for one in redirects if one.start_byte >= around.end_byte]
         stage = Stage(
             text,
@@ -408,7 +408,7 @@ class _Reader:
         return word
 
     def _joined(self, parts: list[Node]) -> tuple[str, tuple[int, ...]]:
-        """The source from the first word to the last, blanks as written; redirections between words are left out."""
+        """Return the source from the first word to the last, blanks as written, without redirections between words."""
         text, starts, end = "", [], None
         for part in parts:
             if end is not None:
@@ -436,7 +436,7 @@ def _is_select(node: Node) -> bool:
 
 
 def _blanks_before(text: str) -> int:
-    """The grammar counts blanks in front of a variable to it."""
+    """Return the number of leading blanks, which the grammar includes in a variable."""
     return len(text) - len(text.lstrip())
 
 
@@ -457,7 +457,7 @@ def _begins_option(raw: str) -> bool:
 
 
 def _decides(node: Node) -> bool:
-    """Whether a string is the name of a command, or stands in a test."""
+    """Return whether a string is the name of a command, or part of a test."""
     while node.parent is not None and node.parent.type not in ("command", "program", "command_substitution"):
         node = node.parent
         if node.type in ("command_name", "test_command"):
@@ -466,7 +466,7 @@ def _decides(node: Node) -> bool:
 
 
 def _word(raw: str) -> Word:
-    """A word; `$HOME`, which the program knows, stays as it is written and counts as known."""
+    """Return a word; `$HOME`, which the program expands, stays as written and counts as known."""
     word, _ = decode(raw)
     if word.resolved is None and _HOME in raw:
         bare, _ = decode(raw.replace(_HOME, "\1"))

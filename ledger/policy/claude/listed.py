@@ -1,4 +1,4 @@
-"""The lists of options with which Claude Code runs a program without a rule, read from `readonly.toml`."""
+"""The options with which Claude Code runs a program without a rule, read from `readonly.toml`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _PATH_MAX: Final = 3
 
 
 class OptionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A program, or a sub-command of one, that runs without a rule with these options and no other.
+    """A program, or a sub-command of one, that runs without a rule with these options and no others.
 
-    `flags` take no value, `texts` and `numbers` one, `formats` one of git's or one with a `%`, `values` only one behind `=`. `lists` are flags without which there
-    may be no operand. `patterns` says that words may be unquoted patterns, `digits` that `-20` is an option, `glued` that a
-    short option may have digits in its own word, `ends` that `--` ends the options.
+    `flags` take no value, `texts` and `numbers` take one, `formats` take one of git's or one with a `%`, `values` take
+    one only after `=`. With a flag of `lists` there may be no operand. `patterns`: words may be unquoted patterns;
+    `digits`: `-20` is an option; `glued`: a short option may have digits in its own word; `ends`: `--` ends the
+    options.
     """
 
     flags: frozenset[str] = frozenset()
@@ -40,7 +41,7 @@ class OptionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ends: bool = True
 
     def operands_of(self, words: Sequence[str]) -> list[str] | None:
-        """Return the operands; None when an option is not in the lists, or has a value of another kind."""
+        """Return the operands; None if an option is not listed, or has a value of another kind."""
         found: list[str] = []
         at = 0
         while at < len(words):
@@ -58,7 +59,7 @@ class OptionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
     def _option(self, word: str, following: str | None) -> int | None:
-        """Return how many words behind an option are its value; None for an option that is not listed."""
+        """Return the number of words after an option that are its value; None for an option that is not listed."""
         name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if equals:
             return 0 if name in self.values or self._takes(name, value) else None
@@ -82,7 +83,7 @@ class OptionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return all("-" + letter in self.flags for letter in word[1:])
 
     def allows(self, words: Sequence[str]) -> bool:
-        """Return whether the words behind the name of the entry only look."""
+        """Return whether a command with these words after the name of the entry is read-only."""
         operands = self.operands_of(words)
         if operands is None:
             return False
@@ -92,14 +93,14 @@ class OptionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Lists(msgspec.Struct, frozen=True):
-    """All of the file: programs of which every use runs, those that must have no unquoted pattern, and the listed ones."""
+    """The contents of the file: programs of which every use runs, those without unquoted patterns, and listed ones."""
 
     anything: frozenset[str]
     unless_patterns: frozenset[str]
     programs: dict[str, OptionList]
 
     def entry(self, words: Sequence[str]) -> tuple[OptionList, Sequence[str]] | None:
-        """Return the entry with the longest name that a command begins with, and the words behind the name."""
+        """Return the entry with the longest name that a command begins with, and the words after the name."""
         for length in range(min(_PATH_MAX, len(words)), 0, -1):
             found = self.programs.get(" ".join(words[:length]))
             if found is not None:
@@ -109,7 +110,7 @@ class Lists(msgspec.Struct, frozen=True):
 
 @cache
 def lists() -> Lists:
-    """Return what `readonly.toml` holds."""
+    """Return the contents of `readonly.toml`."""
     table: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     anything, unless = (frozenset(table.pop(key).split()) for key in ("anything", "unless_patterns"))
     programs: dict[str, OptionList] = {}

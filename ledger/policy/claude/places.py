@@ -1,4 +1,4 @@
-"""Paths against Claude Code's rules: what is inside the project, what is protected, which rule reaches it."""
+"""Paths and Claude Code's rules: the boundary of the project, protected files, and rules that match a path."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MANAGED_FOLDER: Final = "/etc/claude-code"
 PROTECTED_FOLDERS: Final = frozenset(
     {".git", ".claude", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn"}
 )
-"""As the program has them; the hardened profile has a few more for what commands write."""
+"""The program's own list; the hardened profile has a few more for files that commands write."""
 PROTECTED_FILES: Final = frozenset({
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".zshrc", ".zprofile", ".zshenv", ".zlogin",
     ".profile", ".gitconfig", ".gitmodules", ".ripgreprc", ".mcp.json", ".pre-commit-config.yaml", ".lefthook.yml", "lefthook.yml", ".bazelrc", ".bunfig.toml", "bunfig.toml", ".claude.json", ".npmrc", ".yarnrc",
     ".yarnrc.yml", ".envrc",
 })  # fmt: skip
-"""What can make later commands do something else: never written without asking."""
+"""Files that can change the effect of later commands; never written without asking."""
 
 _WORKTREES: Final = "/.claude/worktrees/"
 
@@ -47,7 +47,7 @@ class ClaudePlaces:
         return absolute(path, self.base, self.home)
 
     def forms(self, path: str) -> tuple[str, ...]:
-        """An absolute path as written and as its links lead."""
+        """Return an absolute path as written and with its links followed."""
         resolved = self._resolve(path)
         return (path,) if resolved == path else (path, resolved)
 
@@ -58,7 +58,7 @@ class ClaudePlaces:
         return known
 
     def inside(self, path: str) -> bool:
-        """Whether a path stays in the working directory in both forms."""
+        """Return whether a path is in the working directory in both forms."""
         return self._is_placed and within(path, self.cwd) and within(self._resolve(path), self._real_cwd)
 
     def protected(self, path: str) -> bool:
@@ -72,12 +72,12 @@ class ClaudePlaces:
         return False
 
     def critical(self, path: str) -> bool:
-        """What is never removed without asking: `/`, what lies directly in it, the home, the project and what holds it."""
+        """Return whether removal is always asked: `/` and its children, the home, the project and its parents."""
         bare = path.rstrip("/") or "/"
         return bare.count("/") <= 1 or bare == (self.home or UNKNOWN_HOME) or within(self.cwd, bare)
 
     def reaching(self, action: Verdict, access: Access, path: str) -> list[tuple[ToolRule, bool]]:
-        """The rules of one action that reach a path in any form, each with whether it reaches it as written."""
+        """Return the rules of one action that match a path in any form, each with whether it matches it as written."""
         found = []
         forms = self.forms(path)
         for rule in self.rules:
@@ -88,9 +88,9 @@ class ClaudePlaces:
         return found
 
     def allowing(self, access: Access, path: str) -> list[ToolRule]:
-        """The allow rules that together cover every form of a path; empty when one form is not covered.
+        """Return the allow rules that together cover every form of a path; empty if one form is not covered.
 
-        Who may change a file may read it.
+        An allow to change a file also allows reading it.
         """
         kinds = (Access.READ, Access.EDIT) if access is Access.READ else (Access.EDIT,)
         rules: list[ToolRule] = []
@@ -108,11 +108,11 @@ class ClaudePlaces:
         return list(dict.fromkeys(rules))
 
     def covers(self, rule: ToolRule, path: str) -> bool:
-        """Whether one rule covers every form of a path."""
+        """Return whether one rule covers every form of a path."""
         return all(self._reaches(rule, form) for form in self.forms(path))
 
     def restricting(self, action: Verdict, access: Access, forms: Sequence[str]) -> tuple[ToolRule, ...]:
-        """Return the rules of one action that reach a file in any form."""
+        """Return the rules of one action that match a file in any form."""
         return tuple(
             rule
             for rule in self.rules
@@ -122,7 +122,7 @@ class ClaudePlaces:
         )
 
     def naming(self, action: Verdict, access: Access, forms: Sequence[str]) -> tuple[ToolRule, ...]:
-        """Return the rules of one action about particular files that reach a file in any form; a form may be a glob."""
+        """Return the rules of one action about particular files that match any form of a file; a form may be a glob."""
         return tuple(
             rule
             for rule in self.rules
@@ -132,7 +132,7 @@ class ClaudePlaces:
         )
 
     def _is_particular(self, rule: ToolRule, form: str) -> bool:
-        """Whether a rule says more of a file than of every other in the project."""
+        """Return whether a rule does not match every file of the project alike."""
         return not within(form, self.cwd) or not self._reaches(rule, f"{self.cwd}/{ANY_FILE}")
 
     def _reaches(self, rule: ToolRule, form: str, glob: Callable[[str], PathMatcher] = ignore_glob) -> bool:
@@ -149,13 +149,13 @@ class ClaudePlaces:
         return False
 
     def _of_unknown(self, rule: ToolRule, root: str, form: str) -> set[str]:
-        """What a root may be that is not known; of a rule that allows that is nothing."""
+        """Return the folders that an unknown root may be; none for a rule that allows."""
         if rule.action is Verdict.ALLOW:
             return {root} if root == UNKNOWN_FOLDER and self._is_placed else set()
         return {*possible_roots(root, form)}
 
     def _root(self, rule: ToolRule) -> tuple[str | None, str]:
-        """Where a pattern begins: `/x` at the place that its settings file belongs to, nowhere for --settings."""
+        """Return the root of a pattern and its rest; `/x` is relative to its settings file, rootless for --settings."""
         spelt, rest = split_root(rule.specifier or "")
         if spelt == "//":
             return "/", rest

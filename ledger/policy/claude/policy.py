@@ -35,10 +35,10 @@ _DONT_ASK: Final = "Permission to use {} has been denied because Claude Code is 
 class ClaudePolicy:
     """Settings of Claude Code, compiled.
 
-    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the project; a call's own `cwd` says where its
-    paths begin), `home`, `mode` (`default`, `acceptEdits`, `plan`, `dontAsk`, `bypassPermissions`) and `fs` (facts about files, see
-    `MappedFacts`). Layers are called `user`, `project`, `local`, `flag` and `managed`; the name says where `/path`
-    begins. Raises PolicyError for any other option and for anything misshapen.
+    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the project; a call's own `cwd` is the root of
+    its paths), `home`, `mode` (`default`, `acceptEdits`, `plan`, `dontAsk`, `bypassPermissions`) and `fs` (facts about
+    files, see `MappedFacts`). Layers are called `user`, `project`, `local`, `flag` and `managed`; the name sets the
+    root of `/path`. Raises PolicyError for any other option and for anything malformed.
     """
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
@@ -52,15 +52,15 @@ class ClaudePolicy:
 
     @property
     def rules(self) -> tuple[ToolRule, ...]:
-        """The rules in force, lowest layer first; those of an untrusted layer without its allows."""
+        """Return the rules in force, lowest layer first; those of an untrusted layer without its allows."""
         return self._rules
 
     def with_facts(self, facts: FileFacts) -> ClaudePolicy:
-        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        """Return the same policy with other facts about files; `fs` of the source takes precedence."""
         return ClaudePolicy(self._source, facts)
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
-        """Judge a call as Claude Code does; in the hardened profile also as the shell analysis does."""
+        """Judge a call as Claude Code does; in the hardened profile also by the shell analysis."""
         tool, inputs = inputs_of(call)
         if not inputs:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
@@ -69,7 +69,7 @@ class ClaudePolicy:
         return readable_evaluation(joined_calls(found))
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
-        """Whether a grant turns a part that was recorded as ask into an allow."""
+        """Return whether a grant turns a part that was recorded as ask into an allow."""
         rule = grant_rule(grant)
         if not part.liftable or part.verdict is not Verdict.ASK or rule.action is not Verdict.ALLOW:
             return False
@@ -84,7 +84,7 @@ class ClaudePolicy:
         return False
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
-        """The tools that a deny rule without a specifier takes away."""
+        """Return the tools that a deny rule without a specifier removes."""
         return frozenset(tool for tool in tools if whole_tool(self._rules, Verdict.DENY, tool))
 
 
@@ -97,7 +97,7 @@ def _covers(places: ClaudePlaces, rule: ToolRule, text: str) -> bool:
 
 
 class _Judge:
-    """One call's grants beside the rules."""
+    """The rules and one call's grants."""
 
     def __init__(
         self, rules: Sequence[ToolRule], granted: Sequence[tuple[str, ToolRule]], options: ToolRuleOptions
@@ -127,7 +127,7 @@ class _Judge:
         return hardened(command, faithful, ClaudeCommands(rules), self.places.base)
 
     def _members(self, action: Verdict, value: Mapping[str, Any]) -> tuple[RuleRef, ...]:
-        """`Bash(run_in_background:true)`: a rule about another member of the input than the command."""
+        """Return the rules about another member of the input than the command: `Bash(run_in_background:true)`."""
         return tuple(
             rule.ref
             for rule in self.rules
@@ -143,7 +143,7 @@ class _Judge:
         return _single(path or tool, _in_mode(found, self.options.mode, tool))
 
     def _tightened(self, found: ToolVerdict, tool: str, value: Any) -> ToolVerdict:
-        """The stricter of a verdict and what rules say of every file that the input may lead to."""
+        """Return the stricter of a verdict and the rules on every file that the input may lead to."""
         places, access = self.places, access_of(tool)
         files = files_of(tool, value, places.base, places.home, places.facts)
         if denied := places.restricting(Verdict.DENY, access, files.paths):
@@ -171,7 +171,7 @@ class _Judge:
         )
 
     def _moded(self, found: Evaluation, *, by_rule: bool) -> Evaluation:
-        """What a mode makes of an ask."""
+        """Return the evaluation with an ask replaced as the mode demands."""
         if found.verdict is not Verdict.ASK:
             return found
         if self.options.mode == "dontAsk":
@@ -223,6 +223,6 @@ def _part(stage: Stage, why: Why, *, liftable: bool) -> Part:
 
 
 def _message(judged: JudgedLine, command: str) -> str:
-    """In a pipeline the denied stage is named, elsewhere the whole line."""
+    """Return the message of a deny; it names the denied stage of a pipeline, else the whole line."""
     stage = next(stage for stage, why in judged.stages if why.verdict is Verdict.DENY)
     return _BASH_DENIED.format(stage.shown or command)

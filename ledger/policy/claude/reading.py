@@ -1,4 +1,4 @@
-"""Files that a read-only command looks at: the hardened profile keeps them inside the project."""
+"""Files that a read-only command reads; the hardened profile keeps them inside the project."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _INSIDE_OPTION = re.compile(r"-[^=/~.]*=?(?=[/~.]|.*=)(?:[^=]*=)?(.*)", re.DOTAL
 
 
 def looks_outside(words: Sequence[Word], places: ClaudePlaces) -> bool:
-    """Return whether a command that only looks names a file outside the project that no rule lets the tool Read see."""
+    """Return whether a read-only command names a file outside the project that no rule allows the tool Read to read."""
     return any(not _may_see(places, path) for path in named_paths(words))
 
 
 def named_paths(words: Sequence[Word]) -> Iterator[str]:
-    """Yield every word, or part of one, that may be a file; what the program's table says is a text is none."""
+    """Yield every word, or part of one, that may be a file; without words that are texts in the program's table."""
     name = loosen(words[0]) if words else ""
     if name in _NAME_NO_FILES:
         return
@@ -62,7 +62,7 @@ def _of_form(form: NormalForm) -> Iterator[str]:
 
 
 def _of_option(text: str) -> Iterator[str]:
-    """The value in the word of an option that no table has: `--from=/x`, `-f/x`."""
+    """Yield the value in the word of an option that is in no table: `--from=/x`, `-f/x`."""
     found = _INSIDE_OPTION.fullmatch(text)
     if found is not None and found[1]:
         yield found[1]

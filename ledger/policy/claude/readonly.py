@@ -1,6 +1,6 @@
-"""Commands that Claude Code runs without asking because they only look; every other command or option asks.
+"""Read-only commands, which Claude Code runs without asking; every other command or option is asked about.
 
-The lists of options are data, see `listed`. Here stands what a list of options cannot say.
+The lists of options are data, see `listed`. This module has the rules that a list of options cannot express.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ledger.policy.claude.sed import only_shows
 from ledger.policy.shell.model import Word
 
 Check = Callable[[Sequence[str]], bool]
-"""Whether the words behind the program only look."""
+"""A predicate on the words after the program: the command is read-only."""
 
 _EXPANSION = re.compile(r"[$`]")
 _EXPANDS_ODDLY = re.compile(r"\$[?$!#@*0-9-]")
@@ -64,7 +64,7 @@ def jq_reads_code(words: Sequence[str]) -> bool:
 
 
 def _jq(words: Sequence[str]) -> bool:
-    """Any option but those that read files, and no word about the environment or a module."""
+    """Return whether no option reads files, and no word refers to the environment or a module."""
     if jq_reads_code(["jq", *words]) or any(_JQ_ENVIRONMENT.search(word) for word in words):
         return False
     options = [word for word in words if word.startswith("-")]
@@ -101,7 +101,7 @@ def _test(words: Sequence[str]) -> bool:
 
 
 def _has_subject(words: Sequence[str]) -> bool:
-    """A test of one file or text has it, and `-t` a number."""
+    """Return whether a test of one file or text has its operand, and `-t` a number."""
     if len(words) == 1:
         return not words[0].startswith("-")
     return "-t" not in words or words[-1].isdigit()
@@ -112,7 +112,7 @@ def _bracket(words: Sequence[str]) -> bool:
 
 
 def _date(words: Sequence[str]) -> bool:
-    """The time as it is, in any form; what sets the clock has another operand."""
+    """Return whether `date` prints the time, in any form; an operand of another form sets the clock."""
     return all(
         word.startswith(("+", "-")) or before in _DATED for before, word in zip(["", *words], words, strict=False)
     )

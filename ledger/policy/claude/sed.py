@@ -1,4 +1,4 @@
-"""The scripts of `sed` that Claude Code understands: lines by number, and one plain substitution."""
+"""The scripts of `sed` that Claude Code accepts: lines by number, and one plain substitution."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SUBSTITUTES = re.compile(r"s/[^/;{}\n]*/[^/;{}\n]*/[gpimIM0-9]*")
 
 
 def is_quiet(words: Sequence[str]) -> bool:
-    """Return whether `sed` writes what its script prints and nothing else."""
+    """Return whether `sed` writes only the output of its script."""
     return any(word in _QUIET or (_CLUSTER.fullmatch(word) and "n" in word) for word in words)
 
 
 def only_shows(words: Sequence[str]) -> bool:
-    """Return whether `sed` prints lines by number, or changes what it is fed; `words` stand behind its name."""
+    """Return whether `sed` prints lines by number, or substitutes in standard input; `words` follow its name."""
     options, operands = _parted(words)
     if is_quiet(options):
         return bool(operands) and _known(options, _QUIET) and _SHOWS.fullmatch(operands[0]) is not None
@@ -28,7 +28,7 @@ def only_shows(words: Sequence[str]) -> bool:
 
 
 def only_substitutes(words: Sequence[str]) -> bool:
-    """Return whether `sed` makes one plain substitution, in files or not, or only shows."""
+    """Return whether `sed` makes one plain substitution, in files or not, or only prints."""
     options, operands = _parted(words)
     if only_shows(words):
         return True

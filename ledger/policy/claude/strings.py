@@ -1,6 +1,6 @@
-"""Double-quoted strings as Claude Code reads them: what it knows of them, and what only the running line will know.
+"""Double-quoted strings as Claude Code reads them: the known text, and pieces that are known only at run time.
 
-It lets a command stand although one of its words holds `$?`, `$PWD` or `$(…)`, where enough of that word is text. Commands in
+It accepts a command although one of its words holds `$?`, `$PWD` or `$(…)`, if enough of that word is text. Commands in
 substitutions are judged as sub-commands. A here-document of `cat`, the usual way to write a message, is text.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 from tree_sitter import Node
 
 UNKNOWN: Final = "\ufffc"
-"""Stands in a word for what only the running line knows."""
+"""Placeholder in a word for a piece that is known only at run time."""
 
 TEXT_MIN: Final = 2
 """Characters of text that a string with unknown pieces must have."""
@@ -22,7 +22,7 @@ _KNOWN_LATER: Final = frozenset({
     "?", "$", "!", "#", "-", "BASHPID", "BASH_VERSION", "EUID", "HISTFILE", "HOSTNAME", "IFS", "LINENO", "LOGNAME", "OLDPWD",
     "PATH", "PPID", "PWD", "RANDOM", "SECONDS", "SHELL", "SHLVL", "TMPDIR", "UID", "USER",
 })  # fmt: skip
-"""Variables that may stand in a string although their values are not known."""
+"""Variables that may occur in a string although their values are not known."""
 
 _CAT = re.compile(r"cat[ \t]*<<")
 _NUMBERS = re.compile(r"\$\(\([0-9+\-*/%<>&|^() \t]*\)\)")
@@ -34,7 +34,7 @@ TextOf = Callable[[Node], str]
 
 
 def message_of(node: Node, text_of: TextOf) -> str | None:
-    """Return what `$(cat <<'EOF' …)` becomes; None for a substitution that is anything else."""
+    """Return the expansion of `$(cat <<'EOF' …)`; None for any other substitution."""
     inner = [child for child in node.named_children if child.type != "comment"]
     if len(inner) != 1 or inner[0].type != "redirected_statement":
         return None
@@ -50,7 +50,7 @@ def message_of(node: Node, text_of: TextOf) -> str | None:
 
 
 def is_single(substitution: Node) -> bool:
-    """Return whether a substitution runs commands that are judged one by one: no `;`, no pipeline, no loop, no sub-shell."""
+    """Return whether a substitution runs commands that are judged singly: no `;`, pipeline, loop or sub-shell."""
     inner = [child for child in substitution.named_children if child.type != "comment"]
     return len(inner) <= 1 and all(child.type in _PLAIN_STATEMENTS for child in inner)
 
@@ -65,7 +65,7 @@ def is_known_later(piece: Node, text_of: TextOf) -> bool:
 
 
 def replaced(text: bytes, start: int, pieces: Mapping[Span, str]) -> str:
-    """Return the text of a word that begins at `start`, with each piece in it replaced by what is known of it."""
+    """Return the text of a word that begins at `start`, with each piece replaced by its known text."""
     found, at = [], 0
     for (begin, end), value in sorted(pieces.items()):
         if start + at <= begin and end <= start + len(text):

@@ -17,13 +17,16 @@ _NEVER_PROPOSED: Final = (ARGUMENTS, OPAQUE, RUNNERS, SHELLS, STATE_BUILTINS, TR
 
 
 def proposal(text: str, *, prefix: bool = True) -> str:
-    """`Bash(w1 w2 *)` when the second word is a plain one in small letters, else the whole text."""
+    """Return `Bash(w1 w2 *)` if the second word is a plain one in lower case, else the whole text."""
     found = _PREFIX.match(text) if prefix else None
     return f"Bash({found[1]} {found[2]} *)" if found else f"Bash({text})"
 
 
 def stage_proposal(stage: Stage, *, written: bool) -> str:
-    """For one sub-command: with its redirections when they were what is asked about, without harmless assignments."""
+    """Return the proposal for one sub-command, without harmless assignments.
+
+    Redirections are included if they were asked about.
+    """
     text = stage.statement if written or stage.redirected_first else stage.text
     kept = [f"{name}={value.raw}" for name, value in stage.assignments]
     if any(name not in SAFE_VARIABLES for name, _ in stage.assignments):
@@ -38,7 +41,7 @@ def line_proposal(line: ClaudeLine) -> str:
 
 
 def hardened_proposals(proposals: Sequence[str]) -> tuple[str, ...]:
-    """Without those for programs that an argument can turn into something else."""
+    """Return the proposals without those for programs whose effect an argument can change."""
     return tuple(text for text in proposals if not _risky(text))
 
 

@@ -1,4 +1,4 @@
-"""Which files a sub-command names, as Claude Code takes them from its words."""
+"""The files that a sub-command names, as Claude Code takes them from its words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIND_FILES: Final = frozenset({"-newer", "-anewer", "-cnewer", "-samefile"})
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A word that names a file; `word` is None for a place that the program takes when none is named."""
+    """A word that names a file; `word` is None for the program's default place."""
 
     access: Access
     text: str
@@ -34,7 +34,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def targets_of(words: Sequence[Word]) -> list[Target]:
-    """The files that a command names; empty for a program whose words are not looked at."""
+    """Return the files that a command names; empty for a program whose words are not checked."""
     name = _text(words[0]) if words else ""
     if name == "git":
         return _no_index(words[1:])
@@ -59,7 +59,7 @@ def _text(word: Word) -> str:
 
 
 def _cd(words: Sequence[Word]) -> list[Target]:
-    """`cd` alone goes home; `cd -` goes back to where the shell was."""
+    """Return the target of `cd`: the home without a word, the previous directory for `-`."""
     places = [word for word in words if _text(word) != "-" and not _text(word).startswith("-")]
     if not words:
         return [Target(Access.READ, "~", Word("~", "~", tilde=True))]
@@ -67,7 +67,7 @@ def _cd(words: Sequence[Word]) -> list[Target]:
 
 
 def _find(words: Sequence[Word]) -> list[Word]:
-    """The places to search stand in front of the first test; `-L`, `-H` and `-P` come before them."""
+    """Return the search roots of `find`: the words before the first test, after `-L`, `-H` and `-P`."""
     found, tests = [], False
     for index, word in enumerate(words):
         if word.raw in ("-L", "-H", "-P"):

@@ -1,4 +1,4 @@
-"""Every tool but Bash as Claude Code judges it: files, WebFetch, MCP tools, sub-agents, the rest."""
+"""Judging of every tool except Bash as in Claude Code: files, WebFetch, MCP tools, sub-agents, the rest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNASKED: Final = frozenset({
     "TaskStop", "EnterPlanMode", "ToolSearch", "BashOutput", "KillShell", "KillBash", "ListMcpResourcesTool",
     "ReadMcpResourceTool",
 })  # fmt: skip
-"""Tools that run without asking when no rule says otherwise."""
+"""Tools that run without asking if no rule matches."""
 
 _SETTINGS: Final = {
     "user": "userSettings", "project": "projectSettings", "local": "localSettings", "flag": "flagSettings",
@@ -36,7 +36,7 @@ ClaudeGrants = Sequence[tuple[str, ToolRule]]
 
 
 class ToolVerdict(msgspec.Struct, frozen=True):
-    """A verdict about a call that is one part, with the message of a deny and the rules that would be proposed."""
+    """A verdict on a call of one part, with the message of a deny and the proposed rules."""
 
     verdict: Verdict
     rules: tuple[RuleRef, ...] = ()
@@ -48,7 +48,10 @@ class ToolVerdict(msgspec.Struct, frozen=True):
 
 
 def whole_tool(rules: Sequence[ToolRule], action: Verdict, tool: str) -> tuple[RuleRef, ...]:
-    """The rules of one action about a whole tool. An allow with `*` counts behind the literal name of a server only."""
+    """Return the rules of one action for a whole tool.
+
+    An allow with `*` counts only behind the literal name of a server.
+    """
     return tuple(
         rule.ref
         for rule in rules
@@ -66,7 +69,7 @@ class Tools:
         self.rules, self.granted, self.places, self.mode = rules, granted, places, mode
 
     def judge(self, tool: str, value: Any, path: str | None) -> ToolVerdict:
-        """A call of any tool but Bash."""
+        """Judge a call of any tool except Bash."""
         denied = whole_tool(self.rules, Verdict.DENY, tool)
         if denied:
             return ToolVerdict(Verdict.DENY, denied, f"No such tool available: {tool}")
@@ -128,7 +131,7 @@ class Tools:
         return self._rest(tool, self._proposals(tool, value), asks=asks, value=value)
 
     def _matches(self, rule: ToolRule, tool: str, value: Any) -> bool:
-        """A specifier of a tool that is not about files: a domain, a kind of sub-agent, or `member:glob` of the input."""
+        """Return whether a specifier matches: a domain, a kind of sub-agent, or `member:glob` of the input."""
         if rule.specifier is None or (rule.tool != tool and not {rule.tool, tool} <= _SUBAGENTS):
             return False
         if tool == WEB_FETCH:
@@ -159,7 +162,7 @@ class Tools:
     def _rest(
         self, tool: str, proposals: tuple[str, ...], *, asks: bool, path: str | None = None, value: Any = None
     ) -> ToolVerdict:
-        """No rule: a grant, or what the tool does without one."""
+        """Return the verdict without a rule: by a grant, or the tool's default."""
 
         def covers(rule: ToolRule) -> bool:
             if rule.specifier is None:
@@ -184,7 +187,7 @@ class Tools:
 
 
 def has_member(specifier: str, value: Mapping[str, Any]) -> bool:
-    """`member:glob` against an input; members with canonical rules of their own (a command, a path) are left out."""
+    """Match `member:glob` with an input, except members that have canonical rules of their own (a command, a path)."""
     member, colon, wanted = specifier.partition(":")
     if not colon or member not in value or member in ("command", "file_path", "notebook_path", "path", "url"):
         return False

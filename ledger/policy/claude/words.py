@@ -1,4 +1,4 @@
-"""How `Bash(…)` rules of Claude Code match a sub-command, as measured."""
+"""Matching of Claude Code's `Bash(…)` rules with a sub-command, as measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.policy.wildcard import Matcher
 
 _PATTERNS_MAX: Final = 4_096
 _TEXTS_MAX: Final = 64
-"""Few: every rule looks at the same text, and then at the next one."""
+"""Cached texts; few, because every rule is tried on the same text before the next text."""
 
 _PREFIX: Final = ":*"
 
@@ -49,9 +49,9 @@ def is_exact(specifier: str) -> bool:
 
 @lru_cache(maxsize=_PATTERNS_MAX)
 def _compiled(specifier: str) -> tuple[Matcher, bool]:
-    """A matcher, and whether it is a prefix, for which the number of blanks does not matter."""
+    """Return a matcher, and whether it is a prefix, for which the number of blanks does not matter."""
     text = specifier.strip()
-    if text.endswith(_PREFIX):  # what stands in front is literal, a star too
+    if text.endswith(_PREFIX):  # the text before it is literal, including a star
         bare = text.removesuffix(_PREFIX)
         return lambda value: value == bare or value.startswith(bare + " "), True
     if text.count("*") == 1 and text.endswith(" *"):
@@ -60,7 +60,10 @@ def _compiled(specifier: str) -> tuple[Matcher, bool]:
 
 
 def matches(specifier: str, text: str) -> bool:
-    """Whether a specifier is about a text: equal without `*`, else as a glob. Blanks count but for a prefix."""
+    """Return whether a specifier matches a text: equal without `*`, else as a glob.
+
+    Blanks count except for a prefix.
+    """
     if is_exact(specifier):
         return specifier.strip() == text
     match, prefix = _compiled(specifier)
@@ -73,7 +76,7 @@ def _collapsed(text: str) -> str:
 
 
 def _named(word: Word) -> str:
-    """Quotes are taken away in the name of the command only, and not when they hide a blank."""
+    """Return a word without its quotes, unless they hide a blank. Only for the name of the command."""
     resolved = word.resolved
     if resolved is None or word.raw.startswith("$'") or any(blank in resolved for blank in " \t\n"):
         return word.raw
@@ -81,14 +84,14 @@ def _named(word: Word) -> str:
 
 
 def texts(stage: Stage, at: int = 0) -> str:
-    """The sub-command from one of its words on, that word without quotes."""
+    """Return the sub-command from one of its words on, that word without quotes."""
     word = stage.words[at]
     rest = stage.text[stage.starts[at] + len(word.raw) :]
     return (_named(word) + rest).strip()
 
 
 def wide_texts(stage: Stage) -> Iterator[str]:
-    """What deny and ask rules see: without any assignment, as it is and behind each wrapper."""
+    """Yield the texts that deny and ask rules match: without any assignment, as written and behind each wrapper."""
     for at in _peels(stage, _PEELED_FOR_DENY, strict=False):
         yield texts(stage, at)
     if stage.words:
@@ -98,7 +101,7 @@ def wide_texts(stage: Stage) -> Iterator[str]:
 
 
 def narrow_texts(stage: Stage) -> Iterator[str]:
-    """What allow rules see: assignments stay unless all are harmless, and only plain wrappers are looked behind."""
+    """Yield the texts that allow rules match: with assignments unless all are harmless, and behind plain wrappers."""
     if not stage.words:
         return
     if stage.redirected_first:
@@ -113,7 +116,7 @@ def narrow_texts(stage: Stage) -> Iterator[str]:
 
 
 def peeled_for_reading(stage: Stage) -> int:
-    """Where the command begins that may be read-only: behind `command` and `builtin` only."""
+    """Return the index of the command that may be read-only: behind `command` and `builtin` only."""
     at = 0
     while at + 1 < len(stage.words) and _named(stage.words[at]) in ("command", "builtin"):
         if stage.words[at + 1].raw.startswith("-"):
@@ -123,22 +126,22 @@ def peeled_for_reading(stage: Stage) -> int:
 
 
 def peeled_for_files(stage: Stage) -> int:
-    """Where the command begins that may touch files: behind wrappers that change nothing, and `env`."""
+    """Return the index of the command that may access files: behind wrappers that change nothing, and `env`."""
     return list(_peels(stage, _PEELED_FOR_FILES, strict=False))[-1] if stage.words else 0
 
 
 def peeled_for_allow(stage: Stage) -> int:
-    """Where the command begins that an allow rule may be for."""
+    """Return the index of the command that an allow rule may match."""
     return list(_peels(stage, _PEELED_FOR_ALLOW, strict=True))[-1] if stage.words else 0
 
 
 def wraps(stage: Stage) -> bool:
-    """Whether the command is a wrapper of any kind, for which no prefix is proposed."""
+    """Return whether the command is a wrapper of any kind, for which no prefix is proposed."""
     return _named(stage.words[0]) in _PEELED_FOR_DENY | _SHELLS if stage.words else False
 
 
 def _peels(stage: Stage, wrappers: frozenset[str], *, strict: bool) -> Iterator[int]:
-    """The index of the command's first word, then of each one behind a wrapper."""
+    """Yield the index of the command's first word, then of the first word behind each wrapper."""
     at: int | None = 0
     for _ in range(_DEPTH_MAX):
         if at is None or at >= len(stage.words):
@@ -169,7 +172,10 @@ def _behind(name: str, words: tuple[Word, ...], at: int, *, strict: bool) -> int
 
 
 def _odd_option(option: str) -> bool:
-    """How `nice` and `stdbuf` may be written: `-n 5`, `-5`, `-oL`; not `-n5`, `-o L` or long."""
+    """Return whether an option of `nice` or `stdbuf` has none of the accepted forms `-n 5`, `-5` and `-oL`.
+
+    `-n5`, `-o L` and long options are not accepted.
+    """
     if option == "-n" or re.fullmatch(r"-[0-9]+", option):
         return False
     return re.fullmatch(r"-[ioe][0A-Z0-9]+", option) is None

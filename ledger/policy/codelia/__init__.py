@@ -1,4 +1,4 @@
-"""The dialect `codelia`: allow and deny lists by tool, command, glob and skill; what is left is asked (codelia.md)."""
+"""The dialect `codelia`: allow and deny lists by tool, command, glob and skill; others are asked (codelia.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is shown when Codelia asks (codelia.md 8): a value, ready for `ui.confirm.request`."""
+"""The content of Codelia's confirm request (codelia.md 8): a value, ready for `ui.confirm.request`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ledger.policy.codelia.text import normalise
 PREVIEW_RULES_MAX: Final = 5
 INPUT_CHARS_MAX: Final = 500
 
-_PICTURES: Final = 0x2400  # Unicode draws the control character n at this place plus n
+_PICTURES: Final = 0x2400  # Unicode has a picture of the control character n at this code point plus n
 _DELETE: Final = 0x7F
 _DELETE_PICTURE: Final = "\u2421"
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
@@ -29,7 +29,7 @@ DangerLevel = Literal["normal", "danger"]
 class ConfirmRequest(msgspec.Struct, frozen=True):
     """The members of `ui.confirm.request`, and the rules that "remember" would store, each as one line of JSON.
 
-    `reason` says why the call is asked; it is not a member of the request.
+    `reason` is the reason for asking; it is not a member of the request.
     """
 
     title: str
@@ -44,7 +44,7 @@ class ConfirmRequest(msgspec.Struct, frozen=True):
 
 
 def confirm_request(tool: str, value: Any, evaluation: Evaluation) -> ConfirmRequest:
-    """What a person is shown for a call of a tool with this input, evaluated."""
+    """Return the confirm request for an evaluated call of a tool with this input."""
     tool = canonical(tool)
     command = value.get("command") if tool == SHELL and isinstance(value, Mapping) else None
     if isinstance(command, str):
@@ -53,7 +53,7 @@ def confirm_request(tool: str, value: Any, evaluation: Evaluation) -> ConfirmReq
 
 
 def confirm_command(command: str, always: Sequence[str], reason: str | None) -> ConfirmRequest:
-    """The normalised command (codelia.md 6.1), and beside it the command as it is when that is another text."""
+    """Return the request with the normalised command (codelia.md 6.1), and the command as written if it differs."""
     text = normalise(command)
     message = visible(text)
     if text != command:
@@ -63,7 +63,7 @@ def confirm_command(command: str, always: Sequence[str], reason: str | None) -> 
 
 
 def confirm_call(tool: str, value: Any, always: Sequence[str], reason: str | None) -> ConfirmRequest:
-    """The tool's name and its main input."""
+    """Return the request with the tool's name and its main input."""
     if tool == SKILL:
         return _request("Load skill?", visible(_skill(value)), "normal", always, reason)
     title = "Run command?" if tool == SHELL else "Run tool?"
@@ -97,7 +97,7 @@ def _skill(value: Any) -> str:
 
 
 def _described(tool: str, value: Any) -> str:
-    """The tool and what matters most of its input, in Codelia's words where it has some."""
+    """Return the tool and the most important part of its input, in Codelia's words if it has some."""
     path = _text(value, "file_path") or "(unknown path)"
     if tool == "write":
         return f"write {path} ({len(_text(value, 'content').encode('utf-8', 'surrogatepass'))} bytes)"
@@ -125,9 +125,9 @@ def _compact(value: Any) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with every character that does not show as what it is drawn or named, line ends included.
+    """Replace every invisible character of a text, line ends included, by its picture or its name.
 
-    Nothing that an agent writes can thus look like a line of ours.
+    So an agent's text cannot imitate a line of the request.
     """
     if text.isascii() and text.isprintable():
         return text

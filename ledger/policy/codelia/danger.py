@@ -1,4 +1,4 @@
-"""Which commands a confirm request marks as dangerous. One table: a program, or a program with its subcommand."""
+"""Commands that a confirm request marks as dangerous: a table of programs, with or without a subcommand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DANGEROUS: Final[dict[str, str]] = {
         "|terraform apply|terraform destroy|gh repo|gh api"
     ),
 }
-"""Why, and the commands: single words, or two-word commands between `|`."""
+"""Commands by the reason for the mark: single words, or two-word commands between `|`."""
 
 
 def _entries(text: str) -> list[tuple[str, ...]]:
@@ -38,9 +38,9 @@ _PREFIXES: Final = frozenset(entry for text in DANGEROUS.values() for entry in _
 
 
 def is_dangerous(command: str) -> bool:
-    """Whether any command that the line would run, at any depth and behind any wrapper, stands in the table.
+    """Return whether any command that the line would run, at any depth and behind any wrapper, is in the table.
 
-    For a person's eyes: no verdict depends on it.
+    Only shown to a person; no verdict depends on it.
     """
     return any(
         spelling.words[:1] in _PREFIXES or spelling.words[:2] in _PREFIXES

@@ -1,4 +1,4 @@
-"""Add rules to the text of a `config.json` and leave everything else in it as it stands (codelia.md 8)."""
+"""Insertion of rules into the text of a `config.json`; everything else in it is kept (codelia.md 8)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ledger.policy.jsonc import JsonSyntaxError, parse
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _INDENT: Final = "  "
-_MARK: Final = "\ufeff"  # some editors put it first; JSON itself knows none
+_MARK: Final = "\ufeff"  # some editors write it first; JSON does not define it
 
 _decoder: Final = json.JSONDecoder()
 
 
 class _Place(NamedTuple):
-    """Where a value stands in a text: from its first character to behind its last."""
+    """The span of a value in a text: from its first character to behind its last."""
 
     start: int
     end: int
 
 
 def remembered(config_text: str, rules: Sequence[Mapping[str, str]], origin: RuleOrigin = NOWHERE) -> str:
-    """`config_text` with `rules` at the end of `permissions.allow`; those that stand there already are left out.
+    """Return `config_text` with `rules` appended to `permissions.allow`; rules that it already has are left out.
 
-    An empty text becomes a whole configuration. What is there keeps its order, spelling and indentation. Raises
+    An empty text becomes a whole configuration. The existing text keeps its order, spelling and indentation. Raises
     PolicyError for a text that is no configuration; nothing is ever replaced.
     """
     body = config_text.removeprefix(_MARK)
@@ -96,7 +96,7 @@ def _value(text: str, at: int) -> tuple[int, int]:
 
 
 def _member(text: str, place: _Place, wanted: str) -> _Place | None:
-    """The value of a member of the object at `place`."""
+    """Return the span of a member's value in the object at `place`."""
     at = _skip(text, place.start + 1)
     while text[at] != "}":
         name, end = _decoder.raw_decode(text, at)
@@ -110,7 +110,7 @@ def _member(text: str, place: _Place, wanted: str) -> _Place | None:
 
 
 def _appended(text: str, place: _Place, entries: Sequence[str]) -> str:
-    """The text with entries at the end of the list or object at `place`, laid out as the first entry there is."""
+    """Return the text with entries appended to the list or object at `place`, in the layout of its first entry."""
     first = _skip(text, place.start + 1)
     last = len(text[: place.end - 1].rstrip(" \t\r\n"))
     if first == place.end - 1:
@@ -123,6 +123,6 @@ def _appended(text: str, place: _Place, entries: Sequence[str]) -> str:
 
 
 def _line_start(text: str, at: int) -> str:
-    """The indentation of the line in which a place stands."""
+    """Return the indentation of the line of a position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]

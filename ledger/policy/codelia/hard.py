@@ -1,4 +1,4 @@
-"""How Codelia's rules look at one command for the hardened profile."""
+"""Codelia rules for one command in the hardened profile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILE_TOOLS: Final = {Access.READ: frozenset({"read"}), Access.EDIT: frozenset({
 
 
 class CodeliaCommands(CommandRules):
-    """Rules and grants of one call. Codelia knows no rules for paths, only for the tools that read and write files.
+    """Rules and grants of one call. Codelia has no rules for paths, only for the tools that read and write files.
 
     `text` is the normalised line.
     """
@@ -28,14 +28,20 @@ class CodeliaCommands(CommandRules):
         self.judge, self.text = judge, text
 
     def allow(self, command: ShellCommand) -> Ruling | None:
-        """A redirection is for `allow_line` alone, even one that does nothing (codelia.md 6.4, supplement)."""
+        """Allow a command without redirections.
+
+        Only `allow_line` allows a redirection, even one without effect (codelia.md 6.4, supplement).
+        """
         if command.redirects or command.assignments:
             return None
         text = visible_text(command.words)
         return self._allowing(command.name, lambda rule: _covers(rule, command, text))
 
     def allow_exactly(self, command: ShellCommand) -> Ruling | None:
-        """`command` is the beginning of a command, so only a `command_glob` without wildcards spells a whole one."""
+        """Allow a command that a rule spells whole, which only a `command_glob` without wildcards does.
+
+        A `command` is only the beginning of one.
+        """
         if command.redirects or command.assignments:
             return None
         written = " ".join(word.raw for word in command.words)
@@ -87,7 +93,7 @@ class CodeliaCommands(CommandRules):
         return None
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
-        """The words of both members together: a rule for `git push` and `*--force*` is about `git push --force`."""
+        """Return the words of both members together: a rule for `git push` and `*--force*` is `git push --force`."""
         found = []
         for rule in self.judge.rules.deny.rules:
             if _speaks(rule) and not rule.whole:
@@ -105,7 +111,7 @@ class CodeliaCommands(CommandRules):
         return leads_out(path, directory, (root,), options.facts)
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        """Inside the sandbox, where a rule allows the tools that read or change files."""
+        """Allow paths inside the sandbox, if a rule allows the tools that read or change files."""
         if self.outside(path, directory):
             return None
         for rule in self.judge.rules.allow.rules:
@@ -125,14 +131,14 @@ def _speaks(rule: CodeliaRule) -> bool:
 
 
 def _spelled(rule: CodeliaRule) -> tuple[str, ...]:
-    """The words of both members: a rule for `git push` and `*--force*` is about `git push --force`."""
+    """Return the words of both members: a rule for `git push` and `*--force*` matches `git push --force`."""
     words = rule.words or ()
     pattern = tuple(normalise(rule.glob or "").split())
     return pattern if pattern[: len(words)] == words else (*words, *pattern)
 
 
 def _begins(rule: CodeliaRule, command: ShellCommand) -> bool:
-    """Word by word as the shell reads them, so that no quote hides where a word ends."""
+    """Return whether a command begins with a rule's words as the shell reads them; no quote may hide a word's end."""
     if rule.words is None:
         return True
     words = [word.resolved for word in command.words[: len(rule.words)]]

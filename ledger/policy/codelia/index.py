@@ -1,4 +1,4 @@
-"""Rules found by the first word that they ask for, so that a line of many commands and many rules stays quick."""
+"""An index of rules by their first word, which keeps lines of many commands and many rules fast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NONE: Final[tuple[tuple[int, CodeliaRule], ...]] = ()
 
 
 class Index:
-    """The rules of one list. Finds the first one, in the list's order, that matches."""
+    """The rules of one list. Finds the first match in the list's order."""
 
     __slots__ = ("_by_word", "_others", "rules")
 
@@ -29,7 +29,7 @@ class Index:
         self._others = tuple(others)
 
     def first(self, word: str | None, matches: Callable[[CodeliaRule], bool]) -> CodeliaRule | None:
-        """The first rule that matches of those that ask for `word` or for no word at all; None as `word` is no word."""
+        """Return the first match among the rules for `word` and those for no word; None as `word` is no word."""
         found = next(((at, rule) for at, rule in self._by_word.get(word or "", _NONE) if matches(rule)), None)
         for at, rule in self._others:
             if found is not None and found[0] < at:

@@ -1,4 +1,4 @@
-"""A command line or a call judged by Codelia's rules: deny, then allow, else confirm (codelia.md 5 and 6.4)."""
+"""Judging of a command line or call by Codelia's rules: deny, then allow, else confirm (codelia.md 5 and 6.4)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ledger.policy.codelia.sandbox import virtual_cd
 from ledger.policy.codelia.text import CodeliaLine, Segment, is_cd
 
 CHANGES_MAX: Final = 100
-"""A line may change the directory this often; the next `cd` is asked. Each one makes the path to reckon with longer."""
+"""Directory changes, at most, in one line; the next `cd` is asked about. Each one makes the path longer."""
 
 CodeliaGrants = Sequence[tuple[str, CodeliaRule]]
 MatchesCodeliaRule = Callable[[CodeliaRule], bool]
 JudgedPart = tuple[Part, str | None]
-"""A part, and in a sentence why it is not an allow."""
+"""A part, and the reason why it is not allowed."""
 
 
 class JudgedInput(NamedTuple):
-    """What was found about one input: its parts, the verdict, and in a sentence why it is not an allow.
+    """The verdict on one input: its parts, and the reason why it is not allowed.
 
-    `stricter` says that Codelia itself would not have denied it.
+    `stricter`: Codelia itself would not have denied it.
     """
 
     verdict: Verdict
@@ -46,7 +46,7 @@ class CodeliaJudge:
     # --- commands
 
     def line(self, line: CodeliaLine) -> JudgedInput:
-        """Every segment by itself; a rule with `command_glob` that matches the full text decides all of them."""
+        """Judge every segment alone; a rule with `command_glob` that matches the full text decides all of them."""
         if not line.segments:
             return self._nothing(line)
         denied = self._denying(lambda rule: matches_full_text(rule, line.text))
@@ -59,7 +59,7 @@ class CodeliaJudge:
         for segment in line.segments:
             if segment not in known:
                 one = self._denied_segment(segment.text, denied)
-                if one is None and is_cd(segment.text):  # what it leads to depends on those before it
+                if one is None and is_cd(segment.text):  # its target depends on those before it
                     changes += 1
                     part, directory = self._cd(segment, directory if changes <= CHANGES_MAX else None)
                     found.append((part, _reason_of_cd(part)))
@@ -78,7 +78,7 @@ class CodeliaJudge:
         return None if deny is None else (_denied(text, deny), f"a rule denies {shown(text)}")
 
     def _segment(self, segment: Segment) -> JudgedPart:
-        """A file that is read or written beside a command is covered by a rule for the whole tool only."""
+        """Judge a segment; a file that it reads or writes by redirection is covered only by a whole-tool rule."""
         text, redirected = segment
         word = text.partition(" ")[0]
         part = self._allowing(text, lambda rule: matches_text(rule, text) and (rule.whole or not redirected), word)
@@ -90,7 +90,7 @@ class CodeliaJudge:
         return Part(text, Verdict.ASK), f"no rule allows {shown(text)}"
 
     def _cd(self, segment: Segment, directory: str | None) -> tuple[Part, str]:
-        """`cd` is allowed by the guard alone: no rule and no grant widens it."""
+        """Judge `cd`, which only the guard allows: no rule and no grant widens it."""
         root = self.options.sandbox_root
         target = None
         if root is not None and directory is not None and not segment.redirected:
@@ -99,7 +99,7 @@ class CodeliaJudge:
         return Part(segment.text, verdict, liftable=False), target or directory or self.cwd
 
     def _nothing(self, line: CodeliaLine) -> JudgedInput:
-        """A line without a command, or an input without a line: a deny of the whole tool holds all the same."""
+        """Judge a line without a command, or an input without a line: denied by a matching rule, else asked."""
         deny = self._denying(lambda rule: rule.tool == SHELL and (rule.whole or matches_full_text(rule, line.text)))
         if deny is not None:
             return JudgedInput(Verdict.DENY, (), f"a rule denies `{SHELL}`")
@@ -108,9 +108,9 @@ class CodeliaJudge:
     # --- everything else
 
     def tool(self, tool: str, value: Any) -> JudgedInput:
-        """A call of another tool. A skill is known by its name, and by its path when it is not named.
+        """Judge a call of another tool. A skill is identified by its name, or by its path if it has no name.
 
-        A name that is no skill's is not replaced by the path; in the hardened profile no rule allows it.
+        An invalid skill name is not replaced by the path; in the hardened profile no rule allows it.
         """
         named, led = skills_of(value) if tool == SKILL else (None, None)
         misnamed = tool == SKILL and is_misnamed(value)
@@ -144,7 +144,7 @@ class CodeliaJudge:
         return next(filter(matches, self.rules.deny.rules), None)
 
     def _allowing(self, text: str, matches: MatchesCodeliaRule, word: str | None = None) -> Part | None:
-        """By a rule, else by grants; `word` narrows the rules to those that a command with this first word may match."""
+        """Return a part allowed by a rule, else by grants; `word`, the command's first, limits the rules to try."""
         allow = self.rules.allow
         rule = next(filter(matches, allow.rules), None) if word is None else allow.first(word, matches)
         if rule is not None:

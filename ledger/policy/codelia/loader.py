@@ -1,6 +1,6 @@
-"""Read and write Codelia's `config.json`. The only module of this dialect that does.
+"""Reading and writing of Codelia's `config.json`. The only module of this dialect that accesses files.
 
-What cannot be read is an error, never "no rules"; what cannot be written leaves the file as it was.
+An unreadable file is an error, never a policy without rules. A failed write leaves the file as it was.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def load_layers(
     trusted: bool = True,
     strict: bool = True,
 ) -> tuple[Layer, ...]:
-    """The global and the project layer, lowest first, as far as their files exist (codelia.md 4).
+    """Return the global and the project layer, lowest first, if their files exist (codelia.md 4).
 
     The global file is the one that `CODELIA_CONFIG_PATH` names, which must then exist; else `config.json` in
-    `~/.codelia`, or in `$XDG_CONFIG_HOME/codelia` where `CODELIA_LAYOUT` is `xdg`. `trusted` is about the project's
-    file; `strict` as for `load_config`. Raises PolicyError with file and line.
+    `~/.codelia`, or in `$XDG_CONFIG_HOME/codelia` if `CODELIA_LAYOUT` is `xdg`. `trusted` concerns the project's file;
+    `strict` is as for `load_config`. Raises PolicyError with file and line.
     """
     named = bool(_named(environ))
     return tuple(
@@ -54,7 +54,7 @@ def load_layers(
 def config_files(
     project: str | os.PathLike[str], environ: Mapping[str, str], *, home: str | None = None
 ) -> tuple[tuple[str, Path], ...]:
-    """The files where Codelia looks for rules, existing or not, each with the name of its layer, lowest first."""
+    """Return the files where Codelia looks for rules, existing or not, with the names of their layers, lowest first."""
     named = _named(environ)
     user = Path(named) if named else _user_config(environ, home)
     own = (_PROJECT, Path(project) / PROJECT_CONFIG)
@@ -76,9 +76,9 @@ def _user_config(environ: Mapping[str, str], home: str | None) -> Path | None:
 def load_config(
     path: str | os.PathLike[str], *, name: str = "project", trusted: bool = True, strict: bool = True
 ) -> Layer:
-    """One layer from a `config.json`; only what concerns permissions is kept, so that no key of it reaches the log.
+    """Return one layer from a `config.json`; only permission members are kept, so that no key of it reaches the log.
 
-    `strict=False` takes the rules that only the hardened profile refuses. Raises PolicyError with file and line.
+    `strict=False` accepts rules that only the hardened profile refuses. Raises PolicyError with file and line.
     """
     file = os.fspath(path)
     document = parse_document(file, read_text(file), comments=False)
@@ -93,11 +93,11 @@ def load_config(
 
 
 def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, str]]) -> bool:
-    """Add allow rules to a `config.json`, which is made when it is missing. Returns whether the file changed.
+    """Add allow rules to a `config.json`, which is created if missing. Return whether the file changed.
 
-    Readers see the file before or after, never half of it: a new file is written beside it, made durable, and put in
-    its place with the mode of the old one. Writers of this kind take turns. Raises PolicyError when that fails; the
-    file is then as it was, and the answer and its grant do not depend on it.
+    The write is atomic: a new file is written beside the old one, synchronised to disk, and renamed over it with the
+    same mode. Concurrent writers take turns. Raises PolicyError on failure; the file is then unchanged, and the answer
+    and its grant do not depend on it.
     """
     file = Path(path)
     try:
@@ -126,7 +126,7 @@ def _content(target: Path) -> bytes:
 
 @contextmanager
 def _turn(folder: Path) -> Iterator[None]:
-    """Two that read, add and replace at once would lose the rules of one; the folder itself is what they lock."""
+    """Hold a lock on the folder: two concurrent read-add-replace cycles would lose the rules of one."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -138,7 +138,7 @@ def _turn(folder: Path) -> Iterator[None]:
 def _replace(target: Path, content: bytes) -> None:
     mode = target.stat().st_mode & 0o7777 if target.exists() else _NEW_MODE
     beside = target.with_name(f".{target.name}.{os.getpid()}.new")
-    beside.unlink(missing_ok=True)  # left by a process of the same number that was killed while it held the turn
+    beside.unlink(missing_ok=True)  # left by a process of the same number that was killed while it held the lock
     try:
         with beside.open("xb") as stream:
             beside.chmod(mode)

@@ -1,4 +1,4 @@
-"""What the dialect `codelia` may be told besides its rules."""
+"""Options of the dialect `codelia`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _EDITIONS: Final[tuple[Edition, ...]] = ("codelia.md", "current")
 
 
 class CodeliaOptions(msgspec.Struct, frozen=True):
-    """`cwd` is where a command starts and `sandbox_root` the folder that it may not leave; both absolute."""
+    """Checked options.
+
+    `cwd` is a command's start directory, `sandbox_root` the folder it must not leave; both absolute.
+    """
 
     hardened: bool
     cwd: str

@@ -27,10 +27,10 @@ from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.unwrap import peeled
 
 UNATTENDED = "UI confirm not supported"
-"""Why an ask is a deny where nobody can be asked (codelia.md 8)."""
+"""Reason for a deny instead of an ask where no confirm dialog is possible (codelia.md 8)."""
 
 SEGMENTS_MAX = 5_000
-"""A line of more commands is not analysed by the hardened profile: it is denied by what Codelia sees, or asked."""
+"""Commands of a line, at most, for the hardened analysis; a longer line is denied as Codelia denies it, or asked."""
 
 _GRANTED = "allowed by a grant in force"
 
@@ -38,12 +38,12 @@ _GRANTED = "allowed by a grant in force"
 class CodeliaPolicy:
     """Rules of Codelia, compiled.
 
-    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (where commands start; a call's own comes
-    first), `sandbox_root` (the folder that `cd` may not leave; without it every `cd` is asked), `fs` (facts about
-    files, see `MappedFacts`), `defaults` (true puts the built-in allow rules below all layers), `edition` (whose
-    built-in rules: `codelia.md` or `current`), `supports_confirm` (false turns every ask into a deny), `home` (taken
-    for the sake of other dialects). Raises PolicyError for any other option and for anything misshapen; in the
-    hardened profile also for a rule that Codelia would read as something else than it says.
+    Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the start directory of commands; a call's own
+    takes precedence), `sandbox_root` (the folder that `cd` must not leave; without it every `cd` is asked), `fs` (facts
+    about files, see `MappedFacts`), `defaults` (true adds the built-in allow rules below all layers), `edition` (whose
+    built-in rules: `codelia.md` or `current`), `supports_confirm` (false turns every ask into a deny), `home` (accepted
+    for uniformity with other dialects). Raises PolicyError for any other option and for anything malformed; in the
+    hardened profile also for a rule that Codelia would read differently than it is written.
     """
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
@@ -63,11 +63,11 @@ class CodeliaPolicy:
 
     @property
     def rules(self) -> Ruleset:
-        """The rules in force, lowest layer first."""
+        """Return the rules in force, lowest layer first."""
         return self._rules
 
     def with_facts(self, facts: FileFacts) -> CodeliaPolicy:
-        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        """Return the same policy with other facts about files; `fs` of the source takes precedence."""
         return CodeliaPolicy(self._source, facts)
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
@@ -86,12 +86,12 @@ class CodeliaPolicy:
         return evaluation
 
     def confirm_request(self, call: Call, grants: Sequence[Grant] = ()) -> ConfirmRequest:
-        """What a person is shown for a call that is asked (codelia.md 8). Any call may be given."""
+        """Return the confirm request for a call (codelia.md 8). Any call may be given."""
         tool, inputs = _inputs_of(call)
         return confirm_request(tool, inputs[0] if inputs else call.input, self.evaluate(call, grants))
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
-        """Whether a grant turns a part that was recorded as ask into an allow."""
+        """Return whether a grant turns a part that was recorded as ask into an allow."""
         rule = granted_rule(grant.permission, grant.pattern)
         if rule is None or not part.liftable or part.verdict is not Verdict.ASK:
             return False
@@ -107,7 +107,7 @@ class CodeliaPolicy:
         return CodeliaCommands(judge).allow(peeled(analysis.commands[0])) is not None
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
-        """The tools that a deny rule names without any condition."""
+        """Return the tools that a deny rule names without any condition."""
         whole = {rule.tool for rule in self._rules.deny if rule.whole}
         return frozenset(tool for tool in tools if canonical(tool) in whole)
 
@@ -133,13 +133,13 @@ class CodeliaPolicy:
         else:
             analysis = analyse(command)
         always = tuple(map(rule_text, plain_line_rules(analysis, judge)))
-        # Equal parts are one: a line of thousands of equal commands is judged in time that grows with its length.
+        # Equal parts are merged: a line of thousands of equal commands is judged in linear time.
         faithful = _evaluation(judged._replace(parts=tuple(dict.fromkeys(judged.parts))), always)
         return hardened(command, faithful, CodeliaCommands(judge, text), judge.cwd, analysis)
 
 
 def _inputs_of(call: Call) -> tuple[str, list[Any]]:
-    """The tool and each input to judge; a permission with patterns stands for that tool with each of them."""
+    """Return the tool and each input to judge; a permission with patterns has one input per pattern."""
     if call.tool_name is not None:
         return canonical(call.tool_name), [call.input]
     tool = canonical(call.permission)
@@ -169,7 +169,7 @@ def _distinct(rules: Iterable[RuleRef]) -> tuple[RuleRef, ...]:
 
 
 def _refused(evaluation: Evaluation) -> Evaluation:
-    """Nobody can be asked, so what would be asked is denied; a grant may still lift what it could."""
+    """Return an evaluation with every ask turned into a deny, as no confirm is possible; liftable stays liftable."""
     parts = tuple(
         replace(part, verdict=Verdict.DENY) if part.verdict is Verdict.ASK else part for part in evaluation.parts
     )

@@ -1,4 +1,4 @@
-"""What a person's "remember" stores: rules in the project's configuration (codelia.md 8)."""
+"""The rules that a "remember" stores in the project's configuration (codelia.md 8)."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from ledger.policy.shell.names import basename
 from ledger.policy.shell.unwrap import peeled
 
 RuleObject = dict[str, str]
-"""A rule as it stands in a configuration: `tool`, then `command` or `skill_name` if it has one."""
+"""A rule as written in a configuration: `tool`, then `command` or `skill_name` if it has one."""
 
 SUBCOMMAND_PROGRAMS: Final = frozenset("git jj bun bunx npx npm pnpm yarn cargo go docker kubectl gh".split())  # noqa: SIM905
 """Programs of which two words are remembered."""
 
 WRAPPERS: Final = frozenset("env command builtin nohup time sudo nice ionice chrt timeout stdbuf".split())  # noqa: SIM905
-"""Programs that only run another one; Codelia remembers nothing for them."""
+"""Programs that only run another program; Codelia remembers nothing for them."""
 
 _PROGRAM = re.compile(r"[A-Za-z0-9._+@:-]+")
 _SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
 
 
 def line_rules(line: CodeliaLine, judge: CodeliaJudge) -> tuple[RuleObject, ...]:
-    """One rule for each segment that asks for one, without repeats and without what is allowed already."""
+    """Return one rule for each segment that is asked about, without repeats and without allowed ones."""
     texts = dict.fromkeys(segment.text for segment in line.segments if not is_cd(segment.text))
     heads = map(_head, texts)
     return tuple(_new((head for head in heads if head is not None), judge))
 
 
 def plain_line_rules(analysis: Analysis, judge: CodeliaJudge) -> tuple[RuleObject, ...]:
-    """As `line_rules`, for the hardened profile: only rules that this profile would honour for this very line."""
+    """Return the rules of `line_rules` that the hardened profile would accept for this very line."""
     if not analysis.plain or analysis.flow is not None:
         return ()
     heads = []
@@ -53,7 +53,7 @@ def plain_line_rules(analysis: Analysis, judge: CodeliaJudge) -> tuple[RuleObjec
 
 
 def tool_rules(tool: str, value: Any, judge: CodeliaJudge) -> tuple[RuleObject, ...]:
-    """The rule for a call of another tool: its skill, or the whole tool."""
+    """Return the rule for a call of another tool: its skill, or the whole tool."""
     if tool != SKILL:
         known = any(matches_tool(rule, tool, None) for rule in _allowing(judge))
         return () if known else ({"tool": tool},)
@@ -66,9 +66,9 @@ def tool_rules(tool: str, value: Any, judge: CodeliaJudge) -> tuple[RuleObject, 
 
 
 def remembered_rules(permission: str, entries: Iterable[str]) -> tuple[RuleObject, ...]:
-    """The rules that granted entries of an `always` stand for; an entry that is no rule object has none.
+    """Return the rules in granted entries of an `always`; an entry that is no rule object has none.
 
-    `cd` is never remembered: where it leads decides, and that is another place each time (codelia.md 8).
+    `cd` is never remembered: its target decides, and is another place each time (codelia.md 8).
     """
     rules: list[RuleObject] = []
     for entry in entries:
@@ -87,7 +87,7 @@ def _commands(rule: CodeliaRule) -> Iterator[str]:
 
 
 def not_allowed_yet(rules: Iterable[RuleObject], allowed: Sequence[CodeliaRule]) -> tuple[RuleObject, ...]:
-    """The rules that no rule of `allowed` makes needless."""
+    """Return the rules that no rule of `allowed` covers."""
     return tuple(rule for rule in rules if not any(_covers(other, rule) for other in allowed))
 
 
@@ -120,7 +120,7 @@ def _is_allowed(head: str, judge: CodeliaJudge) -> bool:
 
 
 def _head(segment: str) -> str | None:
-    """The first word of a segment, or the first two; None for one that nothing is remembered for."""
+    """Return the first word of a segment, or the first two; None for a segment for which nothing is remembered."""
     words = words_of(segment)
     if not words:
         return None
@@ -133,7 +133,7 @@ def _head(segment: str) -> str | None:
 
 
 def _strict_head(program: str, rest: list[str | None]) -> str | None:
-    """As `_head`; a program with subcommands is not remembered as a whole because an option stood in their place."""
+    """Return `_head` for a parsed command; None for a program with subcommands that is followed by an option."""
     if not _PROGRAM.fullmatch(basename(program)):
         return None
     if basename(program) not in SUBCOMMAND_PROGRAMS or not rest:
@@ -143,7 +143,7 @@ def _strict_head(program: str, rest: list[str | None]) -> str | None:
 
 
 def same_rule(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """Whether two rule objects say the same; `shell` is `bash`."""
+    """Return whether two rule objects are equal; `shell` equals `bash`."""
     return _essence(left) == _essence(right)
 
 

@@ -30,9 +30,9 @@ Keys = tuple[str | int, ...]
 
 
 class CodeliaRule(NamedTuple):
-    """One rule, read. `words` and `glob` are what a command must begin with and match; None where it says nothing.
+    """One parsed rule. A command must begin with `words` and match `glob`; each is None if it is no condition.
 
-    `words` that are empty, and a rule that is `inert`, match nothing. `skill` is normalised.
+    Empty `words`, and a rule that is `inert`, match nothing. `skill` is normalised.
     """
 
     tool: str
@@ -45,24 +45,24 @@ class CodeliaRule(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether the rule is about its tool whatever the input."""
+        """Return whether the rule matches every input of its tool."""
         return self.words is None and self.glob is None and self.skill is None and not self.inert
 
 
 class Ruleset(NamedTuple):
-    """The rules of all layers, lowest first; the two lists are concatenated by themselves (codelia.md 4)."""
+    """The rules of all layers, lowest first; each of the two lists is concatenated separately (codelia.md 4)."""
 
     allow: tuple[CodeliaRule, ...] = ()
     deny: tuple[CodeliaRule, ...] = ()
 
 
 def canonical(tool: str) -> str:
-    """A tool by one name: `shell` is `bash` (both names are used by configurations and by calls)."""
+    """Return one name for a tool: `shell` is `bash` (both names occur in configurations and in calls)."""
     return SHELL if tool in _SHELLS else tool
 
 
 def skill_name(value: object) -> str | None:
-    """A skill's name as Codelia compares it, trimmed and in lower case; None for one that is not valid."""
+    """Return a skill's name as Codelia compares it, trimmed and in lower case; None for an invalid one."""
     if not isinstance(value, str):
         return None
     name = normalise(value).lower()
@@ -70,15 +70,15 @@ def skill_name(value: object) -> str | None:
 
 
 def rule_text(members: Mapping[str, Any]) -> str:
-    """A rule object as one line of JSON, members in written order."""
+    """Return a rule object as one line of JSON, members in written order."""
     return json.dumps(members, ensure_ascii=False)
 
 
 def read_layers(layers: tuple[Layer, ...], *, strict: bool) -> Ruleset:
-    """The rules of all layers. A layer that is not trusted gives no allow rules.
+    """Return the rules of all layers. A layer that is not trusted gives no allow rules.
 
-    `strict` refuses every rule that Codelia would read as something else than was meant; otherwise such a rule is
-    inert or wider than written, as in Codelia. Raises PolicyError, which names file and line.
+    `strict` refuses every rule that Codelia would read differently than it is written; otherwise such a rule is inert
+    or wider than written, as in Codelia. Raises PolicyError, which names file and line.
     """
     if len(layers) > LAYER_COUNT:
         raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
@@ -103,7 +103,7 @@ def _layer_rules(layer: Layer, *, strict: bool) -> Ruleset:
 
 
 def _of_program(rules: tuple[Rule, ...], origin: RuleOrigin, *, strict: bool) -> Ruleset:
-    """Rules that a program handed in: the pattern is a `command_glob` or a skill's name, `*` the whole tool."""
+    """Return rules given by a program: the pattern is a `command_glob` or a skill's name, `*` the whole tool."""
     lists: dict[str, list[CodeliaRule]] = {name: [] for name in _LISTS}
     for index, rule in enumerate(rules):
         if rule.action is Verdict.ASK:
@@ -121,7 +121,7 @@ def _of_program(rules: tuple[Rule, ...], origin: RuleOrigin, *, strict: bool) ->
 
 
 def read_config(config: object, origin: RuleOrigin = NOWHERE, *, strict: bool = True) -> Ruleset:
-    """Check a configuration (codelia.md 3). Other members than `version` and `permissions` are left alone."""
+    """Check a configuration (codelia.md 3). Members other than `version` and `permissions` are ignored."""
     if not isinstance(config, Mapping):
         raise origin.problem(f"a configuration is an object with `permissions`, not {shown(config)}", ())
     version = config.get("version", VERSION)
@@ -159,8 +159,8 @@ def _read_rule(members: object, origin: RuleOrigin, keys: Keys, *, deny: bool, s
         _check_members(members, canonical(tool), origin, keys)
     command, pattern, skill = (_text(members, name, origin, keys) for name in _MEMBERS[1:])
     name = skill_name(skill)
-    # Codelia's file reader drops a skill name that is not valid, so the rule becomes one for every skill. For a deny
-    # that errs on the safe side; for an allow what its matcher does with such a name is kept: it matches nothing.
+    # Codelia's file reader drops an invalid skill name, so the rule becomes one for every skill. For a deny that is the
+    # safe side. For an allow the behaviour of its matcher is kept: such a name matches nothing.
     inert = skill is not None and name is None and not deny
     return CodeliaRule(
         canonical(tool),
@@ -174,7 +174,7 @@ def _read_rule(members: object, origin: RuleOrigin, keys: Keys, *, deny: bool, s
 
 
 def _check_members(members: Mapping[str, Any], tool: str, origin: RuleOrigin, keys: Keys) -> None:
-    """Whatever would make a rule mean something else than it says: less strict than written, or nothing at all."""
+    """Refuse members that would change the meaning of a rule: less strict than written, or without effect."""
     for name, value in members.items():
         if name not in _MEMBERS:
             raise origin.problem(f"a rule has no member {shown(name)}; it has {', '.join(_MEMBERS)}", (*keys, name))
@@ -189,7 +189,7 @@ def _check_members(members: Mapping[str, Any], tool: str, origin: RuleOrigin, ke
 
 
 def _text(members: Mapping[str, Any], name: str, origin: RuleOrigin, keys: Keys) -> str | None:
-    """A member that says something; Codelia drops one that is empty or no string."""
+    """Return a member; None if it is empty or no string, as Codelia drops such a member."""
     value = members.get(name)
     if not isinstance(value, str) or not value:
         return None
@@ -197,16 +197,16 @@ def _text(members: Mapping[str, Any], name: str, origin: RuleOrigin, keys: Keys)
 
 
 def _glob(pattern: str) -> Matcher:
-    """`*` is any text and `?` one character, everything else itself (codelia.md 6.3). Linear in the text.
+    """Compile a glob: `*` is any text, `?` one character, the rest is literal (codelia.md 6.3). Linear in the text.
 
-    The shared wildcard lets ` *` at the end be missing and Codelia does not; a second star says the same without that.
+    In the shared wildcard a final ` *` is optional, in Codelia it is not; a second star removes that difference.
     """
     return compile_normalised(pattern + "*" if pattern.endswith(" *") else pattern)
 
 
 @lru_cache(maxsize=_GRANTS_MAX)
 def granted_rule(permission: str, pattern: str) -> CodeliaRule | None:
-    """The allow rule that a grant stands for: an entry of `always`. None for one that cannot be read, which lifts nothing."""
+    """Return the allow rule of a grant, an entry of `always`; None for an unreadable one, which lifts nothing."""
     if pattern in ("", "*"):
         members: Any = {"tool": permission}
     else:

@@ -1,4 +1,4 @@
-"""The guard of `cd`: a virtual working directory that may not leave the sandbox (codelia.md 7.2)."""
+"""The guard of `cd`: a virtual working directory that must not leave the sandbox (codelia.md 7.2)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 
 from ledger.policy.facts import FileFacts
 
-# What may expand, or end the word elsewhere than at the next space.
+# Characters that may expand, or end the word elsewhere than at the next space.
 _UNSAFE = re.compile(r"""["'`$&|;<>(){}\[\]*?!~\\]""")
 
 
 def virtual_cd(segment: str, directory: str, root: str) -> str | None:
-    """Where a segment `cd DIR` leads by its text alone, as Codelia reckons; None for anything that must be asked.
+    """Return the target of a segment `cd DIR` by its text alone, as Codelia computes it; None for a `cd` to ask about.
 
-    A folder whose name begins with `..` is asked, as the program does. An option (`cd -P x`, `cd --`) may lead home,
-    so it is asked, which the program does not do.
+    A folder whose name begins with `..` is asked about, as in the program. An option (`cd -P x`, `cd --`) may lead
+    home, so it is asked about too, unlike in the program.
     """
     words = [word for word in segment.split(" ") if word]
     if len(words) != 2 or words[1].startswith("-") or _UNSAFE.search(words[1]):
@@ -25,10 +25,10 @@ def virtual_cd(segment: str, directory: str, root: str) -> str | None:
 
 
 def real_cd(target: str, directory: str, root: str, facts: FileFacts) -> str | None:
-    """As `virtual_cd` for a word that a shell has read, with links followed.
+    """Return the target of `cd` for a word that a shell has parsed, with links followed.
 
-    The shell keeps the path as it was walked (`cd link/..` leads back), so that is what counts for the next `cd`; on
-    the way neither that path nor where it really leads may be outside.
+    The shell keeps the logical path (`cd link/..` leads back), so that path is the base of the next `cd`. Neither the
+    logical path nor its real target may be outside at any step.
     """
     lexical = absolute(target, directory)
     real_root = facts.resolve(absolute(root))
@@ -39,7 +39,7 @@ def real_cd(target: str, directory: str, root: str, facts: FileFacts) -> str | N
 
 
 def absolute(path: str, directory: str = "/") -> str:
-    """An absolute path without `.`, `..` and double slashes; nothing is looked up."""
+    """Return an absolute path without `.`, `..` and double slashes, without file access."""
     return "/" + posixpath.normpath(posixpath.join(directory, path)).lstrip("/")
 
 

@@ -1,4 +1,4 @@
-"""The allow rules that are built into Codelia (codelia.md 7.1 and 7.2), as a layer below all others."""
+"""The built-in allow rules of Codelia (codelia.md 7.1 and 7.2), as a layer below all others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TOOLS: Final[dict[Edition, list[str]]] = {"codelia.md": _SPEC_TOOLS, "current":
 
 
 def system_layer(edition: Edition = "codelia.md") -> Layer:
-    """The built-in layer: of the specification, or of the program as it is today without its one dangerous entry."""
+    """Return the built-in layer: of the specification, or of the current program without its one dangerous entry."""
     allow = [{"tool": tool} for tool in _TOOLS[edition]]
     allow += [{"tool": "bash", "command": command} for command in _COMMANDS]
     return Layer("system", config={"version": 1, "permissions": {"allow": allow}})

@@ -1,7 +1,7 @@
-"""How Codelia reads a command line: white space collapsed, split at operators (codelia.md 6.1 and 6.4).
+"""Parsing of a command line as in Codelia: white space collapsed, split at operators (codelia.md 6.1 and 6.4).
 
-This is the source's own reading, with what it does not see: `&`, newlines, substitutions and here-documents. The
-hardened profile looks at the line a second time with `ledger.policy.shell`.
+This copies the source, including its blind spots: `&`, newlines, substitutions and here-documents. The hardened profile
+analyses the line a second time with `ledger.policy.shell`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BLANK_RUN = re.compile(f"[{_BLANKS}]+")
 
 REDIRECTS: Final = frozenset({"<", ">", ">>", "2>", "2>>"})
 
-# Operators stand longest first. What is quoted or escaped is one piece; a quote that is not closed runs to the end.
+# Operators come longest first. Quoted or escaped text is one piece; an unclosed quote runs to the end.
 _PIECE = re.compile(
     r"""(?P<operator>2>>|\|&|\|\||&&|>>|2>|[|><;])
     |\\.|\\\Z
@@ -28,14 +28,14 @@ _PIECE = re.compile(
 
 
 class Segment(NamedTuple):
-    """One command of a line. `redirected` says that a file is read or written beside it."""
+    """One command of a line. `redirected`: it has a redirection to or from a file."""
 
     text: str
     redirected: bool = False
 
 
 class CodeliaLine(NamedTuple):
-    """A command line as Codelia sees it. `targets` are the right sides of redirections, which are no commands."""
+    """A command line as Codelia parses it. `targets` are the right sides of redirections, which are no commands."""
 
     text: str
     segments: tuple[Segment, ...]
@@ -44,12 +44,12 @@ class CodeliaLine(NamedTuple):
 
 
 def normalise(text: str) -> str:
-    """Trimmed, with one space for each run of white space; line ends are white space too."""
+    """Return the text trimmed, with one space for each run of white space, line ends included."""
     return _BLANK_RUN.sub(" ", text).strip(" ")
 
 
 def split(command: str) -> CodeliaLine:
-    """Split a command as it was given. Empty segments are dropped. Linear in the length of the command."""
+    """Split a command as given. Empty segments are dropped. Linear in the length of the command."""
     text = normalise(command)
     pieces, operators, start = [], [], 0
     for piece in _PIECE.finditer(text):
@@ -64,7 +64,7 @@ def split(command: str) -> CodeliaLine:
 def _sorted_out(
     pieces: list[str], operators: list[str]
 ) -> tuple[tuple[Segment, ...], tuple[str, ...], tuple[str, ...]]:
-    """Commands and redirection targets apart. A redirection that stands in front of a command belongs to it."""
+    """Separate commands and redirection targets. A redirection in front of a command belongs to it."""
     texts: list[str] = []
     targets: list[str] = []
     redirected: set[int] = set()
@@ -84,7 +84,7 @@ def is_cd(segment: str) -> bool:
 
 
 def words_of(segment: str) -> list[str] | None:
-    """The words of a segment without their quotes; None for a quote that is not closed."""
+    """Return the words of a segment without their quotes; None for an unclosed quote."""
     if not _CLOSED.fullmatch(segment):
         return None
     return [_QUOTE.sub(_unquoted, word) for word in _WORD.findall(segment)]

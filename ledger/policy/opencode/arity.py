@@ -1,7 +1,7 @@
-"""How many words of a command name what it does: OpenCode's table, 136 entries (opencode.md, "Command Arity System").
+"""The words of a command that identify it: OpenCode's table, 136 entries (opencode.md, "Command Arity System").
 
-The longest entry whose words begin the command wins; a program that is not listed counts for one word. Options are
-words like any other.
+The longest entry whose words begin the command applies; a program without an entry counts for one word. Options count
+as words.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _THREE_WORDS: Final = """
     aws az doctl gcloud gh sfdx
 """
 
-# A program of two words whose second word needs a third.
+# Programs of two words whose second word needs a third.
 _SUBCOMMANDS_OF_THREE: Final = {
     "bun": "run x",
     "cargo": "add run",
@@ -59,13 +59,13 @@ def _entries() -> dict[str, int]:
 
 
 ARITY: Final[Mapping[str, int]] = MappingProxyType(_entries())
-"""Words, joined by one space, and how many words of a command that begins with them are kept."""
+"""Words, joined by one space, and the number of words that are kept of a command that begins with them."""
 
 _ENTRY_WORDS_MAX: Final = 2
 
 
 def prefix(words: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command that name what it does; all of them when there are fewer than its entry says."""
+    """Return the words that identify a command; all of them if there are fewer than its entry says."""
     for length in range(min(len(words), _ENTRY_WORDS_MAX), 0, -1):
         arity = ARITY.get(" ".join(words[:length]))
         if arity is not None:

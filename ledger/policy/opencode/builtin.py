@@ -1,4 +1,4 @@
-"""The rules that OpenCode 1.18 has built in: for everybody, for each of its agents, and for its own output."""
+"""The built-in rules of OpenCode 1.18: for every agent, for each of its own agents, and for its own output."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LAYER: Final = "built-in"
 
 
 class Folders(msgspec.Struct, frozen=True):
-    """Where the program keeps its own files: `data` (`~/.local/share/opencode`) and `temporary` (`/tmp/opencode`).
+    """The folders of the program's own files: `data` (`~/.local/share/opencode`) and `temporary` (`/tmp/opencode`).
 
     `data` is None when neither it nor the home directory is known; no rule is made for it then. `plans` is the
-    pattern of plan files in `data`, as seen from the worktree.
+    pattern of plan files in `data`, relative to the worktree.
     """
 
     data: str | None
@@ -33,7 +33,7 @@ class Folders(msgspec.Struct, frozen=True):
 
 
 def default_rules(folders: Folders) -> tuple[Rule, ...]:
-    """The rules of every agent. The vendor's page says that `*.env` is denied; the program asks."""
+    """Return the rules of every agent. The vendor's page says that `*.env` is denied; the program asks."""
     return _rules(
         {
             "*": "allow",
@@ -48,7 +48,7 @@ def default_rules(folders: Folders) -> tuple[Rule, ...]:
 
 
 def agent_rules(agent: str, folders: Folders) -> tuple[Rule, ...]:
-    """What the program adds for an agent of its own; nothing for any other."""
+    """Return the rules that the program adds for one of its own agents; nothing for any other."""
     looking = dict.fromkeys(("grep", "glob", "list", "bash", "webfetch", "websearch", "read"), "allow")
     planning: dict[str, Any] = {"question": "allow", "plan_exit": "allow", "task": {"general": "deny"}}
     if folders.data is not None:
@@ -69,7 +69,7 @@ def agent_rules(agent: str, folders: Folders) -> tuple[Rule, ...]:
 
 
 def tool_output_rules(folders: Folders, before: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The program's own output stays readable, unless a rule before denies exactly that pattern."""
+    """Return rules that keep the program's own output readable, unless an earlier rule denies exactly that pattern."""
     pattern = folders.tool_output
     if pattern is None:
         return ()
@@ -80,11 +80,11 @@ def tool_output_rules(folders: Folders, before: Iterable[Rule]) -> tuple[Rule, .
 
 
 def child_rules(parent_session: Iterable[Rule], subagent: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The session rules of a sub-agent's session, which come after all other rules of `subagent`.
+    """Return the session rules of a sub-agent's session, which come after all other rules of `subagent`.
 
     `parent_session` are the rules of the parent's *session* (not of its agent): its denies and its rules for
-    `external_directory` go on. `subagent` are all rules of the sub-agent; without any for `todowrite`, or for `task`,
-    that is denied.
+    `external_directory` are inherited. `subagent` are all rules of the sub-agent; `todowrite` and `task` are denied if
+    it has no rule for them.
     """
     own = {rule.permission for rule in subagent}
     kept = [rule for rule in parent_session if rule.permission == "external_directory" or rule.action is Verdict.DENY]

@@ -1,4 +1,4 @@
-"""What OpenCode asks about a shell line: the source text of each command, and paths outside the project."""
+"""OpenCode's requests for a shell line: the source text of each command, and paths outside the project."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/std
 def shell_request(
     command: str, workdir: str | None, places: OpenCodePlaces, *, tail: str = " *"
 ) -> OpenCodeRequest | None:
-    """The request of the shell tool; None for a line that is too long or too tangled to be read.
+    """Return the request of the shell tool; None for a line that is too long or too complex to parse.
 
-    `tail` is what `always` adds to a command's prefix.
+    `tail` is appended to a command's prefix in `always`.
     """
     found = source_commands(command)
     if found is None:
@@ -56,7 +56,7 @@ def shell_request(
 
 
 def offered(analysis: Analysis, request: OpenCodeRequest, tail: str) -> tuple[str, ...]:
-    """Return what an `always` of the hardened profile offers: a command with a redirection to a file is spelled whole.
+    """Return the `always` entries of the hardened profile; a command with a redirection to a file is spelled whole.
 
     A pattern for its words alone would not cover it: the file would be asked about the next time.
     """
@@ -68,7 +68,7 @@ def offered(analysis: Analysis, request: OpenCodeRequest, tail: str) -> tuple[st
 
 def _entries(command: ShellCommand, patterns: Sequence[str], tail: str) -> Iterator[str]:
     is_redirected = any(map(accesses, command.redirects))
-    # The grammar takes the redirection at the end of a pipeline for one of all of it: then the words are a pattern too.
+    # The grammar assigns a redirection at the end of a pipeline to the whole pipeline: then the words are a pattern too.
     if not is_redirected or command.statement not in patterns:
         yield " ".join(prefix([word.raw for word in command.words])) + tail
     if is_redirected and not _WILD.search(command.statement):
@@ -76,7 +76,7 @@ def _entries(command: ShellCommand, patterns: Sequence[str], tail: str) -> Itera
 
 
 def hidden_directories(analysis: Analysis, base: str, places: OpenCodePlaces) -> tuple[str, ...]:
-    """Directories that the program misses: behind a quote or a wrapper, and in commands that it does not look into."""
+    """Return the directories that the program misses: behind quotes, wrappers, and in commands it does not parse."""
     bare = [_bare(command) for command in analysis.commands if command.words]
     folders = [*_outside_folders(bare, base, places), *_named_outside(analysis.commands, base, places)]
     return tuple(dict.fromkeys(map(below, folders)))

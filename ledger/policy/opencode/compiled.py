@@ -1,4 +1,4 @@
-"""Rules and grants, compiled: the last rule that matches, for a permission and a text."""
+"""Compiled rules and grants: the last rule that matches a permission and a text."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PERMISSIONS_KEPT_MAX: Final = 256
 
 
 class CompiledRule(NamedTuple):
-    r"""A rule that is ready to match.
+    r"""A compiled rule.
 
-    `pattern` and `permission` take normalised text. `narrow` takes text as it is written, with `\` apart from `/`:
-    the reading that an allow of the hardened profile needs.
+    `pattern` and `permission` take normalised text. `narrow` takes text as it is written, with `\` apart from `/`, as
+    an allow of the hardened profile requires.
     """
 
     permission: Matcher
@@ -38,7 +38,7 @@ class CompiledRule(NamedTuple):
 
 
 class CompiledGrant(NamedTuple):
-    """A grant of the permission at hand; as `CompiledRule`."""
+    """A compiled grant of the permission at hand; fields as in `CompiledRule`."""
 
     grant_id: str
     pattern: Matcher
@@ -47,7 +47,7 @@ class CompiledGrant(NamedTuple):
 
 
 class PermissionRules:
-    """The rules of one permission, the last one first, found by what a text must hold for them to match."""
+    """The rules of one permission, the last one first, indexed by a text that every match contains."""
 
     def __init__(self, rules: Sequence[CompiledRule]) -> None:
         self.all = tuple(rules)
@@ -55,16 +55,16 @@ class PermissionRules:
 
     @cached_property
     def restricting(self) -> tuple[str, ...]:
-        """The patterns of the rules that deny or ask, and are not for everything."""
+        """Return the patterns of the rules that deny or ask, without catch-alls."""
         return tuple(rule.text for rule in self.all if rule.action is not Verdict.ALLOW and not rule.catches_all)
 
     @cached_property
     def caseless(self) -> PermissionRules:
-        """The same rules for texts in lower case."""
+        """Return the same rules for texts in lower case."""
         return PermissionRules(tuple(map(_folded, self.all)))
 
     def about(self, value: str) -> Iterator[CompiledRule]:
-        """Those that may match a normalised text, which is most often few of them."""
+        """Yield the rules that may match a normalised text, usually few of them."""
         return map(self.all.__getitem__, self._index.candidates(value))
 
 
@@ -77,7 +77,7 @@ class CompiledRules:
 
     @cached_property
     def allow_everything(self) -> bool:
-        """Whether no ask and no deny stands behind an allow of every permission and every pattern."""
+        """Return whether no ask and no deny comes after an allow of every permission and every pattern."""
         for rule in self._last_first:
             if rule.action is not Verdict.ALLOW:
                 return False
@@ -86,7 +86,7 @@ class CompiledRules:
         return False
 
     def of(self, permission: str) -> PermissionRules:
-        """The rules whose permission matches."""
+        """Return the rules whose permission matches."""
         found = self._by_permission.get(permission)
         if found is None:
             name = normalise(permission)
@@ -97,7 +97,7 @@ class CompiledRules:
 
 
 def compile_grants(grants: Iterable[Grant], permission: str) -> tuple[CompiledGrant, ...]:
-    """The grants whose permission matches, in the order given."""
+    """Return the grants whose permission matches, in the order given."""
     name = normalise(permission)
     return tuple(
         CompiledGrant(grant.grant_id, *_matchers(grant.pattern), grant.pattern)
@@ -107,7 +107,7 @@ def compile_grants(grants: Iterable[Grant], permission: str) -> tuple[CompiledGr
 
 
 def last_match(text: str, rules: PermissionRules) -> CompiledRule | None:
-    """The rule that decides about a text."""
+    """Return the rule that decides about a text."""
     value = normalise(text)
     for rule in rules.about(value):
         if rule.pattern(value):
@@ -116,7 +116,7 @@ def last_match(text: str, rules: PermissionRules) -> CompiledRule | None:
 
 
 def last_narrow_match(text: str, shown: str, rules: PermissionRules) -> CompiledRule | None:
-    """As `last_match`, but an allow counts only if it matches `shown`, in which what a quote hides is hidden."""
+    """Return the rule that decides; an allow counts only if it matches `shown`, in which quoted blanks are replaced."""
     value = normalise(text)
     for rule in rules.about(value):
         if rule.narrow(shown) if rule.action is Verdict.ALLOW else rule.pattern(value):
@@ -125,9 +125,9 @@ def last_narrow_match(text: str, shown: str, rules: PermissionRules) -> Compiled
 
 
 def restricting(text: str, rules: PermissionRules) -> CompiledRule | None:
-    """The rule, not one about everything, that asks about a text or denies it, in its own case or another.
+    """Return the rule, no catch-all, that asks about a text or denies it, in its own case or ignoring case.
 
-    `text` may be a glob of the shell: then every rule counts that it may meet, unless a later one allows everything.
+    `text` may be a shell glob: then each rule that it may match counts, unless a later one allows everything.
     """
     for value, known in ((text, rules), (text.casefold(), rules.caseless)):
         rule = last_match(value, known)

@@ -1,6 +1,6 @@
-"""The head of an agent's Markdown file: the few forms of YAML in which rules are written. Pure.
+"""The head of an agent's Markdown file: the subset of YAML in which rules are written. Pure.
 
-What is not understood is an error where it concerns rules, and passed over elsewhere.
+A form outside that subset is an error in the members of rules, and ignored elsewhere.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class _Line(NamedTuple):
 
 
 def read_frontmatter(text: str, file: str) -> Document:
-    """`name`, `permission` and `tools` of the head, each with its line; empty without a head. Raises PolicyError."""
+    """Return `name`, `permission` and `tools` of the head, each with its line; empty without a head.
+
+    Raises PolicyError.
+    """
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
         return Document({}, {})
@@ -96,7 +99,7 @@ class _Reader:
 
 
 def _blocks(lines: Sequence[_Line]) -> Iterator[tuple[_Line, Sequence[_Line]]]:
-    """Each line with the deeper ones that follow it."""
+    """Yield each line with the more deeply indented lines after it."""
     index = 0
     while index < len(lines):
         end = index + 1

@@ -1,4 +1,4 @@
-"""How OpenCode's rules look at one command for the hardened profile."""
+"""OpenCode rules for one command in the hardened profile."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ledger.policy.toolrules.commands import visible_text
 
 _HIDDEN_BLANK: Final = "\0"
 _SHADOW_TESTS_MAX: Final = 1_000_000
-"""Pairs of rules that are compared; beyond that every rule counts as in force, which only asks more."""
+"""Pairs of rules, at most, that are compared; with more, every rule counts as in force, which only asks more."""
 
 
 class OpenCodeCommands(CommandRules):
-    """The rules and grants of one call. `final_denies` says that no grant lifts a configured deny.
+    """The rules and grants of one call. `final_denies`: no grant lifts a configured deny.
 
-    `asks_first` says that folders outside of the project are asked about as a call of their own.
+    `asks_first`: folders outside of the project are asked about in a call of their own.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class OpenCodeCommands(CommandRules):
         self.bash = rules.of("bash")
 
     def allow(self, command: ShellCommand) -> Ruling | None:
-        """By the words as written, or without quotes that hide nothing; the last rule that matches decides."""
+        """Match the words as written, or without quotes that hide nothing; the last rule that matches decides."""
         if command.assignments or not command.words:
             return None
         for shown in dict.fromkeys(_narrow_texts(command)):
@@ -59,7 +59,7 @@ class OpenCodeCommands(CommandRules):
         return None
 
     def _spelled(self, shown: str) -> tuple[tuple[str, ...], ...]:
-        """The words of all rules and grants that allow a command: one of them may name more than the deciding one."""
+        """Return the words of all rules and grants that allow a command: one may name more than the deciding one."""
         rules = [rule.text for rule in self.bash.about(shown) if rule.action is Verdict.ALLOW and rule.narrow(shown)]
         granted = [grant.text for grant in self.grants if grant.narrow(shown)]
         return tuple(dict.fromkeys(tuple(text.split()) for text in (*rules, *granted)))
@@ -85,7 +85,7 @@ class OpenCodeCommands(CommandRules):
         if self.places.outside(full):
             return None
         rule = last_match(self.places.from_worktree(full), self.rules.of(access.value))
-        if rule is None:  # `cat < f` needs no more than `cat f`, of which only a rule that restricts it is heard
+        if rule is None:  # `cat < f` needs no more than `cat f`, for which only rules that restrict it apply
             return Ruling(Verdict.ALLOW) if access is Access.READ else None
         return Ruling(Verdict.ALLOW, rule.refs) if rule.action is Verdict.ALLOW else None
 
@@ -150,7 +150,7 @@ class OpenCodeCommands(CommandRules):
         return not self.asks_first and leads_out(path, directory, places.roots, places.facts, places.home)
 
     def _in_force(self, rule: CompiledRule) -> bool:
-        """Whether something that the rule matches is decided by it; a later rule may match all that it does."""
+        """Return whether the rule decides about some text that it matches; a later rule may match all of them."""
         last = last_match(rule.text, self.bash)
         return (last is None or last.action is not Verdict.ALLOW) and not self._lifted(rule, rule.text)
 
@@ -164,7 +164,7 @@ def _narrow_texts(command: ShellCommand) -> Iterator[str]:
 
 
 def _hide(raw: str) -> str:
-    """A blank inside a word is not one that a pattern may take for the end of a word."""
+    """Replace the blanks inside a word, so that no pattern takes one for the end of the word."""
     for blank in " \t\n":
         raw = raw.replace(blank, _HIDDEN_BLANK)
     return raw

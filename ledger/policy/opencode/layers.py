@@ -1,4 +1,4 @@
-"""From the layers of an OpenCode policy to one list of rules (opencode-zh.md 9.3)."""
+"""One list of rules from the layers of an OpenCode policy (opencode-zh.md 9.3)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from ledger.policy.opencode.options import OpenCodeOptions
 
 Keys = tuple[str, ...]
 _AGENT_KEYS = ("agent", "mode")
-"""Where sections of agents stand; `mode` is the older name, and what it says comes last."""
+"""Members that hold sections of agents; `mode` is the older name, and its sections come last."""
 
 INHERITED: Final = "parent"
-"""The layer of what a sub-agent's session has from its parent's. It comes last in every order."""
+"""The layer with the rules that a sub-agent's session inherits from its parent's. It comes last in every order."""
 
 
 def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tuple[Rule, ...]:
-    """All rules of all layers, lowest first.
+    """Return all rules of all layers, lowest first.
 
-    Configurations that follow one another are merged key by key, then comes the agent's section of them; rules
-    stand where their layer stands. A layer that is not trusted is never merged, because merging could replace a
-    deny below it. With `defaults` the built-in rules come first, and the one for the program's own output after the
-    last configuration, so that rules of a session still come after it. `key-length` sorts the rules of all layers
-    together, as opencode.md's "Last match wins" says; what a child session has from its parent stays last. Raises
-    PolicyError.
+    Consecutive configurations are merged key by key, followed by their sections for the agent; rules keep the position
+    of their layer. A layer that is not trusted is never merged, because merging could replace a deny below it. With
+    `defaults` the built-in rules come first, and the one for the program's own output after the last configuration, so
+    that rules of a session still come after it. `key-length` sorts the rules of all layers together, as opencode.md's
+    "Last match wins" says; rules that a child session inherits stay last. Raises PolicyError.
     """
     if len(layers) > LAYER_COUNT:
         raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
@@ -92,7 +91,7 @@ def _single_rules(layer: Layer, *, agent: str | None, home: str | None) -> tuple
 
 
 def _placed(rule: Rule, layer: Layer) -> Rule:
-    """A rule that does not say where it comes from comes from its layer."""
+    """Return a rule with its layer as origin, if it has no origin of its own."""
     if rule.layer is not None:
         return rule
     return replace(rule, layer=layer.name, file=rule.file or layer.file)
@@ -110,7 +109,7 @@ def _run_rules(run: list[Layer], *, agent: str | None, home: str | None) -> tupl
 
 
 def _merged_rules(parts: Iterable[tuple[Mapping[str, object], RuleOrigin, Keys]], home: str | None) -> tuple[Rule, ...]:
-    """`tools` of all files stand before `permission` of all files, whichever file they come from."""
+    """Return merged rules: `tools` of all files come before `permission` of all files, whatever their file."""
     tools: Section = {}
     permissions: Section = {}
     for config, origin, keys in parts:
@@ -127,7 +126,7 @@ def _merged_rules(parts: Iterable[tuple[Mapping[str, object], RuleOrigin, Keys]]
 
 
 def _refuse_patterns(section: Section, origin: RuleOrigin, keys: Keys) -> None:
-    """The program does not load a file that gives patterns to these; `*` alone says no more than an action."""
+    """Refuse patterns for these keys, as the program refuses such a file; `*` alone is equal to an action."""
     for name, value in section.items():
         if name in ACTION_ONLY and isinstance(value, dict) and value.keys() - {"*"}:
             text = f"`{name}` takes an action and no patterns; write `allow`, `ask` or `deny`"

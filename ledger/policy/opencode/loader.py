@@ -1,6 +1,6 @@
-"""Find and read OpenCode's configuration where the program does. The only module of this dialect that reads files.
+"""Loading of OpenCode's configuration from its usual locations. The only module of this dialect that reads files.
 
-What cannot be read is an error, never "no rules"; nothing is fetched and nothing is written.
+An unreadable file is an error, never a policy without rules. Nothing is fetched and nothing is written.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def load_layers(
     remote: Any = None,
     trusted: bool = True,
 ) -> tuple[Layer, ...]:
-    """The layers 1 to 6 of opencode-zh.md 9.3, lowest first, as far as they are there and set a rule.
+    """Return the layers 1 to 6 of opencode-zh.md 9.3, lowest first, that exist and set a rule.
 
-    `project` is the folder where the agent starts and `worktree` the root of its repository, sought upwards unless
-    given. `remote` is the organisation's configuration, parsed; whoever has fetched it hands it in. `environ` holds
+    `project` is the folder where the agent starts and `worktree` the root of its repository, searched upwards by
+    default. `remote` is the organisation's configuration, fetched and parsed by the caller. `environ` holds
     `OPENCODE_CONFIG`, `OPENCODE_CONFIG_CONTENT`, `OPENCODE_CONFIG_DIR`, `OPENCODE_DISABLE_PROJECT_CONFIG`,
-    `XDG_CONFIG_HOME` and `HOME` as the program sees them. `trusted` is about the project's own files. Raises
+    `XDG_CONFIG_HOME` and `HOME` of the program's process. `trusted` concerns the project's own files. Raises
     PolicyError with file and line.
     """
     start = Path(project).absolute()
@@ -73,7 +73,7 @@ def load_layers(
 def config_files(
     project: str | os.PathLike[str], environ: Mapping[str, str], *, home: str | None = None
 ) -> tuple[Path, ...]:
-    """The JSON files where the program looks for rules, existing or not; the project's own folder comes first."""
+    """Return the JSON files where the program looks for rules, existing or not; the project's folder comes first."""
     start = Path(project).absolute()
     hidden = _is_true(environ.get("OPENCODE_DISABLE_PROJECT_CONFIG"))
     folders = [] if hidden else [*_upwards(start, _worktree(start))]
@@ -91,13 +91,13 @@ def _is_true(value: str | None) -> bool:
 
 
 def _worktree(start: Path) -> Path:
-    """The repository that holds a folder; the root of the file system, as in the program, where there is none."""
+    """Return the repository that contains a folder; the root of the file system, as in the program, if none does."""
     found = (folder for folder in (start, *start.parents) if _is(folder / _REPOSITORY))
     return next(found, Path(start.anchor))
 
 
 def _upwards(start: Path, root: Path) -> Iterator[Path]:
-    """From a folder up to the worktree, both included."""
+    """Yield the folders from a folder up to the worktree, both included."""
     for folder in (start, *start.parents):
         yield folder
         if folder == root:
@@ -105,7 +105,7 @@ def _upwards(start: Path, root: Path) -> Iterator[Path]:
 
 
 def _distinct(folders: Sequence[tuple[Path, bool]]) -> Iterator[tuple[Path, bool]]:
-    """Each folder once, at its first place; one that the user owns too is trusted."""
+    """Yield each folder once, at its first position; a folder that the user owns too is trusted."""
     trusted = {folder for folder, counts in folders if counts}
     for folder in dict.fromkeys(folder for folder, _ in folders):
         yield folder, folder in trusted
@@ -118,7 +118,7 @@ def _files(name: str, folder: Path | None, names: Sequence[str], *, trusted: boo
 
 
 def _named(file: str | None) -> Iterator[Layer]:
-    """The program passes over a missing file; here rules that somebody has pointed to must be there."""
+    """Yield the layer of a configured file. The program ignores a missing one; here it is an error."""
     if file:
         yield _read(file, "OPENCODE_CONFIG")
 
@@ -149,7 +149,7 @@ def _layer(document: Document, name: str, file: str | None, *, trusted: bool = T
 
 
 def _refuse_placeholders(value: Any, file: str) -> None:
-    """The program puts in the text of variables and files before it reads; unread, a deny would match nothing."""
+    """Refuse placeholders: the program replaces them before parsing, and a deny with a literal one has no match."""
     texts = [*value, *value.values()] if isinstance(value, Mapping) else [value]
     for text in texts:
         if isinstance(text, Mapping):
@@ -159,7 +159,7 @@ def _refuse_placeholders(value: Any, file: str) -> None:
 
 
 def _markdown(name: str, folder: Path | None, *, trusted: bool = True) -> Iterator[Layer]:
-    """The rules in the heads of the agents' own files."""
+    """Yield the rules in the heads of the agents' own files."""
     for kind, pattern in _MARKDOWN if folder else ():
         base = (folder or Path()) / kind
         for path in sorted(base.glob(pattern)):
@@ -177,7 +177,7 @@ def _agent(path: Path, agent: str, name: str, *, trusted: bool) -> Layer:
 
 
 def _is(path: Path) -> bool:
-    """Whether something stands at a path; what cannot be looked at counts, so that reading it fails loudly."""
+    """Return whether a path exists; an inaccessible one counts, so that reading it raises an error."""
     try:
         return path.exists() or path.is_symlink()
     except OSError:

@@ -1,4 +1,4 @@
-"""The permissions that OpenCode knows by name, and what each is about (opencode.md, "Permission Types")."""
+"""The permissions that OpenCode names, and their subjects (opencode.md, "Permission Types")."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ PERMISSIONS: Final[Mapping[str, str]] = MappingProxyType(
 """The 16 names of opencode.md, and `write` of opencode-zh.md."""
 
 OTHER_PERMISSIONS: Final = frozenset({"skill", "plan_enter", "plan_exit"})
-"""Names that today's program asks and the pages do not list."""
+"""Names that the current program asks for and the pages do not list."""
 
 ACTION_ONLY: Final = frozenset({"todowrite", "question", "webfetch", "websearch", "doom_loop"})
 """Keys that take an action and no object of patterns."""
 
 
 def permission_of(tool: str) -> str:
-    """The permission that a tool asks for; a tool of an MCP server or a plugin asks by its own name."""
+    """Return the permission that a tool asks for; a tool of an MCP server or a plugin asks by its own name."""
     return "edit" if tool in EDIT_TOOLS else tool
 
 
 def unknown_permissions(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Rules whose permission is neither known nor a wildcard. They work, but may be a slip of the pen."""
+    """Return rules whose permission is neither known nor a wildcard. They are valid, but may be typing errors."""
     known = PERMISSIONS.keys() | OTHER_PERMISSIONS
     return tuple(rule for rule in rules if rule.permission not in known and not set("*?") & set(rule.permission))

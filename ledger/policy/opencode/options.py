@@ -1,4 +1,4 @@
-"""What an opencode policy may be told besides its rules."""
+"""Options of an opencode policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 class OpenCodeOptions(msgspec.Struct, frozen=True):
-    """Options, checked; what depends on another one has its value."""
+    """Checked options, with all defaults resolved."""
 
     profile: Profile
     edition: Edition
@@ -50,7 +50,7 @@ class OpenCodeOptions(msgspec.Struct, frozen=True):
         return self.profile == "hardened"
 
     def places(self, cwd: str | None = None) -> OpenCodePlaces:
-        """Where a call runs: in its own `cwd`, or where the agent was started."""
+        """Return the places of a call that runs in its own `cwd`, or in the agent's start directory."""
         return OpenCodePlaces.of(
             project=self.cwd,
             cwd=cwd,

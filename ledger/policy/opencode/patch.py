@@ -1,4 +1,4 @@
-"""Which files a patch in the `*** Begin Patch` format names. Its hunks are not read."""
+"""The files that a patch in the `*** Begin Patch` format names. Its hunks are not parsed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _MOVE: Final = "*** Move to:"
 
 
 class PatchedFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file that a patch adds, changes or deletes, and where it is moved to; both as written."""
+    """A file that a patch adds, changes or deletes, and the target if it is moved; both as written."""
 
     path: str
     moved_to: str | None = None
 
 
 def patched_files(text: str) -> tuple[PatchedFile, ...]:
-    """The files of a patch in order; none when it has no beginning or no end.
+    """Return the files of a patch in order; none if it has no beginning or no end.
 
-    A header counts wherever it stands between the two: one too many is asked about for nothing, one too few is not
-    asked about at all.
+    A header counts anywhere between the two: an extra one causes an unnecessary question, a missed one would leave a
+    file unchecked.
     """
     lines = text.split("\n")
     stripped = [line.strip() for line in lines]

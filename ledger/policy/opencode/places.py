@@ -1,4 +1,4 @@
-"""Where an OpenCode instance runs: its directory, its worktree, and what counts as outside of both. Pure."""
+"""The directory and worktree of an OpenCode instance, and the boundary of both. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _REPOSITORY: Final = ".git"
 
 
 class OpenCodePlaces(msgspec.Struct, frozen=True):
-    """`directory` is where a call runs, `worktree` the root of the repository; `roots` are what counts as inside.
+    """The directories of a call.
 
-    All are absolute; `home` may be unknown. `deep` is the hardened profile's: it also follows links, and a path that
-    leads outside counts as outside; while the project is not known, everything does. `sandbox` is where `cd` may lead
-    besides the roots.
+    `directory` is its own, `worktree` the root of the repository; `roots` count as inside.
+
+    All are absolute; `home` may be unknown. `deep` is for the hardened profile: it also follows links, and a path whose
+    links lead outside counts as outside; while the project is unknown, every path does. `sandbox` is a further
+    directory that `cd` may enter.
     """
 
     directory: str
@@ -43,11 +45,11 @@ class OpenCodePlaces(msgspec.Struct, frozen=True):
         deep: bool,
         sandbox: str | None = None,
     ) -> OpenCodePlaces:
-        """`project` is where the agent was started, `cwd` where the call runs; without one the project stands for it.
+        """Return the places of a call: `project` is the agent's start directory, `cwd` the call's, default the project.
 
-        Without a project the `cwd` stands for that, but in the hardened profile, where a call does not say what is
-        inside. Without a `worktree` it is the repository that `facts` know around the project. One that is `/` would hold
-        everything, so it is no root.
+        Without a project the `cwd` is used, except in the hardened profile, where a call must not define its own
+        boundary. The default of `worktree` is the repository that `facts` find around the project. A worktree `/` would
+        contain every path, so it is no root.
         """
         directory = posixpath.normpath(cwd or project or UNKNOWN_FOLDER)
         start = posixpath.normpath(project) if project else directory
@@ -58,18 +60,18 @@ class OpenCodePlaces(msgspec.Struct, frozen=True):
         return cls(directory, tree, roots, home, facts, deep, sandbox)
 
     def absolute(self, path: str, base: str | None = None) -> str:
-        """A path from `base` (the directory unless given) without `.` and `..`; nothing is looked up."""
+        """Return a path from `base` (default: the directory) without `.` and `..`, without file access."""
         return "/" + posixpath.normpath(posixpath.join(base or self.directory, path)).lstrip("/")
 
     def from_worktree(self, path: str) -> str:
-        """The path that a rule sees: relative to the worktree, the worktree itself is the empty string."""
+        """Return the path that rules match: relative to the worktree; the worktree itself is the empty string."""
         if within(path, UNKNOWN_HOME):
             return readable(path)
         found = posixpath.relpath(path, self.worktree)
         return "" if found == "." else found
 
     def outside(self, path: str) -> bool:
-        """Whether an absolute path is in none of the roots."""
+        """Return whether an absolute path is in none of the roots."""
         if not any(within(path, root) for root in self.roots):
             return True
         return self.deep and not self._leads_into(self.facts.resolve(path), self.roots)
@@ -81,20 +83,20 @@ class OpenCodePlaces(msgspec.Struct, frozen=True):
         return self.facts.kind(path) is FileKind.DIRECTORY
 
     def expand(self, path: str) -> str:
-        """`~` and `~/…` with the home directory; while that is unknown it is in no root."""
+        """Expand `~` and `~/…` to the home directory; an unknown home is in no root."""
         if path == "~" or path.startswith("~/"):
             return (UNKNOWN_HOME if self.home is None else self.home.rstrip("/")) + path[1:]
         return path
 
     def enter(self, directory: str, target: str) -> str | None:
-        """Where `cd target` leads, links followed; None when that is outside, or not known."""
+        """Return the directory that `cd target` enters, links followed; None if it is outside or unknown."""
         path = self.absolute(target, directory)
         roots = self.roots if self.sandbox is None else (*self.roots, self.sandbox)
         return path if self._leads_into(self.facts.resolve(path), roots) else None
 
 
 def worktree_of(directory: str, facts: FileFacts) -> str:
-    """The root of the repository that holds a directory; the directory itself where none is known."""
+    """Return the root of the repository that contains a directory; the directory itself if none is known."""
     folder = posixpath.normpath(directory)
     while folder not in (_ROOT, UNKNOWN_FOLDER):
         if facts.kind(posixpath.join(folder, _REPOSITORY)) is not None:
@@ -104,10 +106,10 @@ def worktree_of(directory: str, facts: FileFacts) -> str:
 
 
 def within(path: str, folder: str) -> bool:
-    """Whether a path is the folder or inside it; both absolute."""
+    """Return whether a path is the folder or inside it; both absolute."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def below(folder: str) -> str:
-    """The pattern for everything in a directory."""
+    """Return the pattern for everything in a directory."""
     return posixpath.join(readable(folder), "*")

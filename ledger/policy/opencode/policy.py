@@ -45,13 +45,13 @@ class OpenCodePolicy:
     """Rules of OpenCode, compiled.
 
     Options: `profile` (`hardened`, the default, or `faithful`), `edition` (`current`, or `opencode.md` with that page's
-    order, texts and `always` patterns), `order` (`insertion` or `key-length`; the edition's own unless given), `compat`
-    (`v2`: a configured deny is final, a grant lifts an ask; `v1`: grants are the last rules of all and lift a deny
-    too; `v1` in faithful, `v2` in hardened unless given), `defaults` (true adds the program's built-in rules),
-    `agent` (whose section and built-in rules count; `build` where the built-in rules are on), `home`, `cwd` (where
-    the agent was started; a call may run in another folder), `worktree` (the root of its repository; unless given,
-    the one that is known around `cwd`), `sandbox_root` (where `cd` may lead as well), `data` and `tmp` (the program's own folders), and `fs`
-    (facts about files, see `MappedFacts`). Raises PolicyError for any other option and for anything misshapen.
+    order, texts and `always` patterns), `order` (`insertion` or `key-length`; default: the edition's), `compat` (`v2`:
+    a configured deny is final, a grant lifts an ask; `v1`: grants come after all rules and lift a deny too; default:
+    `v1` in faithful, `v2` in hardened), `defaults` (true adds the program's built-in rules), `agent` (whose section and
+    built-in rules count; `build` if the built-in rules are on), `home`, `cwd` (the agent's start directory; a call may
+    run in another folder), `worktree` (the root of its repository; default: the one known around `cwd`), `sandbox_root`
+    (a further directory that `cd` may enter), `data` and `tmp` (the program's own folders), and `fs` (facts about
+    files, see `MappedFacts`). Raises PolicyError for any other option and for anything malformed.
     """
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
@@ -67,23 +67,23 @@ class OpenCodePolicy:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The configured rules in force, in the order in which the last match is sought."""
+        """Return the configured rules in force, in the order in which the last match is searched."""
         return self._rules
 
     @property
     def compat(self) -> Compat:
-        """What grants may lift, also where the option was not given."""
+        """Return the effective `compat` setting."""
         return self._options.compat
 
     def with_facts(self, facts: FileFacts) -> OpenCodePolicy:
-        """The same policy, judging with other facts about files; `fs` of the source still comes first."""
+        """Return the same policy with other facts about files; `fs` of the source takes precedence."""
         return OpenCodePolicy(self._source, facts)
 
     def request(self, call: Call) -> OpenCodeRequest | None:
-        """What the program asks about a tool call; None when its input does not say what it is about.
+        """Return the program's request for a tool call; None if it cannot be derived from the input.
 
-        Patterns that the call names itself stand if they are others than those of its input; it is then about these,
-        and about no directory.
+        Patterns in the call itself are used if they differ from those of its input; the request then has only these
+        patterns and no directories.
         """
         named = OpenCodeRequest(call.permission, call.patterns, ())
         if call.tool_name is None:
@@ -106,13 +106,12 @@ class OpenCodePolicy:
         return shell_request(command, workdir, places, tail=self.tail)
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
-        """Judge every pattern by itself; the strictest verdict counts (opencode.md "Rule Evaluation Algorithm").
+        """Judge every pattern alone; the strictest verdict counts (opencode.md "Rule Evaluation Algorithm").
 
-        Unlike opencode-zh.md 5.1, a pattern that asks does not keep a later one from denying. Of a tool call the
-        patterns are worked out as the program does. Directories outside the project are in `ask_first`: they are
-        calls of their own, and whoever wants one verdict takes the strictest of all. In the hardened profile each
-        pattern of a `bash` call without a tool is analysed as a command line of its own, and of a tool call the whole
-        line.
+        Unlike opencode-zh.md 5.1, a pattern that asks does not keep a later one from denying. The patterns of a tool
+        call are derived as in the program. Directories outside the project are in `ask_first`: they are separate calls,
+        and a single verdict is the strictest of all. In the hardened profile each pattern of a `bash` call without a
+        tool is analysed as a separate command line, and of a tool call the whole line.
         """
         request = self.request(call)
         if request is None:
@@ -120,7 +119,7 @@ class OpenCodePolicy:
         return _Judging(self, request, grants, call).evaluation()
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
-        """Whether a grant turns a part that was recorded as ask into an allow."""
+        """Return whether a grant turns a part that was recorded as ask into an allow."""
         granted = compile_grants((grant,), permission) if part.liftable else ()
         if not any(one.pattern(normalise(part.text)) for one in granted):
             return False
@@ -131,7 +130,7 @@ class OpenCodePolicy:
         return hardened(part.text, lifted, rules, self._options.places().directory).verdict is Verdict.ALLOW
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
-        """The tools that are wholly denied by the configured rules (opencode-zh.md 9.4)."""
+        """Return the tools that the configured rules deny for every pattern (opencode-zh.md 9.4)."""
         return disabled(tools, self._rules)
 
     def command_rules(
@@ -144,7 +143,7 @@ class OpenCodePolicy:
         return self._options.places(cwd)
 
     def judge(self, permission: str, patterns: Sequence[str], grants: Sequence[CompiledGrant]) -> Evaluation:
-        """The faithful verdict about some patterns of one permission."""
+        """Return the faithful verdict about some patterns of one permission."""
         if not patterns:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
         candidates = self._compiled.of(permission)
@@ -168,13 +167,13 @@ class OpenCodePolicy:
         return Part(text, rule.action, rule.refs, liftable) if rule else Part(text, Verdict.ASK)
 
     def _denial(self, candidates: Sequence[CompiledRule]) -> str:
-        """What OpenCode tells the agent: the configured rules of this permission, in order."""
+        """Return OpenCode's message to the agent: the configured rules of this permission, in order."""
         spelt = _stringify([compiled.spelt for compiled in reversed(candidates)])
         return _DENIED[self._options.edition].format(spelt)
 
     @property
     def tail(self) -> str:
-        """What an `always` adds to the words that name a command."""
+        """Return the text that an `always` appends to the words that identify a command."""
         return _TAIL[self._options.edition]
 
     @property
@@ -195,7 +194,7 @@ class _Judging:
 
     @cached_property
     def places(self) -> OpenCodePlaces:
-        """Worked out only when needed: it takes longer than finding the rule."""
+        """Return the places of the call; computed only when needed, since it takes longer than finding the rule."""
         return self.policy.places(self.call.cwd)
 
     def evaluation(self) -> Evaluation:
@@ -228,7 +227,7 @@ class _Judging:
         return hardened(command, judged, rules, self.request.base or self.places.directory, analysis)
 
     def _lines(self, texts: Sequence[str]) -> Evaluation:
-        """Patterns that a caller gave without a line: each is read as one."""
+        """Judge patterns that a caller gave without a line: each is parsed as a line."""
         if not texts:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
         found = [self._line(text, self._judge((text,)), analyse(text)) for text in texts]
@@ -245,13 +244,13 @@ class _Judging:
 
 
 def _command_of(call: Call) -> str | None:
-    """The line that patterns of a caller were taken from, if the caller says so."""
+    """Return the line that a caller's patterns were taken from, if the caller gives it."""
     command = call.input.get("command") if call.tool_name == BASH and isinstance(call.input, Mapping) else None
     return command if isinstance(command, str) else None
 
 
 def _unknown_input(call: Call) -> Evaluation:
-    # Fail closed: what a tool's input does is not known when no patterns can be worked out from it.
+    # Fail closed: the effect of a tool is unknown if no patterns can be derived from its input.
     tool = call.tool_name or call.permission
     reason = f"no patterns can be worked out from the input of {shown(tool)}, so a person must look at it"
     return Evaluation(Verdict.ASK, (Part(tool, Verdict.ASK, liftable=False),), reason=reason)

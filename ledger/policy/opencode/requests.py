@@ -1,4 +1,4 @@
-"""From a tool call to what OpenCode 1.18 asks: a permission, its patterns, and directories outside the project."""
+"""OpenCode 1.18 requests for tool calls: a permission, its patterns, and directories outside the project."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ANY: Final = ("*",)
 
 
 class OpenCodeRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a tool asks before it acts.
+    """The permission request of a tool call.
 
     `directories` are the patterns of `external_directory`, one tuple for each request that is made first, in order.
-    `command` is the whole line of a shell call and `base` where it runs. `more` are patterns that the program forgets
-    and the hardened profile judges too.
+    `command` is the whole line of a shell call and `base` its working directory. `more` are patterns that the program
+    omits and the hardened profile also judges.
     """
 
     permission: str
@@ -36,9 +36,9 @@ Input = Mapping[str, Any]
 
 
 def tool_request(tool: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
-    """The request of any tool but the shell; None when its input lacks what it is about.
+    """Return the request of any tool except the shell; None if its input lacks the required members.
 
-    Paths are as `OpenCodePlaces.from_worktree` gives them. A tool that is not known, as of an MCP server, asks for `*`.
+    Paths are as `OpenCodePlaces.from_worktree` gives them. An unknown tool, for example of an MCP server, asks for `*`.
     """
     permission = permission_of(tool)
     make = _TOOLS.get(tool)
@@ -104,7 +104,7 @@ def _external(permission: str, value: Input, places: OpenCodePlaces) -> OpenCode
 
 
 def _named(*members: str, itself: bool = False) -> Callable[[str, Input, OpenCodePlaces], OpenCodeRequest | None]:
-    """A request for one text of the input; `itself` says that `always` covers that text alone."""
+    """Return a maker of requests for one text of the input; with `itself`, `always` covers only that text."""
 
     def make(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
         text = next((found for member in members if (found := _text(value, member)) is not None), None)

@@ -1,4 +1,4 @@
-"""What the hardened profile asks besides about files and addresses of tool calls: every other way to read them."""
+"""Stricter checks of the hardened profile for files and addresses of tool calls: every other reading of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MEMBERS: Final = ("filePath", "filepath", "file_path", "path")
 
 
 def led_to(request: OpenCodeRequest, call: Call, places: OpenCodePlaces) -> tuple[str, ...]:
-    """Return the patterns of the files that the links of a call's paths lead to, as far as they are others."""
+    """Return the patterns of the link targets of a call's paths, as far as they differ."""
     if request.permission not in _FILES:
         return ()
     found: dict[str, None] = {}
@@ -35,7 +35,7 @@ def led_to(request: OpenCodeRequest, call: Call, places: OpenCodePlaces) -> tupl
 def tightened(
     judged: Evaluation, request: OpenCodeRequest, call: Call, places: OpenCodePlaces, rules: CompiledRules
 ) -> Evaluation:
-    """The stricter of an evaluation and what rules say of every other reading of the paths or addresses."""
+    """Return the stricter of an evaluation and the rules on every other reading of the paths or addresses."""
     if judged.verdict is Verdict.DENY:
         return judged
     if request.permission == FETCH:
@@ -88,7 +88,7 @@ def _of_files(request: OpenCodeRequest, call: Call, places: OpenCodePlaces, rule
 
 
 def _of_search(call: Call, places: OpenCodePlaces, rules: CompiledRules) -> Iterator[Part]:
-    """Files that a search shows lines of: by the rules for `read`."""
+    """Yield the files of which a search shows lines, judged by the rules for `read`."""
     members: Mapping[str, Any] = call.input if isinstance(call.input, Mapping) else {}
     for name in ("path", "include"):
         path = members.get(name)
@@ -114,7 +114,7 @@ def _of_addresses(patterns: Sequence[str], rules: CompiledRules) -> Iterator[Par
 
 
 def _spellings(address: UrlReading) -> Iterator[str]:
-    """Yield the texts that a rule may be written for; what cannot be read is looked for by its host alone."""
+    """Yield the texts that a rule may be written for; only the host of an address that cannot be parsed."""
     yield from address.texts
     if not address.texts:
         yield from (f"{scheme}://{host}/" for host in sorted(address.hosts) for scheme in ("https", "http"))

@@ -1,4 +1,4 @@
-"""The ledger's own files and commands, which the hardened profile keeps from the agents that it judges."""
+"""Protection of the ledger's own files and commands from the agents that it judges, for the hardened profile."""
 
 from ledger.policy.own.guarding import GuardingPolicy, guarded
 

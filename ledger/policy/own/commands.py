@@ -1,4 +1,4 @@
-"""Shell lines that would answer for a person, or reach the ledger's own files. Pure."""
+"""Detection of shell lines that would answer in place of a person, or reach the ledger's own files. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ledger.policy.shell.words import loosen
 READING: Final = frozenset(
     ("ask", "pending", "approved", "sessions", "show", "log", "replay", "verify", "streams", "doctor", "policy", "export")
 )  # fmt: skip
-"""Commands that give nobody an answer. Any other one is kept from agents, also one that is new."""
+"""Commands that answer no request. Every other command is denied to agents, including new ones."""
 
 _MODULE: Final = re.compile(r"(?:workers(?:\.|$)|permission_ledger$)")
 _READERS: Final = frozenset(
     ("bat", "cat", "cmp", "cut", "diff", "du", "egrep", "fgrep", "file", "grep", "head", "jq", "less", "ls", "md5sum",
      "more", "od", "rg", "sha256sum", "stat", "strings", "tail", "test", "[", "tree", "wc", "xxd")
 )  # fmt: skip
-"""Programs that look at a file of hooks and leave it as it is."""
+"""Programs that read a hooks file without changing it."""
 
 _MOVERS: Final = frozenset(
     ("chattr", "chmod", "chown", "cp", "install", "ln", "mount", "mv", "rename", "rm", "rmdir", "rsync", "setfacl",
      "shred", "tar", "trash", "unlink", "unzip")
 )  # fmt: skip
-"""Programs to which a folder is all that stands in it."""
+"""Programs for which a folder stands for everything in it."""
 
 _NAMED: Final = re.compile(r"permission[-_]ledger|workers[./]cli")
 _QUOTES: Final = str.maketrans("", "", "'\"\\\n")
@@ -36,7 +36,7 @@ _HEREDOC: Final = ("<<", "<<-")
 
 
 class OwnCommands:
-    """Finds what in a line touches the ledger itself."""
+    """Finds the parts of a line that touch the ledger itself."""
 
     def __init__(self, paths: OwnPaths) -> None:
         self._paths = paths
@@ -44,11 +44,14 @@ class OwnCommands:
         self._suspect = re.compile(rf"{names}|[*?\[{{]|\$'", re.IGNORECASE)
 
     def may_touch(self, line: str) -> bool:
-        """Return False for a line that names nothing of ours, however it is quoted: most lines are not looked into."""
+        """Return False for a line that contains none of the ledger's names, however quoted.
+
+        Most lines need no analysis.
+        """
         return self._suspect.search(line.translate(_QUOTES)) is not None
 
     def touched(self, line: str, folder: str) -> str | None:
-        """Return in words what a line touches; None for nothing."""
+        """Return a description of what a line touches; None for nothing."""
         analysis = analyse_simple(line)
         here = folder
         for command in analysis.commands:
@@ -103,7 +106,10 @@ class OwnCommands:
 
     @staticmethod
     def _hidden(line: str, analysis: Analysis) -> str | None:
-        """What the analysis cannot follow (a variable, an alias, a function) and yet names the ledger."""
+        """Return a description of an answering command in a line that the analysis cannot follow.
+
+        Such a line has a variable, an alias or a function.
+        """
         if analysis.plain or analysis.redirects_only or not _NAMED.search(line):
             return None
         after = _NAMED.split(line, maxsplit=1)[1]
@@ -139,7 +145,7 @@ def _asks_for_help(words: list[str]) -> bool:
 
 
 def _texts(word: Word) -> Iterator[str]:
-    """The word, and the value of an option that is glued to it."""
+    """Yield the word, and paths within it: the value of an option, the parts between colons."""
     text = loosen(word)
     yield text
     if "=" in text:

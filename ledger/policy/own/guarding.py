@@ -1,4 +1,4 @@
-"""A policy that also keeps the ledger itself from the agent. Hardened only; no rule and no grant lifts it. Pure."""
+"""A policy that also denies agents access to the ledger itself. Hardened only; no rule or grant lifts it. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledger.policy.own.paths import DATA, HOOKS, OwnPaths, joined
 from ledger.policy.shell.text import shorten
 
 LAYER: Final = "permission-ledger"
-"""The layer that the rule is said to stand in."""
+"""The layer name that the denying rule is reported with."""
 
 TEXTS_COUNT_MAX: Final = 2_000
 PATH_CHARS_MAX: Final = 4_096
@@ -40,7 +40,7 @@ _PATCHED: Final = re.compile(
 
 
 class GuardingPolicy:
-    """Judges as `policy` does, and denies what touches the ledger itself."""
+    """Judges as `policy` does, and denies every call that touches the ledger itself."""
 
     def __init__(self, policy: Policy, folders: Iterable[str], facts: FileFacts) -> None:
         self._policy = policy
@@ -49,7 +49,7 @@ class GuardingPolicy:
         self._facts = facts
 
     def __getattr__(self, name: str) -> Any:
-        # What a dialect has beside the protocol (a confirm request, its rules) is still its own.
+        # A dialect's attributes beyond the protocol (a confirm request, its rules) are passed through.
         return getattr(self._policy, name)
 
     @property
@@ -57,7 +57,7 @@ class GuardingPolicy:
         return self._policy.source
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
-        """As the policy's own, or a deny that says what of the ledger the call touches."""
+        """Return the policy's own evaluation, or a deny that names the part of the ledger that the call touches."""
         found = self._policy.evaluate(call, grants)
         if found.verdict is Verdict.DENY:
             return found
@@ -107,7 +107,7 @@ class GuardingPolicy:
 
 
 def guarded(policy: Policy, facts: FileFacts | None) -> Policy:
-    """The policy, guarding the ledger as well where it is hardened. The data folders are those that the facts know."""
+    """Return the policy, guarded if it is hardened. The data folders are the `own_folders` of the facts."""
     if policy.source.options.get("profile", "hardened") != "hardened":
         return policy
     folders = getattr(facts, "own_folders", ())
@@ -115,7 +115,7 @@ def guarded(policy: Policy, facts: FileFacts | None) -> Policy:
 
 
 def _lines(call: Call) -> Iterator[str]:
-    """The command lines of a call."""
+    """Yield the command lines of a call."""
     is_shell = {call.permission.lower(), (call.tool_name or "").lower()} & _SHELLS
     if is_shell:
         yield from call.patterns
@@ -128,7 +128,7 @@ def _lines(call: Call) -> Iterator[str]:
 
 
 def _paths(call: Call) -> Iterator[str]:
-    """The texts of a call that may be paths of files."""
+    """Yield the texts of a call that may be paths of files."""
     if call.permission.lower() not in _SHELLS:
         yield from (one for one in call.patterns if _may_be_path(one))
     for name, value in _members(call.input):
@@ -139,7 +139,7 @@ def _paths(call: Call) -> Iterator[str]:
 
 
 def _members(value: Any) -> Iterator[tuple[str, Any]]:
-    """The texts and lists of an input with the lower-case names that they stand under."""
+    """Yield the texts and lists of an input with their lower-case member names."""
     todo: list[tuple[str, Any]] = [("", value)]
     count = 0
     while todo and count < TEXTS_COUNT_MAX:

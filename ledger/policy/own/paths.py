@@ -1,4 +1,4 @@
-"""The files that the ledger rests on: its data folder, and the settings in which its hooks and bridges stand. Pure."""
+"""The files that the ledger depends on: its data folder, and the settings that contain its hooks and bridges. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DATA: Final = "the ledger's data folder"
 HOOKS: Final = "a file in which hooks and bridges of the ledger stand"
 
 _FOLDERS: Final = (("share", PROGRAM), (f"{PROGRAM}-*",))
-"""The data folder in its usual place, and the folder of a socket whose path would be too long there."""
+"""The default data folder, and the folder of a socket whose path would be too long there."""
 
 _DATA_FILES: Final = frozenset(
     {"gateway.json", "gateway-token", "gateway.sock", "brought-rules", "installed", "askers"}
@@ -43,48 +43,48 @@ _GLOB: Final = frozenset("*?[")
 
 
 class OwnPaths:
-    """`folders` are data folders by their real, absolute paths."""
+    """Matches paths against the ledger's files. `folders` are data folders by their real, absolute paths."""
 
     def __init__(self, folders: Iterable[str] = ()) -> None:
         self._folders = tuple(_names(one) for one in folders)
 
     @property
     def words(self) -> frozenset[str]:
-        """Every name that a text must hold to be about one of the files, in lower case."""
+        """Return the names, in lower case, one of which every text about these files contains."""
         names = {name for one in (*_FOLDERS, *_HOOK_FILES) for name in one} | _DATA_FILES
         names |= {name for folder in self._folders for name in folder}
         return frozenset(name.strip("*").casefold() for name in names)
 
     def data(self, path: str) -> bool:
-        """Return whether a path leads into a data folder, or is one."""
+        """Return whether a path is a data folder, or is inside one."""
         names = _names(path)
         if any(_begins(names, folder) for folder in self._folders if path.startswith("/")):
             return True
         if any(_runs(names, folder) for folder in _FOLDERS):
             return True
-        # From `~/.local/share`, say: the folder by its name alone, with one of its files.
+        # A relative path, for example from `~/.local/share`: the folder by its name alone, with one of its files.
         return any(_is(a, PROGRAM) and any(_is(b, one) for one in _DATA_FILES) for a, b in pairwise(names))
 
     def holds_data(self, path: str) -> bool:
-        """Return whether a data folder stands below a folder."""
+        """Return whether a folder contains a data folder."""
         names = _names(path)
         return path.startswith("/") and any(_begins(folder, names) for folder in self._folders)
 
     @staticmethod
     def hooks(path: str) -> bool:
-        """Return whether a path names a file of hooks, or something below one."""
+        """Return whether a path is a hooks file, or is inside one."""
         names = _names(path)
         return any(_runs(names, one) for one in _HOOK_FILES)
 
     @staticmethod
     def holds_hooks(path: str) -> bool:
-        """Return whether a path names a folder that holds such files."""
+        """Return whether a path is a folder that contains hooks files."""
         names = _names(path)
         return bool(names) and any(_is(names[-1], one) for one in _HOOK_FOLDERS)
 
 
 def joined(folder: str, path: str) -> str:
-    """The path as seen from a folder; one that begins at `~` or a variable stands for itself."""
+    """Return the path relative to a folder; a path that begins with `~` or a variable is unchanged."""
     return path if path.startswith(("/", "~", "$")) else posixpath.join(folder, path)
 
 
@@ -93,11 +93,11 @@ def _names(path: str) -> tuple[str, ...]:
 
 
 def _is(name: str, wanted: str) -> bool:
-    """Compare as a file system that ignores case does; either may hold wildcards."""
+    """Return whether two names are equal on a case-insensitive file system; either may hold wildcards."""
     one, other = name.casefold(), wanted.casefold()
     if one == other:
         return True
-    # `*` alone is everything in a folder, and no name of ours.
+    # `*` alone matches everything in a folder, so it does not name the ledger's files.
     means = not _GLOB.isdisjoint(one) and one.strip("*?") != "" and fnmatchcase(other, one)
     return means or ("*" in other and fnmatchcase(one, other))
 

@@ -1,4 +1,4 @@
-"""What the dialects `betcode` and `claude` share: their rules' form, tool names, paths, grants and options."""
+"""Code shared by the dialects `betcode` and `claude`: rules, tool names, paths, grants and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that a call of a file tool may be about, in every member and every spelling. For the hardened profile."""
+"""The files that a file tool's call may access, in every member and every spelling. For the hardened profile."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ledger.policy.toolrules.paths import PATH_FIELDS
 
 _PATHS: Final = tuple(dict.fromkeys(field for fields in PATH_FIELDS.values() for field in fields))
 _GLOBS: Final = {"Glob": "pattern", "Grep": "glob"}
-"""The member of a search that picks files by a glob."""
+"""The member of a search that selects files by a glob."""
 
 
 class CallFiles(NamedTuple):
-    """What a call is about: absolute paths, and globs that may reach more of them."""
+    """The files of a call: absolute paths, and globs that may match more of them."""
 
     paths: tuple[str, ...]
     globs: tuple[str, ...] = ()
     reason: str | None = None
-    """Why nobody can say which file it is; None where that is known."""
+    """Reason why the file cannot be determined; None if it can."""
 
 
 def files_of(tool: str, value: Any, base: str, home: str | None, facts: FileFacts) -> CallFiles:

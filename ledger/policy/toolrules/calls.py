@@ -1,4 +1,4 @@
-"""What a call asks about, whichever way it was put: a tool with its input, or a permission with patterns."""
+"""The subjects of a call in either form: a tool with its input, or a permission with patterns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WEB_FETCH = "WebFetch"
 
 
 def inputs_of(call: Call) -> tuple[str, list[Any]]:
-    """The tool's name and each input to judge; a permission with patterns stands for that tool with each of them."""
+    """Return the tool's name and each input to judge; a permission with patterns has one input per pattern."""
     if call.tool_name is not None:
         return call.tool_name, [call.input]
     tool = call.permission
@@ -30,6 +30,6 @@ def _input_of(tool: str, pattern: str) -> dict[str, str]:
 
 
 def command_of(value: Any) -> str | None:
-    """The command line of a Bash input; None for an input that has none."""
+    """Return the command line of a Bash input; None if it has none."""
     command = value.get("command") if isinstance(value, Mapping) else None
     return command if isinstance(command, str) else None

@@ -1,4 +1,4 @@
-"""How `Bash(…)` specifiers match a command: by words for deny and ask, narrowly for allow."""
+"""Matching of `Bash(…)` specifiers with commands: by words for deny and ask, narrowly for allow."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _PATTERNS_MAX: Final = 4_096
 
 @lru_cache(maxsize=_PATTERNS_MAX)
 def normal_specifier(specifier: str) -> str:
-    """One space between words, and `x:*` at the end written `x *`."""
+    """Return a specifier with one space between words, and a final `x:*` written `x *`."""
     text = " ".join(specifier.split())
     return text.removesuffix(_PREFIX) + " *" if text.endswith(_PREFIX) and text != _PREFIX else text
 
 
 @lru_cache(maxsize=_PATTERNS_MAX)
 def matcher(specifier: str) -> Matcher:
-    """The glob of a specifier, for texts with single spaces between words."""
+    """Return the glob of a specifier, for texts with single spaces between words."""
     return tail_glob(normal_specifier(specifier))
 
 
 def tail_glob(pattern: str) -> Matcher:
-    """As `glob`, but ` *` at the end may be missing: `git *` matches `git`."""
+    """Compile a glob in which a final ` *` is optional: `git *` matches `git`."""
     if not pattern.endswith(_TAIL):
         return glob(pattern)
     whole, bare = glob(pattern), glob(pattern.removesuffix(_TAIL))
@@ -38,9 +38,9 @@ def tail_glob(pattern: str) -> Matcher:
 
 
 def glob(pattern: str) -> Matcher:
-    """`*` is any text, everything else itself. Linear in the text.
+    """Compile a glob: `*` is any text, everything else is literal. Matching is linear in the text.
 
-    Each piece between two stars is searched once, from where the one before ended.
+    Each piece between two stars is searched once, from the end of the one before.
     """
     first, *rest = pattern.split("*")
     if not rest:
@@ -67,7 +67,7 @@ def has_wildcard(specifier: str) -> bool:
 
 
 def specifier_words(specifier: str) -> tuple[str, ...]:
-    """The words of a specifier without the wildcards at its end."""
+    """Return the words of a specifier without the wildcards at its end."""
     words = normal_specifier(specifier).split(" ")
     while words and words[-1] == "*":
         words.pop()
@@ -75,12 +75,12 @@ def specifier_words(specifier: str) -> tuple[str, ...]:
 
 
 def spelled_by(rules: Iterable[ToolRule]) -> tuple[tuple[str, ...], ...]:
-    """The words of each rule for commands, wildcards included; none for a rule without specifier."""
+    """Return the words of each rule for commands, wildcards included; none for a rule without specifier."""
     return tuple(tuple(normal_specifier(rule.specifier).split(" ")) if rule.specifier else () for rule in rules)
 
 
 def reaches(specifier: str, words: Sequence[str]) -> bool:
-    """Wide, for deny and ask: the specifier's words at the start of the command, or its glob over the words.
+    """Return whether a deny or ask specifier matches: its words begin the command, or its glob matches the words.
 
     A specifier without `*` reaches every command that begins with its words: `git push --force` reaches
     `git push --force origin`, not `git push --force-with-lease`.
@@ -93,7 +93,7 @@ def reaches(specifier: str, words: Sequence[str]) -> bool:
 
 
 def covers(specifier: str, command: ShellCommand) -> bool:
-    """Narrow, for allow: the whole command, word by word as written; no quote may hide the end of a word."""
+    """Return whether an allow specifier covers the whole command as written; no quote may hide the end of a word."""
     text = visible_text(command.words)
     wanted = normal_specifier(specifier)
     if not has_wildcard(wanted):
@@ -102,9 +102,9 @@ def covers(specifier: str, command: ShellCommand) -> bool:
 
 
 def visible_text(words: Sequence[Word]) -> str:
-    """The words as written, with single spaces; a blank inside a word is not one that a pattern can match.
+    """Return the words as written, with single spaces; a blank inside a word cannot match a blank of a pattern.
 
-    A word whose quotes only spell the same letters is written without them.
+    A word is written without its quotes if they hide no character with a meaning.
     """
     return " ".join(map(_visible, words))
 

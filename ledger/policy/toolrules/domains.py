@@ -1,4 +1,4 @@
-"""`WebFetch(domain:host)`: the host of a URL against a host, in which `*` stands for any text."""
+"""`WebFetch(domain:host)`: the host of a URL matched with a host pattern, in which `*` is any text."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def address_of(value: Any) -> UrlReading:
 
 
 def host_of(value: Any) -> str | None:
-    """Return the host of the URL in an input as every reader takes it; None when there is none, or not the one."""
+    """Return the host of the URL in an input if all readers agree on it, else None."""
     address = address_of(value)
     return address.host if len(address.hosts) == 1 else None
 
 
 def reaches_host(rule: ToolRule, address: UrlReading) -> bool:
-    """Return whether a rule for a domain is about an address: for deny and ask in any reading, for allow in all."""
+    """Return whether a rule for a domain matches an address: for deny and ask in any reading, for allow in all."""
     if rule.specifier is None:
         return False
     found = [matches_domain(rule.specifier, host) for host in address.hosts]
@@ -42,7 +42,7 @@ def reaches_host(rule: ToolRule, address: UrlReading) -> bool:
 
 
 def is_unreadable(value: Any, rules: Iterable[ToolRule]) -> bool:
-    """Return whether a call fetches what is no address of the web, while a rule denies domains or asks about them."""
+    """Return whether a call fetches no `http` or `https` address, while a rule denies or asks about domains."""
     if address_of(value).texts:
         return False
     return any(
@@ -51,10 +51,10 @@ def is_unreadable(value: Any, rules: Iterable[ToolRule]) -> bool:
 
 
 def matches_domain(specifier: str, host: str) -> bool:
-    """Whether a specifier names a host. A dot at the host's end changes nothing.
+    """Return whether a specifier matches a host. A dot at the host's end changes nothing.
 
-    `*` at the start is any text, so `*.example.com` is every host below it and not `example.com`; elsewhere `*` stays
-    within one label.
+    `*` at the start is any text, so `*.example.com` matches every host below it and not `example.com`; elsewhere `*`
+    matches within one label.
     """
     return _matcher(specifier)(host.rstrip(".")) is not None
 

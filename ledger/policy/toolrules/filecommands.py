@@ -1,4 +1,4 @@
-"""Files among the words of programs that are about files, so that `Read(…)` and `Edit(…)` rules reach them in a line."""
+"""Files among the words of programs that access files, so that `Read(…)` and `Edit(…)` rules match in a line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ledger.policy.shell.tables.files import PROGRAMS
 
 
 def touched(words: Sequence[str]) -> list[tuple[Access, str]]:
-    """Every word of a command that may be a file, with what may happen to it. For deny and ask rules only.
+    """Return every word of a command that may be a file, with its possible accesses. For deny and ask rules only.
 
-    The value of a long option counts, and what follows `=` in `dd of=x`; a pattern or script counts as a file too.
+    The value of a long option counts, and the text after `=` in `dd of=x`. A pattern or script counts as a file too.
     """
     accesses = PROGRAMS.get(words[0].rpartition("/")[2], ()) if words else ()
     found: list[tuple[Access, str]] = []

@@ -1,6 +1,6 @@
 """Path patterns as in .gitignore: `*` and `?` inside one name, `**` for any number of folders, `[…]` one character.
 
-Nothing backtracks more than one star deep: patterns and paths are cut into names, and each pair is compared once.
+Backtracking is at most one star deep: patterns and paths are cut into names, and each pair is compared once.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Final
 
 PathMatcher = Callable[[str], bool]
-"""Whether a path relative to the pattern's root matches."""
+"""A predicate on a path relative to the pattern's root."""
 
 Token = str | tuple[bool, tuple[tuple[str, str], ...]]
-"""`*`, `?`, a set of characters, or a backslash and a literal one."""
+"""`*`, `?`, a set of characters, or a backslash and a literal character."""
 
 _ANY: Final = "**"
 _PATTERNS_MAX: Final = 4_096
@@ -21,16 +21,19 @@ _PATTERNS_MAX: Final = 4_096
 
 @lru_cache(maxsize=_PATTERNS_MAX)
 def exact_glob(pattern: str) -> PathMatcher:
-    """The whole path, with case, from the root: `src/**/*.ts` is not `lib/src/a.ts`. `**` also stands for no folder."""
+    """Compile a case-sensitive pattern of the whole path: `src/**/*.ts` is not `lib/src/a.ts`.
+
+    `**` also matches no folder.
+    """
     names = tuple(name for name in pattern.split("/") if name not in ("", "."))
     return lambda path: _names_match(names, path.split("/"), inside=False)
 
 
 @lru_cache(maxsize=_PATTERNS_MAX)
 def ignore_glob(pattern: str) -> PathMatcher:
-    """The meaning of .gitignore, without case: everything inside a folder that matches does too.
+    """Compile a pattern as .gitignore defines it, ignoring case; a matching folder matches with everything inside it.
 
-    A pattern without `/` but at its end matches at any depth; so does one that had nothing but a `/**` behind it.
+    A pattern without `/`, apart from a final `/` or `/**`, matches at any depth.
     """
     names = ignored_names(pattern)
     if not names:
@@ -45,9 +48,9 @@ def ignore_glob(pattern: str) -> PathMatcher:
 
 
 def ignored_names(pattern: str) -> tuple[str, ...] | None:
-    """Return the names of a pattern of .gitignore from its root, `**` among them, without case.
+    """Return the names of a .gitignore pattern from its root, `**` among them, without case.
 
-    Nothing stands for a pattern that matches everything, None for one that matches nothing.
+    An empty tuple stands for a pattern that matches everything, None for one that matches nothing.
     """
     text = pattern.removeprefix("./").casefold()
     if text.startswith(("!", "#")):
@@ -68,7 +71,7 @@ def _nothing(_path: str) -> bool:
 
 
 def _names_match(pattern: Sequence[str], names: Sequence[str], *, inside: bool) -> bool:
-    """Whether the names match; with `inside`, whether any of the path's own folders or itself does."""
+    """Return whether the names match; with `inside`, whether the path or one of its folders matches."""
     reached = {0}
     for index, name in enumerate(names):
         reached = skip_any(pattern, reached)
@@ -79,12 +82,12 @@ def _names_match(pattern: Sequence[str], names: Sequence[str], *, inside: bool) 
             for place in reached
             if place < len(pattern) and (pattern[place] == _ANY or name_matches(pattern[place], name))
         }
-    # `**` at the end of a pattern of .gitignore means what is inside, not the folder itself.
+    # `**` at the end of a .gitignore pattern matches the contents, not the folder itself.
     return len(pattern) in (reached if inside else skip_any(pattern, reached))
 
 
 def skip_any(pattern: Sequence[str], reached: set[int]) -> set[int]:
-    """Return every place that `**` may be left at without taking a name."""
+    """Return every position reachable by letting `**` match no name."""
     places = set(reached)
     for place in sorted(reached):
         at = place
@@ -95,7 +98,7 @@ def skip_any(pattern: Sequence[str], reached: set[int]) -> set[int]:
 
 
 def name_matches(pattern: str, name: str) -> bool:
-    r"""One name against `*`, `?`, `[a-z]`, `[!a]` and `\` in front of any of them, in pattern times name."""
+    r"""Match a name with `*`, `?`, `[a-z]`, `[!a]`, and `\` before a literal character; time is pattern times name."""
     tokens = name_tokens(pattern)
     at = place = 0
     star = resume = -1
@@ -116,7 +119,7 @@ def name_matches(pattern: str, name: str) -> bool:
 
 
 def takes(piece: Token, character: str) -> bool:
-    """Return whether a token that is no star stands for a character."""
+    """Return whether a token other than a star matches a character."""
     if isinstance(piece, tuple):
         negated, ranges = piece
         return negated != any(low <= character <= high for low, high in ranges)

@@ -1,4 +1,4 @@
-"""Grants in the words of tool rules: of a whole tool, or of what a `Tool(specifier)` rule says."""
+"""Grants as tool rules: for a whole tool, or for a `Tool(specifier)` rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ class ToolGrant(Grant, frozen=True, omit_defaults=True):
 
 
 def read_grant(value: Mapping[str, Any], grant_id: str = "grant") -> ToolGrant:
-    """A grant from `{tool_name, pattern, action}`; `pattern` null or missing stands for the whole tool. PolicyError."""
+    """Return a grant from `{tool_name, pattern, action}`; `pattern` null or missing is the whole tool.
+
+    Raises PolicyError.
+    """
     tool, pattern = value.get("tool_name"), value.get("pattern")
     if not isinstance(tool, str) or not tool:
         raise PolicyError(f"a grant needs `tool_name`, not {shown(tool)}", key="grants")
@@ -29,7 +32,10 @@ def read_grant(value: Mapping[str, Any], grant_id: str = "grant") -> ToolGrant:
 
 
 def as_rules(grants: Sequence[Grant]) -> list[tuple[str, ToolRule]]:
-    """Grants as rules, each with its id. `pattern` is an entry of `always`, the tool's name, or a bare specifier."""
+    """Return grants as rules, each with its id.
+
+    `pattern` is an entry of `always`, the tool's name, or a bare specifier.
+    """
     return [(grant.grant_id, grant_rule(grant)) for grant in grants]
 
 

@@ -1,4 +1,4 @@
-"""Globs of the shell against patterns as in .gitignore: whether one file may match both. For deny and ask rules only."""
+"""Overlap of shell globs with .gitignore patterns. For deny and ask rules only."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _PATTERNS_MAX: Final = 4_096
 
 
 def ignore_reaches(pattern: str) -> PathMatcher:
-    """As `ignore_glob`, for a path that may be a glob of the shell."""
+    """Compile as `ignore_glob`, for a path that may be a shell glob."""
     matches = ignore_glob(pattern)
     return lambda path: matches(path) or (is_glob(path) and ignore_meets(pattern)(path))
 
 
 @lru_cache(maxsize=_PATTERNS_MAX)
 def ignore_meets(pattern: str) -> PathMatcher:
-    """As `ignore_glob`, for a path that is a glob of the shell.
+    """Compile as `ignore_glob`, for a path that is a shell glob.
 
-    A folder that only a wildcard of the path reaches counts where the pattern is one for folders (`secret/**`, `secret`),
-    not where it is one for files (`*.pem`): `src/*/a.ts` may be in `src/secret`, and hardly in a folder `x.pem`.
+    A folder that only a wildcard of the path matches counts for a pattern of folders (`secret/**`, `secret`), not for
+    one of files (`*.pem`): `src/*/a.ts` may be in `src/secret`, and hardly in a folder `x.pem`.
     """
     names = ignored_names(pattern)
     if not names:
@@ -44,7 +44,7 @@ def _meet(pattern: Sequence[str], names: Sequence[str], *, folder: bool) -> bool
 
 
 def _after(pattern: Sequence[str], reached: set[int], name: str) -> set[int]:
-    """Return the places in the pattern that one more name leads to."""
+    """Return the positions in the pattern after one more name."""
     if name == _ANY:
         return _after_folders(pattern, reached)
     if UNKNOWN in name:
@@ -58,7 +58,7 @@ def _after(pattern: Sequence[str], reached: set[int], name: str) -> set[int]:
 
 
 def _after_folders(pattern: Sequence[str], reached: set[int]) -> set[int]:
-    """Return the places that any number of names lead to, none of which begins with a dot."""
+    """Return the positions after any number of names, none of which begins with a dot."""
     found, more = set(reached), reached
     while more:
         more = skip_any(pattern, _after(pattern, more, "*")) - found

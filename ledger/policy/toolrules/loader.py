@@ -1,6 +1,6 @@
-"""Read the files of `Tool(specifier)` rules: BetCode's, and the settings of Claude Code where that program looks.
+"""Loading of `Tool(specifier)` rules: BetCode's files, and Claude Code's settings from their usual locations.
 
-What cannot be read is an error, never "no rules".
+An unreadable file is an error, never a policy without rules.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def load_settings(
     managed: str | Path = MANAGED_SETTINGS,
     trusted: bool = True,
 ) -> tuple[Layer, ...]:
-    """The layers of Claude Code, lowest first, as far as their files exist: user, project, local, flag, managed.
+    """Return the layers of Claude Code whose files exist, lowest first: user, project, local, flag, managed.
 
-    `flag` is the file that `--settings` names, which must then exist. `trusted` is about the project's folder: without
-    it the allow rules of its two files do not count. Raises PolicyError with file and line.
+    `flag` is the file of `--settings`, which must then exist. `trusted` concerns the project's folder: without it the
+    allow rules of its two files do not count. Raises PolicyError with file and line.
     """
     *own, (highest, last) = settings_files(project, home=home, managed=managed)
     layers = [
@@ -52,7 +52,7 @@ def load_settings(
 def settings_files(
     project: str | Path, *, home: str | None = None, managed: str | Path = MANAGED_SETTINGS
 ) -> tuple[tuple[str, Path], ...]:
-    """The settings files of Claude Code, existing or not, each with the name of its layer, lowest first."""
+    """Return the settings files of Claude Code, existing or not, each with the name of its layer, lowest first."""
     folder = Path(project)
     user = (("user", Path(home, USER_SETTINGS)),) if home else ()
     own = ("project", folder / PROJECT_SETTINGS), ("local", folder / LOCAL_SETTINGS)
@@ -60,11 +60,10 @@ def settings_files(
 
 
 def load_tool_rules(path: str | Path, *, name: str = "project", trusted: bool = True) -> Layer:
-    """One layer from a file with `{"permissions": {"allow": […], "ask": […], "deny": […]}}`.
+    """Return one layer from a file with `{"permissions": {"allow": […], "ask": […], "deny": […]}}`.
 
-    Only that member is kept, so that no key or token of the file reaches the log. A settings file without
-    it has no rules. `.jsonc` files may hold comments. Raises PolicyError with file and
-    line.
+    Only that member is kept, so that no key or token of the file reaches the log. A settings file without it has no
+    rules. `.jsonc` files may hold comments. Raises PolicyError with file and line.
     """
     file = str(path)
     document = parse_document(file, read_text(file), comments=file.endswith(".jsonc"))
@@ -82,7 +81,7 @@ def _kept(file: str, value: Any) -> dict[str, Any]:
 
 
 def _is(path: Path) -> bool:
-    """Whether something stands at a path; what cannot be looked at counts, so that reading it fails loudly."""
+    """Return whether a path exists; an inaccessible one counts, so that reading it raises an error."""
     try:
         return path.exists() or path.is_symlink()
     except OSError:

@@ -1,4 +1,4 @@
-"""Which tools a rule without a specifier is about: names, `mcp__server`, and globs over names."""
+"""Tools of a rule without a specifier: names, `mcp__server`, and globs over names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LITERAL_SERVER = re.compile(r"mcp__(?!_)(?:(?!__)[^*])+__")
 
 
 def is_glob(tool: str) -> bool:
-    """Whether a rule's tool is a glob, or the bare name of an MCP server, which stands for all of its tools."""
+    """Return whether a rule's tool is a glob, or the name of an MCP server, which stands for all of its tools."""
     return "*" in tool or is_server(tool)
 
 
@@ -21,12 +21,12 @@ def is_server(tool: str) -> bool:
 
 
 def names_tool(rule_tool: str, tool: str) -> bool:
-    """Whether the tool side of a rule is about a tool."""
+    """Return whether the tool side of a rule matches a tool."""
     if "*" in rule_tool:
         return compile_normalised(rule_tool)(tool)
     return tool == rule_tool or (is_server(rule_tool) and tool.startswith(rule_tool + "__"))
 
 
 def may_allow(rule_tool: str) -> bool:
-    """An allow may use `*` only behind the literal name of one MCP server; otherwise it would allow what nobody named."""
+    """Return whether an allow may use this tool side: `*` is accepted only behind the literal name of an MCP server."""
     return "*" not in rule_tool or _LITERAL_SERVER.match(rule_tool) is not None

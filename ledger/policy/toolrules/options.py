@@ -1,4 +1,4 @@
-"""What the two dialects of tool rules may be told besides their rules."""
+"""Options of the two dialects of tool rules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"
 
 
 class ToolRuleOptions(msgspec.Struct, frozen=True):
-    """`cwd` is the project, `UNKNOWN_FOLDER` while nobody told it, and `base` where a call runs.
+    """Options of a source.
 
-    `home` is that of the agent's user. All are absolute; `home` may be unknown.
+    `cwd` is the project, `UNKNOWN_FOLDER` while unknown; `base` is the call's working directory.
+
+    `home` is the home directory of the agent's user. All are absolute; `home` may be unknown.
     """
 
     hardened: bool
@@ -30,7 +32,10 @@ class ToolRuleOptions(msgspec.Struct, frozen=True):
     base: str = UNKNOWN_FOLDER
 
     def at(self, cwd: str | None) -> ToolRuleOptions:
-        """The same for a call that runs in `cwd`; it stands for an unknown project in the faithful profile alone."""
+        """Return the options for a call that runs in `cwd`.
+
+        In the faithful profile `cwd` replaces an unknown project.
+        """
         if cwd is None:
             return self
         base = cwd.rstrip("/") or "/"
@@ -39,7 +44,7 @@ class ToolRuleOptions(msgspec.Struct, frozen=True):
 
     @property
     def is_placed(self) -> bool:
-        """Whether the project is known, or may be taken for known, so that something can be inside it."""
+        """Return whether paths can be inside the project: it is known, or assumed to be."""
         return self.cwd != UNKNOWN_FOLDER or not self.hardened
 
 
@@ -63,7 +68,7 @@ def read_options(
 
 
 def _choice(options: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
-    """An option with a closed list of values; the first one is the default."""
+    """Return an option with a closed list of values; the first one is the default."""
     value = options.get(name)
     if value is None:
         return known[0]

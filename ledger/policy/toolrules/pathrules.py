@@ -1,4 +1,4 @@
-"""`Read(…)`, `Edit(…)` and other rules with a path: which tools they govern, and where their patterns begin."""
+"""`Read(…)`, `Edit(…)` and other rules with a path: the tools that they govern, and the roots of their patterns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_path_tool(tool: str) -> bool:
 
 
 def governs(rule_tool: str, tool: str) -> bool:
-    """Whether a path rule for one tool is about the path of another: `Edit(…)` about all that write, `Read(…)` that read."""
+    """Return whether a path rule for one tool governs another: `Edit(…)` all that write, `Read(…)` all that read."""
     return rule_tool == tool or (rule_tool == "Edit" and tool in EDITORS) or (rule_tool == "Read" and tool in READERS)
 
 
@@ -26,7 +26,10 @@ def access_of(tool: str) -> Access:
 
 
 def split_root(specifier: str) -> tuple[str, str]:
-    """Where a pattern begins, as it is spelt (`//`, `~/`, `/`, or nothing), and what follows, with a leading `/` if anchored."""
+    """Return the root of a pattern as spelt (`//`, `~/`, `/` or nothing), and the rest.
+
+    The rest has a leading `/` if it is anchored.
+    """
     if specifier.startswith("//"):
         return "//", specifier[1:]
     if specifier == "~" or specifier.startswith("~/"):
@@ -37,7 +40,7 @@ def split_root(specifier: str) -> tuple[str, str]:
 
 
 def exact_path(tool: str, path: str) -> str:
-    """Return the rule of a tool for one absolute path; characters that a pattern would read otherwise are escaped."""
+    """Return the rule of a tool for one absolute path; characters with a meaning in patterns are escaped."""
     escaped = "".join("\\" + character if character in "*?[\\" else character for character in path)
     return f"{tool}(/{escaped})"
 

@@ -1,4 +1,4 @@
-"""Where path rules and the paths of calls point: `~`, `..`, the working directory, and links."""
+"""Resolution of the paths of rules and calls: `~`, `..`, the working directory, and links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "Glob": ("path",),
     "LS": ("path",),
 }
-"""The tools that are about a path, and the members of their input that may hold it."""
+"""Tools that take a path, and the members of their input that may hold it."""
 
 READERS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
 EDITORS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
@@ -28,7 +28,7 @@ SEARCHERS: Final = frozenset({"Grep", "Glob", "LS"})
 
 
 def absolute(path: str, cwd: str, home: str | None) -> str:
-    """An absolute path without `.`, `..` and double slashes; nothing is looked up. `~` may be an unknown home."""
+    """Return an absolute path without `.`, `..` and double slashes, without file access. `~` may be an unknown home."""
     if path == "~" or path.startswith("~/"):
         path = (UNKNOWN_HOME if home is None else home) + path[1:]
     joined = posixpath.normpath(posixpath.join(cwd, path))
@@ -36,12 +36,12 @@ def absolute(path: str, cwd: str, home: str | None) -> str:
 
 
 def within(path: str, folder: str) -> bool:
-    """Whether a path is the folder itself or inside it. Both are absolute."""
+    """Return whether a path is the folder itself or inside it. Both are absolute."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def relative(path: str, root: str) -> str | None:
-    """The path from a root, None when it is not inside; the root itself is the empty string."""
+    """Return the path relative to a root; None if it is not inside. The root itself is the empty string."""
     if path == root:
         return ""
     base = root.rstrip("/") + "/"
@@ -49,7 +49,7 @@ def relative(path: str, root: str) -> str | None:
 
 
 def path_of(tool: str, value: Any, cwd: str) -> str | None:
-    """The path that a file tool's input names as written; the working directory where a search names none."""
+    """Return the path in a file tool's input as written; the working directory for a search without one."""
     if isinstance(value, Mapping):
         for field in PATH_FIELDS.get(tool, ()):
             if isinstance(path := value.get(field), str) and path:
@@ -58,6 +58,6 @@ def path_of(tool: str, value: Any, cwd: str) -> str | None:
 
 
 def both_forms(path: str, facts: FileFacts) -> tuple[str, ...]:
-    """A path as it is written, and as its links lead when that differs."""
+    """Return a path as written, and with its links followed if that differs."""
     resolved = facts.resolve(path)
     return (path,) if resolved == path else (path, resolved)

@@ -19,10 +19,10 @@ _LISTS: Final = (("deny", Verdict.DENY), ("ask", Verdict.ASK), ("allow", Verdict
 
 
 class ToolRule(msgspec.Struct, frozen=True):
-    """One rule. `specifier` is None for a rule that is about the whole tool, also when it was written `Tool(*)`.
+    """One rule. `specifier` is None for a rule about the whole tool, also when it was written `Tool(*)`.
 
-    `layer` is the name of its layer and `rank` that layer's place, 0 the lowest. `order` is its place among all rules,
-    in the order of layers, files' members and lists. A `final` deny is never lifted.
+    `layer` is the name of its layer and `rank` that layer's position, 0 the lowest. `order` is its position among all
+    rules, in the order of layers, files' members and lists. A `final` deny is never lifted.
     """
 
     tool: str
@@ -36,7 +36,7 @@ class ToolRule(msgspec.Struct, frozen=True):
 
 
 def parse_rule(text: str) -> tuple[str, str | None]:
-    """The tool's name and the specifier: everything between the first `(` and the `)` at the end."""
+    """Return the tool's name and the specifier: everything between the first `(` and the `)` at the end."""
     name, opened, rest = text.partition("(")
     if not opened or not rest.endswith(")") or not name:
         return text, None
@@ -45,7 +45,7 @@ def parse_rule(text: str) -> tuple[str, str | None]:
 
 
 def read_rules(layers: tuple[Layer, ...]) -> tuple[ToolRule, ...]:
-    """The rules of all layers, lowest layer first, each layer's in the order in which its file has them.
+    """Return the rules of all layers, lowest layer first, each layer's in the order of its file.
 
     A layer that is not trusted gives no allow rules. Raises PolicyError, which names file and line.
     """
@@ -74,7 +74,7 @@ def _layer_rules(layer: Layer, rank: int, first: int) -> list[ToolRule]:
     rules: list[ToolRule] = []
     for text, action, keys, final in written:
         if action is Verdict.ALLOW and (not layer.trusted or text.endswith("()")):
-            # `Bash()` allows nothing in Claude Code; a deny or ask of that shape is read wide, as one of the whole tool.
+            # `Bash()` allows nothing in Claude Code; a deny or ask of that form applies to the whole tool.
             continue
         tool, specifier = parse_rule(text)
         ref = RuleRef(text, layer.name, layer.file, origin.line(keys))
@@ -83,11 +83,11 @@ def _layer_rules(layer: Layer, rank: int, first: int) -> list[ToolRule]:
 
 
 Written = tuple[str, Verdict, tuple[str | int, ...], bool]
-"""A rule's text, its action, where it stands, and whether it is final."""
+"""A rule's text, its action, its JSON position, and whether it is final."""
 
 
 def check_config(config: Any, origin: RuleOrigin) -> list[Written]:
-    """Check a configuration and list its rules in its own order. Other members than `permissions` are left alone."""
+    """Check a configuration and list its rules in its own order. Members other than `permissions` are ignored."""
     if not isinstance(config, Mapping):
         raise origin.problem(f"a configuration is an object with `{_SECTION}`, not {shown(config)}", ())
     section = config.get(_SECTION, {})
