@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
@@ -18,7 +18,8 @@ from urllib.parse import quote, urlencode
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.outage import Outage
 from workers.transport.place import GRACE_SECONDS, ServerAddress, find_place, unreachable
-from workers.transport.wire import Connections, HttpConnection, ResponseHead
+from workers.transport.sse import server_sent_events
+from workers.transport.wire import Connections
 
 Row = dict[str, Any]
 
@@ -31,8 +32,6 @@ ANSWER_SECONDS: Final = 20.0
 RETRY_SECONDS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LOOK_SECONDS: Final = 1.0
 IDLE_COUNT: Final = 8
-EVENTS_SILENCE_SECONDS: Final = 60.0
-"""The gateway writes a comment at least every quarter of a minute; longer silence is a dead connection."""
 
 _LOST = (OSError, EOFError, TimeoutError)
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
@@ -124,9 +123,9 @@ class GatewayClient:
             head = await connection.send("GET", path, b"", {**_headers(connection.place), **more})
             if head.status >= 400:
                 raise GatewayRefusalError(head.status, _object(await connection.body(head)))
-            async with aclosing(_lines(connection, head)) as lines:
-                async for event in _events(lines):
-                    yield event
+            async with aclosing(server_sent_events(connection, head)) as found:
+                async for event in found:
+                    yield event._asdict()
         except _LOST:
             return
         finally:
@@ -207,33 +206,3 @@ def _object(body: bytes) -> Row:
     except ValueError:
         raise ConnectionError("the gateway's answer is no JSON") from None
     return found if isinstance(found, dict) else {"answer": found}
-
-
-async def _lines(connection: HttpConnection, head: ResponseHead) -> AsyncGenerator[str, None]:
-    rest = b""
-    pieces = connection.pieces(head)
-    while True:
-        try:
-            async with asyncio.timeout(EVENTS_SILENCE_SECONDS):
-                rest += await anext(pieces)
-        except StopAsyncIteration:
-            return
-        *lines, rest = rest.split(b"\n")
-        for line in lines:
-            yield line.decode("utf-8", "replace").rstrip("\r")
-
-
-async def _events(lines: AsyncIterator[str]) -> AsyncIterator[Row]:
-    """Server-sent events: fields up to an empty line; what is no JSON object is left out."""
-    fields: dict[str, str] = {}
-    async for line in lines:
-        if line:
-            name, _, value = line.partition(":")
-            value = value.removeprefix(" ")
-            fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
-            continue
-        with suppress(ValueError):
-            data = json.loads(fields["data"]) if "data" in fields else None
-            if isinstance(data, dict):
-                yield {"id": fields.get("id"), "event": fields.get("event", "message"), "data": data}
-        fields = {}

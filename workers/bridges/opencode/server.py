@@ -11,9 +11,9 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from workers.bridges.opencode.shapes import ENDED, Answers, RequestAsked
-from workers.bridges.opencode.sse import messages
 from workers.transport.errors import BridgeError
 from workers.transport.place import ServerAddress, parse_place
+from workers.transport.sse import server_sent_events
 from workers.transport.wire import Connections, HttpConnection, ResponseHead
 
 FIRST_BYTE_SECONDS: Final = 3.0
@@ -21,9 +21,6 @@ FIRST_BYTE_SECONDS: Final = 3.0
 
 ANSWER_SECONDS: Final = 20.0
 """The time limit for lists and answers after the first byte."""
-
-SILENCE_SECONDS: Final = 60.0
-"""The longest silence: the server sends a heartbeat about every ten seconds, so the connection is dead."""
 
 IDLE_COUNT: Final = 4
 
@@ -63,8 +60,8 @@ class OpenCode:
             async with asyncio.timeout(FIRST_BYTE_SECONDS):
                 head = await connection.send("GET", path, b"", {**self._headers, "accept": "text/event-stream"})
             await self._require_welcome(connection, head)
-            async with aclosing(messages(connection, head, SILENCE_SECONDS)) as found:
-                async for message in found:
+            async with aclosing(server_sent_events(connection, head)) as found:
+                async for _, _, message in found:
                     if directory is not None:
                         yield message, directory
                     elif isinstance(payload := message.get("payload"), dict):
