@@ -11,7 +11,7 @@ import msgspec
 from ledger.core.limits import NAME_LENGTH_CHARS, PATTERN_LENGTH_BYTES
 from ledger.core.policy import AnswerBy, Layer, Rule, Verdict
 from ledger.policy.errors import PolicyError
-from ledger.policy.jsonc import pointer
+from ledger.policy.jsonc import JsonKeys, pointer
 from ledger.policy.limits import RULE_COUNT
 
 RuleLike = Rule | Mapping[str, Any]
@@ -30,10 +30,10 @@ class RuleOrigin:
     file: str | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def line(self, keys: tuple[str | int, ...]) -> int | None:
+    def line(self, keys: JsonKeys) -> int | None:
         return self.lines.get(pointer(*keys))
 
-    def problem(self, text: str, keys: tuple[str | int, ...]) -> PolicyError:
+    def problem(self, text: str, keys: JsonKeys) -> PolicyError:
         """Return an error with the file and line, as far as they are known."""
         line = self.line(keys)
         where = f"{shown(self.file)}" if self.file else f"layer {shown(self.layer)}" if self.layer else ""
@@ -58,14 +58,14 @@ def shown(text: object) -> str:
     return f"`{short if short.isprintable() else ascii(short)[1:-1]}`"
 
 
-def check_action(value: object, what: str, origin: RuleOrigin, keys: tuple[str | int, ...]) -> Verdict:
+def check_action(value: object, what: str, origin: RuleOrigin, keys: JsonKeys) -> Verdict:
     """Return an action by its name. Raises PolicyError."""
     if not isinstance(value, str) or value not in Verdict.__members__.values():
         raise origin.problem(f"{what} must be `allow`, `ask` or `deny`, not {shown(value)}", keys)
     return Verdict(value)
 
 
-def check_permission(value: object, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
+def check_permission(value: object, origin: RuleOrigin, keys: JsonKeys) -> str:
     """Check the permission side of a rule. Raises PolicyError."""
     text = _check_text(value, "a permission", origin, keys)
     if len(text) > NAME_LENGTH_CHARS:
@@ -73,7 +73,7 @@ def check_permission(value: object, origin: RuleOrigin, keys: tuple[str | int, .
     return text
 
 
-def check_pattern(value: object, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
+def check_pattern(value: object, origin: RuleOrigin, keys: JsonKeys) -> str:
     """Check the pattern side of a rule. Raises PolicyError."""
     text = _check_text(value, "a pattern", origin, keys)
     if len(text.encode()) > PATTERN_LENGTH_BYTES:
@@ -81,7 +81,7 @@ def check_pattern(value: object, origin: RuleOrigin, keys: tuple[str | int, ...]
     return text
 
 
-def _check_text(value: object, what: str, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
+def _check_text(value: object, what: str, origin: RuleOrigin, keys: JsonKeys) -> str:
     if not isinstance(value, str):
         raise origin.problem(f"{what} must be a string, not {shown(value)}", keys)
     try:

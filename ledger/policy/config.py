@@ -7,10 +7,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from ledger.core.policy import Rule, Verdict
 from ledger.policy.checks import NOWHERE, RuleOrigin, check_action, check_pattern, check_permission, shown
+from ledger.policy.jsonc import JsonKeys
 
-Keys = tuple[str | int, ...]
-
-Value = TypeVar("Value")
+Member = TypeVar("Member")
 
 _INDEX_MAX: Final = 2**32 - 1
 _INDEX_DIGITS_MAX: Final = 10
@@ -23,14 +22,14 @@ class ConfiguredAction(NamedTuple):
 
     action: Verdict
     origin: RuleOrigin
-    keys: Keys
+    keys: JsonKeys
 
 
-Section = dict[str, ConfiguredAction | dict[str, ConfiguredAction]]
+PermissionSection = dict[str, ConfiguredAction | dict[str, ConfiguredAction]]
 """The contents of a `permission` object, in the order of its keys."""
 
 
-def read_section(config: object, origin: RuleOrigin = NOWHERE, keys: Keys = ()) -> Section:
+def read_section(config: object, origin: RuleOrigin = NOWHERE, keys: JsonKeys = ()) -> PermissionSection:
     """Check a `permission` value (opencode-zh.md 9.1). Raises PolicyError, which names the key, file and line."""
     if isinstance(config, str):
         return {"*": _entry(config, "`permission`", origin, keys)}
@@ -43,7 +42,7 @@ def read_section(config: object, origin: RuleOrigin = NOWHERE, keys: Keys = ()) 
 
 
 def _read_key(
-    permission: str, value: object, origin: RuleOrigin, keys: Keys
+    permission: str, value: object, origin: RuleOrigin, keys: JsonKeys
 ) -> ConfiguredAction | dict[str, ConfiguredAction]:
     if not isinstance(value, Mapping):
         return _entry(value, f"the action of {shown(permission)}", origin, keys)
@@ -55,15 +54,15 @@ def _read_key(
     }
 
 
-def _entry(action: object, what: str, origin: RuleOrigin, keys: Keys) -> ConfiguredAction:
+def _entry(action: object, what: str, origin: RuleOrigin, keys: JsonKeys) -> ConfiguredAction:
     return ConfiguredAction(check_action(action, what, origin, keys), origin, keys)
 
 
-def read_tools(tools: object, origin: RuleOrigin = NOWHERE, keys: Keys = ()) -> Section:
+def read_tools(tools: object, origin: RuleOrigin = NOWHERE, keys: JsonKeys = ()) -> PermissionSection:
     """Check the older `tools` object, from tool to true or false; `write`, `edit` and `patch` share the key `edit`."""
     if not isinstance(tools, Mapping):
         raise origin.problem(f"`tools` must be an object, not {shown(tools)}", keys)
-    section: Section = {}
+    section: PermissionSection = {}
     for tool, enabled in tools.items():
         name = check_permission(tool, origin, keys)
         if not isinstance(enabled, bool):
@@ -73,7 +72,7 @@ def read_tools(tools: object, origin: RuleOrigin = NOWHERE, keys: Keys = ()) -> 
     return section
 
 
-def merge_sections(low: Section, high: Section) -> Section:
+def merge_sections(low: PermissionSection, high: PermissionSection) -> PermissionSection:
     """Merge key by key: a known key keeps its position and takes the later value, a new one is appended."""
     merged = dict(low)
     for permission, value in high.items():
@@ -83,7 +82,7 @@ def merge_sections(low: Section, high: Section) -> Section:
     return merged
 
 
-def section_rules(section: Section, *, home: str | None) -> tuple[Rule, ...]:
+def section_rules(section: PermissionSection, *, home: str | None) -> tuple[Rule, ...]:
     """Return one rule for each pattern, in order (opencode-zh.md 9.2).
 
     While the home directory is unknown, `~/x` matches only the same spelling. A rule that restricts also matches every
@@ -100,7 +99,7 @@ def section_rules(section: Section, *, home: str | None) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _as_listed(members: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
+def _as_listed(members: Mapping[str, Member]) -> Iterator[tuple[str, Member]]:
     """Yield an object's members in the order of OpenCode's own program: keys that are integers first, ascending."""
     numbers = sorted((key for key in members if _is_array_index(key)), key=int)
     yield from ((key, members[key]) for key in numbers)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, demand_rules
 from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, check_permission, shown
 from ledger.policy.danger import is_dangerous
+from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import RULE_COUNT
 from ledger.policy.shell import analyse, spellings
 from ledger.policy.wildcard import match
@@ -101,7 +102,7 @@ def demands_in(config: object, origin: RuleOrigin = NOWHERE) -> tuple[DemandRule
     return read_demands(config[MEMBER], origin)
 
 
-def _read(value: Any, origin: RuleOrigin, keys: tuple[str | int, ...]) -> DemandRule:
+def _read(value: Any, origin: RuleOrigin, keys: JsonKeys) -> DemandRule:
     if not isinstance(value, Mapping):
         raise origin.problem(f"a demand is an object with `permission` and `pattern`, not {shown(value)}", keys)
     for name in value:

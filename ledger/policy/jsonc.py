@@ -32,6 +32,10 @@ class JsonSyntaxError(ValueError):
         self.line = line
 
 
+JsonKeys = tuple[str | int, ...]
+"""The path of a value in a document: names of members and indexes of items."""
+
+
 class TextSpan(NamedTuple):
     """Characters from `start` to before `end`. Of a member, `start` is its name's and `value` its value's."""
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from ledger.policy.toolrules.globs import Token, name_tokens, takes
+from ledger.policy.toolrules.globs import GlobToken, name_tokens, takes
 
 UNKNOWN: Final = "\ufffe"
 """Any text at all in a word, slashes and dots included. It is a Unicode noncharacter."""
@@ -33,9 +33,9 @@ def is_glob(text: str) -> bool:
 
 
 @lru_cache(maxsize=_WORDS_MAX)
-def word_tokens(text: str) -> tuple[Token, ...]:
+def word_tokens(text: str) -> tuple[GlobToken, ...]:
     """Return the tokens of a shell glob."""
-    tokens: list[Token] = []
+    tokens: list[GlobToken] = []
     end = 0
     for piece in _WORD_PIECE.finditer(text):
         tokens += name_tokens(text[end : piece.start()])
@@ -50,11 +50,11 @@ def wildcard_meets(pattern: str, glob: str) -> bool:
 
 
 @lru_cache(maxsize=_WORDS_MAX)
-def _wildcard_tokens(pattern: str) -> tuple[Token, ...]:
+def _wildcard_tokens(pattern: str) -> tuple[GlobToken, ...]:
     return tuple(one if one in "*?" else "\\" + one for one in pattern)
 
 
-def meets(rule: Sequence[Token], word: Sequence[Token]) -> bool:
+def meets(rule: Sequence[GlobToken], word: Sequence[GlobToken]) -> bool:
     """Return whether some text matches a pattern, whose stars also match slashes, and a shell glob."""
     if len(rule) > _TOKENS_MAX or len(word) > _TOKENS_MAX:
         return True
@@ -77,7 +77,7 @@ def meets(rule: Sequence[Token], word: Sequence[Token]) -> bool:
     return False
 
 
-def _leaves_out(rule: Sequence[Token], at: int, word: Sequence[Token], place: int, *, took: bool) -> bool:
+def _leaves_out(rule: Sequence[GlobToken], at: int, word: Sequence[GlobToken], place: int, *, took: bool) -> bool:
     """Return whether no character matches both tokens."""
     left, right = rule[at], word[place]
     if right == UNKNOWN or left in ("*", "?"):

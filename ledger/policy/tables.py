@@ -12,14 +12,14 @@ from ledger.policy.asked import OPTION_NAMES, call_of, shell_tool
 from ledger.policy.checking import JudgedCall
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
-from ledger.policy.jsonc import Document, pointer
+from ledger.policy.jsonc import Document, JsonKeys, pointer
 
 _VERDICTS: Final = tuple(verdict.value for verdict in Verdict)
 _HEAD: Final = ("dialect", "rules", "layers")
 _ENTRY: Final = ("command", "tool", "input", "permission", "patterns", "why")
 
 
-class Row(msgspec.Struct, frozen=True):
+class TableRow(msgspec.Struct, frozen=True):
     """One line of a table: `wanted` is the expected verdict on the call. `line` is 1-based."""
 
     call: Call
@@ -33,7 +33,7 @@ class Table(msgspec.Struct, frozen=True):
     """A table of rows. `rules` and `layers` name files, relative to the table; `options` are those of `check`."""
 
     dialect: str
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     rules: str | None = None
     layers: tuple[tuple[str, str], ...] = ()
     options: dict[str, Any] = {}
@@ -42,7 +42,7 @@ class Table(msgspec.Struct, frozen=True):
 class RowResult(msgspec.Struct, frozen=True):
     """A row and the actual verdict; `held` if it is the expected one."""
 
-    row: Row
+    row: TableRow
     verdict: Verdict
     because: str | None
 
@@ -78,7 +78,7 @@ def _layers(document: Document) -> Iterator[tuple[str, str]]:
         yield name, _text(document, file, ("layers", name))
 
 
-def _rows(document: Document, dialect: str) -> Iterator[Row]:
+def _rows(document: Document, dialect: str) -> Iterator[TableRow]:
     for verdict in _VERDICTS:
         entries = document.value.get(verdict, [])
         if not isinstance(entries, list):
@@ -87,7 +87,7 @@ def _rows(document: Document, dialect: str) -> Iterator[Row]:
             yield _row(document, dialect, entry, verdict, (verdict, index))
 
 
-def _row(document: Document, dialect: str, entry: Any, verdict: str, keys: tuple[str | int, ...]) -> Row:
+def _row(document: Document, dialect: str, entry: Any, verdict: str, keys: JsonKeys) -> TableRow:
     members = {"command": entry} if isinstance(entry, str) else entry
     if not isinstance(members, Mapping):
         raise _problem(document, keys, "an entry is a command, or an object with `command`, `tool` or `permission`")
@@ -104,7 +104,9 @@ def _row(document: Document, dialect: str, entry: Any, verdict: str, keys: tuple
     except PolicyError as problem:
         raise _problem(document, keys, str(problem)) from None
     text = members["command"] if "command" in members else _shown_call(call)
-    return Row(call, Verdict(verdict), text, document.lines.get(pointer(*keys)), why if isinstance(why, str) else None)
+    return TableRow(
+        call, Verdict(verdict), text, document.lines.get(pointer(*keys)), why if isinstance(why, str) else None
+    )
 
 
 def _shown_call(call: Call) -> str:
@@ -114,22 +116,22 @@ def _shown_call(call: Call) -> str:
     return " ".join([call.tool_name, *map(str, values)])
 
 
-def _text(document: Document, value: object, keys: tuple[str | int, ...]) -> str:
+def _text(document: Document, value: object, keys: JsonKeys) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _problem(document, keys, f"`{keys[0]}` needs a text that is not empty, not {shown(value)}")
     return value
 
 
-def _problem(document: Document, keys: tuple[str | int, ...], text: str) -> PolicyError:
+def _problem(document: Document, keys: JsonKeys, text: str) -> PolicyError:
     line = document.lines.get(pointer(*keys))
     return PolicyError(f"line {line}: {text}" if line else text, line=line)
 
 
-def hold(policy: Policy, rows: tuple[Row, ...]) -> tuple[RowResult, ...]:
+def hold(policy: Policy, rows: tuple[TableRow, ...]) -> tuple[RowResult, ...]:
     """Judge each row."""
     return tuple(_held(row, JudgedCall(policy, row.call)) for row in rows)
 
 
-def _held(row: Row, judged: JudgedCall) -> RowResult:
+def _held(row: TableRow, judged: JudgedCall) -> RowResult:
     texts = "; ".join(f"`{rule.text}`" for rule in judged.rules)
     return RowResult(row, judged.verdict, texts or judged.reason)

@@ -12,13 +12,13 @@ from ledger.core.policy import Grant, Layer, Rule, RuleRef, Verdict
 from ledger.policy.checks import RuleOrigin, as_rules, check_action, check_pattern, check_permission, origin_of, shown
 from ledger.policy.config import drop_allows
 from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 from ledger.policy.wildcard import Matcher, compile_wildcard
 
 _PATTERNS_MAX: Final = 4_096
 
 Key = tuple[int, bytes]
-Keys = tuple[str | int, ...]
 
 
 class Compiled(NamedTuple):
@@ -104,11 +104,11 @@ def _read_config(config: object, origin: RuleOrigin) -> tuple[Rule, ...]:
         raise origin.problem(f"`permission` must be an object, not {shown(section)}", ("permission",))
     rules: list[Rule] = []
     for permission, value in section.items():
-        keys: Keys = ("permission", permission)
+        keys: JsonKeys = ("permission", permission)
         name = check_permission(permission, origin, keys)
         patterns, nested = (value, True) if isinstance(value, Mapping) else ({"*": value}, False)
         for pattern, action in patterns.items():
-            where: Keys = (*keys, pattern) if nested else keys
+            where: JsonKeys = (*keys, pattern) if nested else keys
             what = f"the action of {shown(permission)}" + (f" for {shown(pattern)}" if nested else "")
             text = check_pattern(pattern, origin, where)
             verdict = check_action(action, what, origin, where)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude import readonly
-from ledger.policy.claude.line import ClaudeLine, FileRedirection, Stage, read_line
+from ledger.policy.claude.line import ClaudeLine, ClaudeStage, FileRedirection, read_line
 from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.claude.sed import only_substitutes
 from ledger.policy.claude.strings import UNKNOWN
@@ -87,7 +87,7 @@ class BashRules:
         self.whole = [rule for rule in rules if rule.tool == BASH and rule.specifier is None]
         self._file_tools = {rule.tool for rule in rules if rule.specifier is None and rule.action is Verdict.ALLOW}
 
-    def restricting(self, stage: Stage) -> tuple[tuple[RuleRef, ...], tuple[RuleRef, ...]]:
+    def restricting(self, stage: ClaudeStage) -> tuple[tuple[RuleRef, ...], tuple[RuleRef, ...]]:
         """Return the deny rules and the ask rules that match a stage."""
         if not self.deny and not self.ask:
             return (), ()
@@ -127,7 +127,7 @@ class BashRules:
 
     # --- one stage
 
-    def _asked_exactly(self, stage: Stage) -> bool:
+    def _asked_exactly(self, stage: ClaudeStage) -> bool:
         """Return whether an exact ask wins over a deny with `*`: rules without `*` come first."""
         seen = list(wide_texts(stage))
 
@@ -136,7 +136,7 @@ class BashRules:
 
         return exactly(self.ask) and not exactly(self.deny)
 
-    def stage(self, stage: Stage, *, skip: Access | None = None, free: bool = True) -> Why:
+    def stage(self, stage: ClaudeStage, *, skip: Access | None = None, free: bool = True) -> Why:
         """Return the verdict on one sub-command by its own rules and files, without those of the whole line.
 
         Files of the access `skip` are not checked. Without `free` it needs a rule even if it is read-only.
@@ -153,7 +153,7 @@ class BashRules:
             return found
         return self.command(stage, free=free)
 
-    def command(self, stage: Stage, *, free: bool = True) -> Why:
+    def command(self, stage: ClaudeStage, *, free: bool = True) -> Why:
         """Return the verdict by rules, then as a read-only command, then by `acceptEdits`; else ask."""
         if not stage.words and not stage.redirected_first:
             return _ALLOW
@@ -166,7 +166,7 @@ class BashRules:
             return Why(Verdict.ASK, "path", reason="a file would be changed")
         return Why(Verdict.ASK, "none", reason="no rule matches, and the default is ask")
 
-    def runs_free(self, stage: Stage) -> bool:
+    def runs_free(self, stage: ClaudeStage) -> bool:
         """Return whether a command needs no rule: it is read-only, or it changes files in `acceptEdits` mode."""
         safe = all(name in SAFE_VARIABLES for name, _ in stage.assignments)
         if not safe or not stage.words:
@@ -192,7 +192,7 @@ class BashRules:
 
     # --- files
 
-    def files(self, stage: Stage, *, skip: Access | None = None) -> Why | None:
+    def files(self, stage: ClaudeStage, *, skip: Access | None = None) -> Why | None:
         """Return the verdict of path rules, links and the working directory on a stage's files; None if none applies.
 
         The first word with a finding decides, then the redirections; a denied redirection comes first.
@@ -308,12 +308,12 @@ def _folder_of(text: str) -> str:
 class JudgedLine(msgspec.Struct, frozen=True):
     """A whole line: the verdict on each stage, the verdict on the line itself, and the proposed rules."""
 
-    stages: tuple[tuple[Stage, Why], ...]
+    stages: tuple[tuple[ClaudeStage, Why], ...]
     line: Why | None
     proposals: tuple[str, ...]
 
 
-StageJudge = Callable[[Stage], Why]
+StageJudge = Callable[[ClaudeStage], Why]
 
 
 def judge_line(rules: BashRules, line: ClaudeLine) -> JudgedLine:
@@ -345,7 +345,7 @@ def judge_line(rules: BashRules, line: ClaudeLine) -> JudgedLine:
     return _proposing(rules, line, judged, None)
 
 
-def _stages(rules: BashRules, line: ClaudeLine, skip: Access | None) -> tuple[tuple[Stage, Why], ...]:
+def _stages(rules: BashRules, line: ClaudeLine, skip: Access | None) -> tuple[tuple[ClaudeStage, Why], ...]:
     """Return each stage with its verdict; equal commands in the line are judged once."""
     known: dict[tuple[str, str, bool], Why] = {}
     judged = []
@@ -360,11 +360,11 @@ def _stages(rules: BashRules, line: ClaudeLine, skip: Access | None) -> tuple[tu
     return tuple(judged)
 
 
-def _looks(stage: Stage) -> bool:
+def _looks(stage: ClaudeStage) -> bool:
     return readonly.only_looks(stage.words[peeled_for_reading(stage) :])
 
 
-def _substitutes(stage: Stage) -> bool:
+def _substitutes(stage: ClaudeStage) -> bool:
     return any("$(" in word.raw or "`" in word.raw for word in stage.words if UNKNOWN in (word.resolved or ""))
 
 
@@ -410,8 +410,8 @@ def _followed(rules: BashRules, line: ClaudeLine) -> Why | None:
     return next((why for why in found if why.kind == "rule" and why.verdict is not Verdict.ALLOW), None)
 
 
-def _line_stage(line: ClaudeLine) -> Stage:
-    return Stage(line.text, line.text, "", ())
+def _line_stage(line: ClaudeLine) -> ClaudeStage:
+    return ClaudeStage(line.text, line.text, "", ())
 
 
 def _evaluates(line: ClaudeLine) -> Why | None:
@@ -440,7 +440,7 @@ def _evaluates(line: ClaudeLine) -> Why | None:
     return None
 
 
-def _varies(stage: Stage) -> bool:
+def _varies(stage: ClaudeStage) -> bool:
     """Return whether a word of `find` may expand: an unquoted pattern, or a search root with one."""
     words = stage.words[peeled_for_files(stage) :]
     places = [word for word in (one.word for one in targets_of(words)) if word is not None]
@@ -448,7 +448,7 @@ def _varies(stage: Stage) -> bool:
     return any(word.glob or UNKNOWN in (word.resolved or "") for word in words) or any(map(_GLOB.search, texts))
 
 
-def _stays(rules: BashRules, stage: Stage) -> bool:
+def _stays(rules: BashRules, stage: ClaudeStage) -> bool:
     """Return whether it is `cd` to the working directory by its full name, which changes nothing."""
     if _name(stage) != "cd" or len(stage.words) != 2 or stage.outputs or stage.assignments:
         return False
@@ -487,12 +487,12 @@ def _directory(rules: BashRules, line: ClaudeLine) -> Why | None:
     return None
 
 
-def _name(stage: Stage) -> str | None:
+def _name(stage: ClaudeStage) -> str | None:
     return stage.words[0].resolved if stage.words else None
 
 
 def _proposing(
-    rules: BashRules, line: ClaudeLine, judged: tuple[tuple[Stage, Why], ...], added: Why | None
+    rules: BashRules, line: ClaudeLine, judged: tuple[tuple[ClaudeStage, Why], ...], added: Why | None
 ) -> JudgedLine:
     asking = [(stage, why) for stage, why in judged if why.verdict is Verdict.ASK]
     if len(asking) == 1 and asking[0][1].kind == "path":

@@ -67,7 +67,7 @@ class FileRedirection(msgspec.Struct, frozen=True):
     target: Word
 
 
-class Stage(msgspec.Struct, frozen=True):
+class ClaudeStage(msgspec.Struct, frozen=True):
     """One sub-command. `text` has neither assignments nor redirections, `statement` has both, `shown` is for messages.
 
     `starts` are the offsets of the words in `text`. `substituted`: the sub-command is inside a substitution.
@@ -93,7 +93,7 @@ class ClaudeLine(msgspec.Struct, frozen=True):
     """
 
     text: str
-    stages: tuple[Stage, ...]
+    stages: tuple[ClaudeStage, ...]
     opaque: str | None = None
     background: bool = False
     assigns: bool = False
@@ -124,7 +124,7 @@ def _plain_line(text: str, analysis: Analysis) -> ClaudeLine:
     return ClaudeLine(text, tuple(stages))
 
 
-def plain_stage(command: ShellCommand, shown: str = "") -> Stage:
+def plain_stage(command: ShellCommand, shown: str = "") -> ClaudeStage:
     """Return a simple command as a sub-command, with single blanks between its words."""
     text, starts = [], []
     at = 0
@@ -135,7 +135,7 @@ def plain_stage(command: ShellCommand, shown: str = "") -> Stage:
     outputs = tuple(FileRedirection(one.operator, one.target) for one in command.redirects)
     assignments = tuple((one.name, one.value) for one in command.assignments)
     statement = command.statement or command.text
-    return Stage(" ".join(text), statement, shown, command.words, tuple(starts), assignments, outputs)
+    return ClaudeStage(" ".join(text), statement, shown, command.words, tuple(starts), assignments, outputs)
 
 
 class _Reader:
@@ -147,7 +147,7 @@ class _Reader:
         self.source = source
         self.opaque: str | None = strange_character(source)
         self.background = False
-        self.stages: list[Stage] = []
+        self.stages: list[ClaudeStage] = []
         self.nodes = 0
         self.assigns = False
         self.pieces: dict[Span, str] = {}  # the known text of pieces of strings
@@ -331,7 +331,7 @@ class _Reader:
     def _bare(self, node: Node, redirects: tuple[Node, ...], *, looped: bool) -> None:
         """Add a redirection without a command."""
         text, outputs = self._text(node).strip(), self._outputs(redirects)
-        self.stages.append(Stage("", text, "", (), outputs=outputs, looped=looped, redirected_first=True))
+        self.stages.append(ClaudeStage("", text, "", (), outputs=outputs, looped=looped, redirected_first=True))
 
     def _assigned(self, node: Node, looped: bool) -> None:
         """Add an assignment without a command, such as `A=1`; a substitution in it is a sub-command."""
@@ -340,7 +340,7 @@ class _Reader:
         if _DECIDES.match(text):
             self._refuse(f"`{text}` changes what later commands are")
         self._substituted([node], looped)
-        self.stages.append(Stage("", text, text, (), assignments=self._assignments([node]), looped=looped))
+        self.stages.append(ClaudeStage("", text, text, (), assignments=self._assignments([node]), looped=looped))
 
     def _substituted(self, nodes: list[Node], looped: bool) -> None:
         """Walk the commands of substitutions next; they are sub-commands of their own."""
@@ -384,7 +384,7 @@ class _Reader:
         negated = around.type == "negated_command"
         # In `a && b > c` the grammar attaches the redirection to the list, the shell to `b`.
         outer = [self._text(one) for one in redirects if one.start_byte >= around.end_byte]
-        stage = Stage(
+        stage = ClaudeStage(
             text,
             " ".join([self._text(node if negated else around).strip(), *outer]),
             self._text(around).strip() if pipeline is not None else "",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.claude.bash import BashRules, JudgedLine, Why, judge_line
 from ledger.policy.claude.hard import ClaudeCommands
-from ledger.policy.claude.line import ClaudeLine, Stage, read_line
+from ledger.policy.claude.line import ClaudeLine, ClaudeStage, read_line
 from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.claude.suggest import hardened_proposals
 from ledger.policy.claude.tools import DENIED_FILE, Tools, ToolVerdict, has_member, whole_tool
@@ -217,7 +217,7 @@ def _evaluation(line: ClaudeLine, judged: JudgedLine, verdict: Verdict, command:
     return Evaluation(verdict, parts, rules, message, reason, judged.proposals)
 
 
-def _part(stage: Stage, why: Why, *, liftable: bool) -> Part:
+def _part(stage: ClaudeStage, why: Why, *, liftable: bool) -> Part:
     lifted = liftable and why.verdict is Verdict.ASK and why.kind == "none"
     return Part(stage.statement, why.verdict, why.rules, lifted, why.grants)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.policy.claude.line import ClaudeLine, Stage
+from ledger.policy.claude.line import ClaudeLine, ClaudeStage
 from ledger.policy.claude.words import SAFE_VARIABLES, wraps
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.names import lookups
@@ -22,7 +22,7 @@ def proposal(text: str, *, prefix: bool = True) -> str:
     return f"Bash({found[1]} {found[2]} *)" if found else f"Bash({text})"
 
 
-def stage_proposal(stage: Stage, *, written: bool) -> str:
+def stage_proposal(stage: ClaudeStage, *, written: bool) -> str:
     """Return the proposal for one sub-command, without harmless assignments.
 
     Redirections are included if they were asked about.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from ledger.policy.claude.line import Stage
+from ledger.policy.claude.line import ClaudeStage
 from ledger.policy.shell.model import Word
 from ledger.policy.toolrules.commands import glob, tail_glob
 from ledger.policy.wildcard import Matcher
@@ -83,14 +83,14 @@ def _named(word: Word) -> str:
     return resolved
 
 
-def texts(stage: Stage, at: int = 0) -> str:
+def texts(stage: ClaudeStage, at: int = 0) -> str:
     """Return the sub-command from one of its words on, that word without quotes."""
     word = stage.words[at]
     rest = stage.text[stage.starts[at] + len(word.raw) :]
     return (_named(word) + rest).strip()
 
 
-def wide_texts(stage: Stage) -> Iterator[str]:
+def wide_texts(stage: ClaudeStage) -> Iterator[str]:
     """Yield the texts that deny and ask rules match: without any assignment, as written and behind each wrapper."""
     for at in _peels(stage, _PEELED_FOR_DENY, strict=False):
         yield texts(stage, at)
@@ -100,7 +100,7 @@ def wide_texts(stage: Stage) -> Iterator[str]:
         yield " ".join(word.resolved if word.resolved is not None else word.raw for word in stage.words)
 
 
-def narrow_texts(stage: Stage) -> Iterator[str]:
+def narrow_texts(stage: ClaudeStage) -> Iterator[str]:
     """Yield the texts that allow rules match: with assignments unless all are harmless, and behind plain wrappers."""
     if not stage.words:
         return
@@ -115,7 +115,7 @@ def narrow_texts(stage: Stage) -> Iterator[str]:
         yield stage.text
 
 
-def peeled_for_reading(stage: Stage) -> int:
+def peeled_for_reading(stage: ClaudeStage) -> int:
     """Return the index of the command that may be read-only: behind `command` and `builtin` only."""
     at = 0
     while at + 1 < len(stage.words) and _named(stage.words[at]) in ("command", "builtin"):
@@ -125,22 +125,22 @@ def peeled_for_reading(stage: Stage) -> int:
     return at
 
 
-def peeled_for_files(stage: Stage) -> int:
+def peeled_for_files(stage: ClaudeStage) -> int:
     """Return the index of the command that may access files: behind wrappers that change nothing, and `env`."""
     return list(_peels(stage, _PEELED_FOR_FILES, strict=False))[-1] if stage.words else 0
 
 
-def peeled_for_allow(stage: Stage) -> int:
+def peeled_for_allow(stage: ClaudeStage) -> int:
     """Return the index of the command that an allow rule may match."""
     return list(_peels(stage, _PEELED_FOR_ALLOW, strict=True))[-1] if stage.words else 0
 
 
-def wraps(stage: Stage) -> bool:
+def wraps(stage: ClaudeStage) -> bool:
     """Return whether the command is a wrapper of any kind, for which no prefix is proposed."""
     return _named(stage.words[0]) in _PEELED_FOR_DENY | _SHELLS if stage.words else False
 
 
-def _peels(stage: Stage, wrappers: frozenset[str], *, strict: bool) -> Iterator[int]:
+def _peels(stage: ClaudeStage, wrappers: frozenset[str], *, strict: bool) -> Iterator[int]:
     """Yield the index of the command's first word, then of the first word behind each wrapper."""
     at: int | None = 0
     for _ in range(_DEPTH_MAX):

@@ -25,7 +25,7 @@ JudgedPart = tuple[Part, str | None]
 """A part, and the reason why it is not allowed."""
 
 
-class JudgedInput(NamedTuple):
+class CodeliaVerdict(NamedTuple):
     """The verdict on one input: its parts, and the reason why it is not allowed.
 
     `stricter`: Codelia itself would not have denied it.
@@ -45,7 +45,7 @@ class CodeliaJudge:
 
     # --- commands
 
-    def line(self, line: CodeliaLine) -> JudgedInput:
+    def line(self, line: CodeliaLine) -> CodeliaVerdict:
         """Judge every segment alone; a rule with `command_glob` that matches the full text decides all of them."""
         if not line.segments:
             return self._nothing(line)
@@ -70,7 +70,7 @@ class CodeliaJudge:
             found.append(known[segment])
         verdict = strictest(part.verdict for part, _ in found)
         reason = next((reason for part, reason in found if part.verdict is verdict), None)
-        return JudgedInput(verdict, tuple(part for part, _ in found), reason)
+        return CodeliaVerdict(verdict, tuple(part for part, _ in found), reason)
 
     def _denied_segment(self, text: str, denied: CodeliaRule | None) -> JudgedPart | None:
         word = text.partition(" ")[0]
@@ -98,16 +98,16 @@ class CodeliaJudge:
         verdict = Verdict.ASK if target is None else Verdict.ALLOW
         return Part(segment.text, verdict, liftable=False), target or directory or self.cwd
 
-    def _nothing(self, line: CodeliaLine) -> JudgedInput:
+    def _nothing(self, line: CodeliaLine) -> CodeliaVerdict:
         """Judge a line without a command, or an input without a line: denied by a matching rule, else asked."""
         deny = self._denying(lambda rule: rule.tool == SHELL and (rule.whole or matches_full_text(rule, line.text)))
         if deny is not None:
-            return JudgedInput(Verdict.DENY, (), f"a rule denies `{SHELL}`")
-        return JudgedInput(Verdict.ASK, (), "no command was found in the input")
+            return CodeliaVerdict(Verdict.DENY, (), f"a rule denies `{SHELL}`")
+        return CodeliaVerdict(Verdict.ASK, (), "no command was found in the input")
 
     # --- everything else
 
-    def tool(self, tool: str, value: Any) -> JudgedInput:
+    def tool(self, tool: str, value: Any) -> CodeliaVerdict:
         """Judge a call of another tool. A skill is identified by its name, or by its path if it has no name.
 
         An invalid skill name is not replaced by the path; in the hardened profile no rule allows it.
@@ -120,12 +120,12 @@ class CodeliaJudge:
             part = _denied(part.text, deny)
         if misnamed and self.options.hardened and part.verdict is Verdict.ALLOW:
             text = f"`{tool}` names {shown(value['name'])}, which is no name of a skill"
-            return JudgedInput(Verdict.ASK, (Part(part.text, Verdict.ASK, liftable=False),), text)
+            return CodeliaVerdict(Verdict.ASK, (Part(part.text, Verdict.ASK, liftable=False),), text)
         if not self.options.hardened or led is None or named in (None, led) or part.verdict is Verdict.DENY:
-            return JudgedInput(part.verdict, (part,), _tool_reason(part))
+            return CodeliaVerdict(part.verdict, (part,), _tool_reason(part))
         other = self._denying(lambda rule: matches_tool(rule, tool, led))
         text = f"`{tool}` names the skill {shown(named)} and loads {shown(led)}"
-        return JudgedInput(Verdict.DENY, (_denied(part.text, other),), text, stricter=True)
+        return CodeliaVerdict(Verdict.DENY, (_denied(part.text, other),), text, stricter=True)
 
     def _tool(self, tool: str, skill: str | None) -> Part:
         text = skill or tool

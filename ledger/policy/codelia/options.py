@@ -8,14 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from ledger.policy.checks import shown
-from ledger.policy.codelia.system import Edition
+from ledger.policy.codelia.system import CodeliaEdition
 from ledger.policy.errors import PolicyError
 from ledger.policy.facts import FileFacts
 from ledger.policy.toolrules.options import read_options
 
 _OWN: Final = ("sandbox_root", "supports_confirm", "defaults", "edition")
 _SHARED: Final = ("profile", "cwd", "home", "fs")
-_EDITIONS: Final[tuple[Edition, ...]] = ("codelia.md", "current")
+_EDITIONS: Final[tuple[CodeliaEdition, ...]] = ("codelia.md", "current")
 
 
 class CodeliaOptions(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class CodeliaOptions(msgspec.Struct, frozen=True):
     sandbox_root: str | None = None
     supports_confirm: bool = True
     defaults: bool = False
-    edition: Edition = "codelia.md"
+    edition: CodeliaEdition = "codelia.md"
 
 
 def read_codelia_options(options: Mapping[str, Any], facts: FileFacts | None) -> CodeliaOptions:
@@ -68,7 +68,7 @@ def _flag(options: Mapping[str, Any], name: str, *, default: bool) -> bool:
     return value
 
 
-def _edition(value: object) -> Edition:
+def _edition(value: object) -> CodeliaEdition:
     if value is None:
         return _EDITIONS[0]
     for edition in _EDITIONS:

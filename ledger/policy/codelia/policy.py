@@ -11,7 +11,7 @@ from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
 from ledger.policy.codelia.hard import CodeliaCommands
 from ledger.policy.codelia.index import indexed
-from ledger.policy.codelia.judge import CodeliaJudge, JudgedInput
+from ledger.policy.codelia.judge import CodeliaJudge, CodeliaVerdict
 from ledger.policy.codelia.match import matches_text, matches_tool
 from ledger.policy.codelia.options import CodeliaOptions, read_codelia_options
 from ledger.policy.codelia.remember import line_rules, plain_line_rules, tool_rules
@@ -127,7 +127,7 @@ class CodeliaPolicy:
             return _evaluation(judged, tuple(map(rule_text, line_rules(line, judge))))
         return self._hardened(judge, command, line.text, judged)
 
-    def _hardened(self, judge: CodeliaJudge, command: str, text: str, judged: JudgedInput) -> Evaluation:
+    def _hardened(self, judge: CodeliaJudge, command: str, text: str, judged: CodeliaVerdict) -> Evaluation:
         if len(judged.parts) > SEGMENTS_MAX:
             analysis = Analysis(plain=False, reason=f"the line holds more than {SEGMENTS_MAX:,} commands", commands=())
         else:
@@ -152,7 +152,7 @@ def _command_of(value: Any) -> str | None:
     return command if isinstance(command, str) else None
 
 
-def _evaluation(judged: JudgedInput, always: tuple[str, ...]) -> Evaluation:
+def _evaluation(judged: CodeliaVerdict, always: tuple[str, ...]) -> Evaluation:
     deciding = [part for part in judged.parts if part.verdict is judged.verdict]
     rules = tuple(dict.fromkeys(ref for part in deciding for ref in part.rules))
     reason = judged.reason

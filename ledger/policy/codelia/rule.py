@@ -13,6 +13,7 @@ from ledger.core.policy import Layer, Rule, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, origin_of, shown
 from ledger.policy.codelia.text import normalise
 from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 from ledger.policy.wildcard import Matcher, compile_normalised
 
@@ -25,8 +26,6 @@ _LISTS: Final = ("allow", "deny")
 _MEMBERS: Final = ("tool", "command", "command_glob", "skill_name")
 _SKILL_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _GRANTS_MAX: Final = 1_024
-
-Keys = tuple[str | int, ...]
 
 
 class CodeliaRule(NamedTuple):
@@ -149,7 +148,7 @@ def _read_list(section: Mapping[str, Any], name: str, origin: RuleOrigin, *, str
     )
 
 
-def _read_rule(members: object, origin: RuleOrigin, keys: Keys, *, deny: bool, strict: bool) -> CodeliaRule:
+def _read_rule(members: object, origin: RuleOrigin, keys: JsonKeys, *, deny: bool, strict: bool) -> CodeliaRule:
     tool = members.get("tool") if isinstance(members, Mapping) else None
     if not isinstance(members, Mapping) or not isinstance(tool, str) or not tool:
         raise origin.problem(f"a rule is an object that names its `tool`, not {shown(members)}", keys)
@@ -173,7 +172,7 @@ def _read_rule(members: object, origin: RuleOrigin, keys: Keys, *, deny: bool, s
     )
 
 
-def _check_members(members: Mapping[str, Any], tool: str, origin: RuleOrigin, keys: Keys) -> None:
+def _check_members(members: Mapping[str, Any], tool: str, origin: RuleOrigin, keys: JsonKeys) -> None:
     """Refuse members that would change the meaning of a rule: less strict than written, or without effect."""
     for name, value in members.items():
         if name not in _MEMBERS:
@@ -188,7 +187,7 @@ def _check_members(members: Mapping[str, Any], tool: str, origin: RuleOrigin, ke
         raise origin.problem(text, (*keys, "skill_name"))
 
 
-def _text(members: Mapping[str, Any], name: str, origin: RuleOrigin, keys: Keys) -> str | None:
+def _text(members: Mapping[str, Any], name: str, origin: RuleOrigin, keys: JsonKeys) -> str | None:
     """Return a member; None if it is empty or no string, as Codelia drops such a member."""
     value = members.get(name)
     if not isinstance(value, str) or not value:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from ledger.core.policy import Layer
 
-Edition = Literal["codelia.md", "current"]
+CodeliaEdition = Literal["codelia.md", "current"]
 
 _SPEC_TOOLS: Final = ["read", "grep", "glob_search", "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "agents_resolve", "skill_search", "skill_load", "done"]  # fmt: skip
 # `shell_stdin_write` is on the program's list and left out here: it types commands into a running shell unseen.
@@ -31,10 +31,10 @@ _COMMANDS: Final = (
     ),
     *("git status", "git diff", "git show", "git log", "git rev-parse", "git ls-files", "git grep"),
 )
-_TOOLS: Final[dict[Edition, list[str]]] = {"codelia.md": _SPEC_TOOLS, "current": _CURRENT_TOOLS}
+_TOOLS: Final[dict[CodeliaEdition, list[str]]] = {"codelia.md": _SPEC_TOOLS, "current": _CURRENT_TOOLS}
 
 
-def system_layer(edition: Edition = "codelia.md") -> Layer:
+def system_layer(edition: CodeliaEdition = "codelia.md") -> Layer:
     """Return the built-in layer: of the specification, or of the current program without its one dangerous entry."""
     allow = [{"tool": tool} for tool in _TOOLS[edition]]
     allow += [{"tool": "bash", "command": command} for command in _COMMANDS]

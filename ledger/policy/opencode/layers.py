@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Layer, Rule
 from ledger.policy.checks import RuleOrigin, as_rules, origin_of, shown
-from ledger.policy.config import Section, drop_allows, merge_sections, read_section, read_tools, section_rules
+from ledger.policy.config import PermissionSection, drop_allows, merge_sections, read_section, read_tools, section_rules
 from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 from ledger.policy.opencode.builtin import agent_rules, default_rules, tool_output_rules
 from ledger.policy.opencode.names import ACTION_ONLY
 from ledger.policy.opencode.options import OpenCodeOptions
 
-Keys = tuple[str, ...]
 _AGENT_KEYS = ("agent", "mode")
 """Members that hold sections of agents; `mode` is the older name, and its sections come last."""
 
@@ -108,10 +108,12 @@ def _run_rules(run: list[Layer], *, agent: str | None, home: str | None) -> tupl
     return rules + _merged_rules(sections, home)
 
 
-def _merged_rules(parts: Iterable[tuple[Mapping[str, object], RuleOrigin, Keys]], home: str | None) -> tuple[Rule, ...]:
-    """Return merged rules: `tools` of all files come before `permission` of all files, whatever their file."""
-    tools: Section = {}
-    permissions: Section = {}
+def _merged_rules(
+    parts: Iterable[tuple[Mapping[str, object], RuleOrigin, JsonKeys]], home: str | None
+) -> tuple[Rule, ...]:
+    """Return merged rules; the `tools` of every file come before the `permission` of every file."""
+    tools: PermissionSection = {}
+    permissions: PermissionSection = {}
     for config, origin, keys in parts:
         if "permissions" in config:
             text = "`permissions` is a list of OpenCode 2, which is not read; write the rules under `permission`"
@@ -125,7 +127,7 @@ def _merged_rules(parts: Iterable[tuple[Mapping[str, object], RuleOrigin, Keys]]
     return section_rules(merge_sections(tools, permissions), home=home)
 
 
-def _refuse_patterns(section: Section, origin: RuleOrigin, keys: Keys) -> None:
+def _refuse_patterns(section: PermissionSection, origin: RuleOrigin, keys: JsonKeys) -> None:
     """Refuse patterns for these keys, as the program refuses such a file; `*` alone is equal to an action."""
     for name, value in section.items():
         if name in ACTION_ONLY and isinstance(value, dict) and value.keys() - {"*"}:

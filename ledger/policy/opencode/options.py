@@ -14,12 +14,12 @@ from ledger.policy.opencode.builtin import DEFAULT_AGENT, Folders
 from ledger.policy.opencode.places import OpenCodePlaces
 
 Profile = Literal["hardened", "faithful"]
-Edition = Literal["current", "opencode.md"]
+OpenCodeEdition = Literal["current", "opencode.md"]
 Order = Literal["insertion", "key-length"]
 Compat = Literal["v1", "v2"]
 
 _PROFILES: Final[tuple[Profile, ...]] = ("hardened", "faithful")
-_EDITIONS: Final[tuple[Edition, ...]] = ("current", "opencode.md")
+_EDITIONS: Final[tuple[OpenCodeEdition, ...]] = ("current", "opencode.md")
 _ORDERS: Final[tuple[Order, ...]] = ("insertion", "key-length")
 _COMPATS: Final[tuple[Compat, ...]] = ("v1", "v2")
 _DATA: Final = "/.local/share/opencode"
@@ -32,7 +32,7 @@ class OpenCodeOptions(msgspec.Struct, frozen=True):
     """Checked options, with all defaults resolved."""
 
     profile: Profile
-    edition: Edition
+    edition: OpenCodeEdition
     order: Order
     compat: Compat
     agent: str | None

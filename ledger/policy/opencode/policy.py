@@ -17,7 +17,7 @@ from ledger.policy.opencode.commands import hidden_directories, offered, shell_r
 from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, compile_grants, last_match
 from ledger.policy.opencode.hard import OpenCodeCommands
 from ledger.policy.opencode.layers import configured_rules
-from ledger.policy.opencode.options import Compat, Edition, read_options
+from ledger.policy.opencode.options import Compat, OpenCodeEdition, read_options
 from ledger.policy.opencode.places import OpenCodePlaces
 from ledger.policy.opencode.requests import OpenCodeRequest, tool_request
 from ledger.policy.opencode.tightening import led_to, tightened
@@ -28,14 +28,14 @@ from ledger.policy.wildcard import normalise
 BASH: Final = "bash"
 EXTERNAL: Final = "external_directory"
 
-_DENIED: Final[Mapping[Edition, str]] = {
+_DENIED: Final[Mapping[OpenCodeEdition, str]] = {
     "current": (
         "The user has specified a rule which prevents you from using this specific tool call. "
         "Here are some of the relevant rules {}"
     ),
     "opencode.md": "Rule prevents this tool call: {}",
 }
-_TAIL: Final[Mapping[Edition, str]] = {"current": " *", "opencode.md": "*"}
+_TAIL: Final[Mapping[OpenCodeEdition, str]] = {"current": " *", "opencode.md": "*"}
 
 _stringify: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """JSON exactly as JavaScript's JSON.stringify writes it."""

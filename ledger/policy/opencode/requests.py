@@ -32,10 +32,10 @@ class OpenCodeRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     more: tuple[str, ...] = ()
 
 
-Input = Mapping[str, Any]
+ToolInput = Mapping[str, Any]
 
 
-def tool_request(tool: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
+def tool_request(tool: str, value: ToolInput, places: OpenCodePlaces) -> OpenCodeRequest | None:
     """Return the request of any tool except the shell; None if its input lacks the required members.
 
     Paths are as `OpenCodePlaces.from_worktree` gives them. An unknown tool, for example of an MCP server, asks for `*`.
@@ -45,7 +45,7 @@ def tool_request(tool: str, value: Input, places: OpenCodePlaces) -> OpenCodeReq
     return make(permission, value, places) if make else OpenCodeRequest(permission, _ANY)
 
 
-def _file(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
+def _file(permission: str, value: ToolInput, places: OpenCodePlaces) -> OpenCodeRequest | None:
     path = _text(value, "filePath")
     if path is None:
         return None
@@ -56,14 +56,14 @@ def _file(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequ
     )
 
 
-def _list(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest:
+def _list(permission: str, value: ToolInput, places: OpenCodePlaces) -> OpenCodeRequest:
     full = places.absolute(_text(value, "path") or ".")
     return OpenCodeRequest(
         permission, (places.from_worktree(full),), directories=_directories(full, places, itself=True)
     )
 
 
-def _search(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
+def _search(permission: str, value: ToolInput, places: OpenCodePlaces) -> OpenCodeRequest | None:
     pattern = _text(value, "pattern")
     if pattern is None:
         return None
@@ -72,7 +72,7 @@ def _search(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRe
     return OpenCodeRequest(permission, (pattern,), directories=_directories(full, places, itself=itself))
 
 
-def _patch(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
+def _patch(permission: str, value: ToolInput, places: OpenCodePlaces) -> OpenCodeRequest | None:
     text = _text(value, "patchText")
     files = patched_files(text) if text is not None else ()
     if not files:
@@ -86,14 +86,14 @@ def _patch(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeReq
     return OpenCodeRequest(permission, patterns, directories=tuple(asked), more=moved)
 
 
-def _lsp(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
+def _lsp(permission: str, value: ToolInput, places: OpenCodePlaces) -> OpenCodeRequest | None:
     path = _text(value, "filePath")
     if path is None:
         return None
     return OpenCodeRequest(permission, _ANY, directories=_directories(places.absolute(path), places, itself=False))
 
 
-def _external(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
+def _external(permission: str, value: ToolInput, places: OpenCodePlaces) -> OpenCodeRequest | None:
     path = _text(value, "filepath") or _text(value, "filePath") or _text(value, "path")
     if path is None:
         return None
@@ -103,10 +103,10 @@ def _external(permission: str, value: Input, places: OpenCodePlaces) -> OpenCode
     return OpenCodeRequest(permission, patterns, patterns)
 
 
-def _named(*members: str, itself: bool = False) -> Callable[[str, Input, OpenCodePlaces], OpenCodeRequest | None]:
+def _named(*members: str, itself: bool = False) -> Callable[[str, ToolInput, OpenCodePlaces], OpenCodeRequest | None]:
     """Return a maker of requests for one text of the input; with `itself`, `always` covers only that text."""
 
-    def make(permission: str, value: Input, places: OpenCodePlaces) -> OpenCodeRequest | None:
+    def make(permission: str, value: ToolInput, places: OpenCodePlaces) -> OpenCodeRequest | None:
         text = next((found for member in members if (found := _text(value, member)) is not None), None)
         if text is None:
             return None
@@ -115,7 +115,7 @@ def _named(*members: str, itself: bool = False) -> Callable[[str, Input, OpenCod
     return make
 
 
-_TOOLS: Final[Mapping[str, Callable[[str, Input, OpenCodePlaces], OpenCodeRequest | None]]] = {
+_TOOLS: Final[Mapping[str, Callable[[str, ToolInput, OpenCodePlaces], OpenCodeRequest | None]]] = {
     "read": _file,
     "edit": _file,
     "write": _file,
@@ -136,7 +136,7 @@ _TOOLS: Final[Mapping[str, Callable[[str, Input, OpenCodePlaces], OpenCodeReques
 }
 
 
-def _text(value: Input, member: str) -> str | None:
+def _text(value: ToolInput, member: str) -> str | None:
     found = value.get(member)
     return found if isinstance(found, str) and found else None
 

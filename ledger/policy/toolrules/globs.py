@@ -12,7 +12,7 @@ from typing import Final
 PathMatcher = Callable[[str], bool]
 """A predicate on a path relative to the pattern's root."""
 
-Token = str | tuple[bool, tuple[tuple[str, str], ...]]
+GlobToken = str | tuple[bool, tuple[tuple[str, str], ...]]
 """`*`, `?`, a set of characters, or a backslash and a literal character."""
 
 _ANY: Final = "**"
@@ -118,7 +118,7 @@ def name_matches(pattern: str, name: str) -> bool:
     return all(piece == "*" for piece in tokens[place:])
 
 
-def takes(piece: Token, character: str) -> bool:
+def takes(piece: GlobToken, character: str) -> bool:
     """Return whether a token other than a star matches a character."""
     if isinstance(piece, tuple):
         negated, ranges = piece
@@ -127,9 +127,9 @@ def takes(piece: Token, character: str) -> bool:
 
 
 @lru_cache(maxsize=_PATTERNS_MAX)
-def name_tokens(pattern: str) -> tuple[Token, ...]:
+def name_tokens(pattern: str) -> tuple[GlobToken, ...]:
     """Return the tokens of one name of a pattern."""
-    tokens: list[Token] = []
+    tokens: list[GlobToken] = []
     at = 0
     while at < len(pattern):
         character = pattern[at]

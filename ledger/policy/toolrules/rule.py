@@ -11,6 +11,7 @@ from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Layer, RuleRef, Verdict
 from ledger.policy.checks import RuleOrigin, check_pattern, origin_of, shown
 from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 
 _SECTION: Final = "permissions"
@@ -82,7 +83,7 @@ def _layer_rules(layer: Layer, rank: int, first: int) -> list[ToolRule]:
     return rules
 
 
-Written = tuple[str, Verdict, tuple[str | int, ...], bool]
+Written = tuple[str, Verdict, JsonKeys, bool]
 """A rule's text, its action, its JSON position, and whether it is final."""
 
 
@@ -107,7 +108,7 @@ def check_config(config: Any, origin: RuleOrigin) -> list[Written]:
     return found
 
 
-def _check_text(text: Any, origin: RuleOrigin, keys: tuple[str | int, ...]) -> str:
+def _check_text(text: Any, origin: RuleOrigin, keys: JsonKeys) -> str:
     if not isinstance(text, str) or not text.strip():
         raise origin.problem(f"a rule is a string such as `Bash(git status)`, not {shown(text)}", keys)
     check_pattern(text, origin, keys)
