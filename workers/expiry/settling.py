@@ -1,7 +1,7 @@
-"""Settling the sessions that the index of deadlines names, whoever else does the same at the same time.
+"""Settling the sessions in the index of deadlines, safe beside other workers that do the same.
 
-The index is a hint. What is due is decided by each session's stream; where the index is wrong it is corrected, if it
-still says what was seen.
+The index is a hint. Each session's stream decides what is due; a wrong index entry is corrected if it has not changed
+since it was read.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ledger.stores.port import NOTHING_DUE, Due
 log = logging.getLogger(__name__)
 
 SETTLED_AT_ONCE_COUNT: Final = 64
-"""Sessions that are settled side by side."""
+"""The number of sessions settled concurrently."""
 
 DUE_PAGE_COUNT: Final = 2000
-"""Sessions that are taken from the index at a time."""
+"""The number of sessions read from the index at a time."""
 
 NO_PROGRESS_SECONDS: Final = 0.005
-"""A pause where the index says that something is due and its stream says: not yet."""
+"""The pause after an index entry is due and its stream is not."""
 
 STUCK_MS: Final = 2000
-"""What is still due so long after its deadline, although it was settled, will not be ended by trying again."""
+"""The time after a deadline from which retrying is given up: an entry that is still due although it was settled."""
 
 
 class Settler:
-    """Ends what is due, and keeps the index straight. Remembers what it could not end, so as not to try for ever."""
+    """Ends due requests and corrects the index. It remembers failed sessions, so as not to retry for ever."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._store = ledger.store
@@ -46,24 +46,24 @@ class Settler:
         self._rung: set[str] = set()
 
     def woken(self, session: str) -> None:
-        """Somebody wrote to this session, and so settled it first: another worker, most likely."""
+        """Note a write to this session, which settled it first: by another worker, most likely."""
         self._rung.add(session)
 
     def stop(self) -> None:
-        """Begin no further session."""
+        """Start no further session."""
         self._stopped = True
 
     def give_another_try(self) -> None:
-        """At every sweep: a damaged stream may have been repaired, a newer worker may have gone on with a session."""
+        """Retry failed sessions at every sweep: a stream may be repaired, a newer worker may have settled it."""
         self._passed_over.clear()
 
     async def earliest_ms(self, partitions: list[int] | None = None) -> int | None:
-        """The nearest deadline (server ms) of a session that can be settled. Raises StoreError."""
+        """Return the nearest deadline (server ms) of a session that can be settled. Raises StoreError."""
         found = await self._store.due(None, len(self._passed_over) + 1, partitions)
         return next((at_ms for session, at_ms in found if not self._is_passed_over(session, at_ms)), None)
 
     async def settle_due(self) -> int:
-        """Settle until nothing is due; gives how many sessions that were. Raises StoreError."""
+        """Settle until nothing is due; return the number of sessions that were due. Raises StoreError."""
         seen: dict[str, int] = {}
         count, late_ms = 0, 0
         while not self._stopped:
@@ -85,7 +85,7 @@ class Settler:
     async def _due(self, now_ms: int) -> list[tuple[str, int]]:
         page = await self._store.due(now_ms, DUE_PAGE_COUNT + len(self._passed_over))
         due = [(session, at) for session, at in page if at is not None and not self._is_passed_over(session, at)]
-        # Another worker has the same page: in another order, they meet in the middle.
+        # Other workers have the same page: a different order avoids conflicts.
         random.shuffle(due)
         return due
 
@@ -93,7 +93,7 @@ class Settler:
         return session in self._passed_over and self._passed_over[session] == at_ms
 
     async def _settle_many(self, due: list[tuple[str, int]]) -> list[int]:
-        """How long after its deadline each of them was settled, in ms."""
+        """Settle sessions; return the lateness of each in ms."""
         left = iter(due)
         late_ms: list[int] = []
 
@@ -119,7 +119,7 @@ class Settler:
         return max(stream.position.ms - at_ms, 0)
 
     async def _correct_many(self, due: list[tuple[str, int]], now_ms: int) -> None:
-        """These were settled and still are in the index as they were: it is wrong, or we are too early."""
+        """Correct the index for settled sessions that are still due in it: the index is wrong, or we are early."""
         if not due:
             return
         changed = await asyncio.gather(*(self._correct(session, at_ms, now_ms) for session, at_ms in due))
@@ -155,7 +155,7 @@ class Settler:
 
 
 async def _side_by_side(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:
-    """Run `work` as often as there is something to do, at most so many at once; the first error ends the others."""
+    """Run `work` once for each item, at most `count` concurrently; the first error cancels the others."""
     workers = min(count, SETTLED_AT_ONCE_COUNT)
     tasks = [asyncio.create_task(work(), name="expiry settle") for _ in range(workers)]
     try:

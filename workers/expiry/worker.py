@@ -1,9 +1,9 @@
-"""The expiry worker: ends what nobody answered, when its time has come. Any number may run; any may be killed.
+"""The expiry worker: ends unanswered requests at their deadline. Any number may run; any may be killed.
 
 One APScheduler interval job is both the sweep and the alarm: it is moved to the earliest deadline, and forward when a
-nearer one turns up. Which sessions are due is read from the server's index, a hint; what becomes of each is decided
-by its own stream, by the same function that every command runs first. So two workers at once, a late one or none at
-all change when an outcome is written, never which (`betcode.md`, "Permission Timeout Handling").
+nearer one turns up. The server's index names the sessions that are due, as a hint; each session's own stream decides
+its outcome, by the same function that every command runs first. So two workers at once, a late one or none at all
+change the time at which an outcome is written, never the outcome (`betcode.md`, "Permission Timeout Handling").
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ log = logging.getLogger(__name__)
 JOB: Final = "wake"
 
 GATHER_SECONDS: Final = 0.005
-"""Wake-ups that come within this time are looked into together."""
+"""The time for which wake-ups are collected and handled together."""
 
 AWAY_SECONDS: Final = 1.0
-"""How soon to try again when the server was away."""
+"""The pause before a retry after the server was unreachable."""
 
 STOP_SECONDS: Final = 5.0
-"""How long what is being settled may take to end when the worker is stopped."""
+"""The time limit for sessions in progress when the worker is stopped."""
 
 
 async def run(ledger: Ledger, stop: asyncio.Event) -> None:
-    """Settle what is due until `stop` is set. Raises nothing of the ledger's: what fails is logged and tried again."""
+    """Settle due requests until `stop` is set. Ledger errors are logged and retried, never raised."""
     await ExpiryWorker(ledger).run(stop)
 
 
 class ExpiryWorker:
-    """When to look (the scheduler's job), and where (the partitions that rang)."""
+    """Schedules the next run (the scheduler's job) and collects the partitions with wake-ups."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -57,7 +57,7 @@ class ExpiryWorker:
         """When the job is to run next, in server time."""
         self._scheduler = AsyncIOScheduler(
             timezone=UTC,
-            # The default lets a job that is a second late fall away, and with it a deadline.
+            # The default drops a job that is a second late, and with it a deadline.
             job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
         )
 
@@ -84,7 +84,7 @@ class ExpiryWorker:
         except TimeoutError:
             log.warning("stopped in the midst of settling; what is left is another worker's, or the next start's")
         self._scheduler.shutdown(wait=False)
-        # It only asks the loop to shut down; here it has.
+        # This only asks the loop to shut down; wait until it has.
         await asyncio.sleep(0)
 
     async def _subscribe(self) -> None:
@@ -96,7 +96,7 @@ class ExpiryWorker:
     async def _wake(self) -> None:
         """Settle until nothing is due, then set the next wake: a run that falls due meanwhile is never started."""
         self._idle.clear()
-        # Stands if this run fails, however it does.
+        # Stands if this run fails for any reason.
         self._next_ms = self._store.clock.now_ms() + round(AWAY_SECONDS * 1000)
         try:
             await self._settle_all()
@@ -111,7 +111,7 @@ class ExpiryWorker:
             self._settler.give_another_try()
             self._sweep_at = asyncio.get_running_loop().time() + SWEEP_SECONDS
         await self._settler.settle_due()
-        # From here on a nearer deadline that rings counts, and is not overwritten below.
+        # From here on a wake-up for a nearer deadline counts, and is not overwritten below.
         self._next_ms = self._store.clock.now_ms() + round(SWEEP_SECONDS * 1000)
         earliest = await self._settler.earliest_ms()
         if earliest is not None:
@@ -146,7 +146,7 @@ class ExpiryWorker:
                 self._set_job_unless_busy()
                 continue
             await asyncio.sleep(GATHER_SECONDS)
-            # While it settles, its own writes ring most; and when it is done, it looks everywhere by itself.
+            # Most wake-ups during settling are its own writes; and afterwards it reads all partitions anyway.
             await self._idle.wait()
             self._ring.clear()
             rung, self._rung = sorted(self._rung), set()
@@ -163,7 +163,7 @@ class ExpiryWorker:
         if self._idle.is_set():
             self._set_job()
 
-    # --- what is told -----------------------------------------------------------------------------------------------
+    # --- logging ----------------------------------------------------------------------------------------------------
 
     def _tell_away(self, error: LedgerError) -> None:
         if not self._away:

@@ -1,1 +1,1 @@
-"""The notifier: tells people what waits for them, by whatever service reaches them. It decides nothing."""
+"""The notifier: sends people a message about pending requests, through their own services. It decides nothing."""

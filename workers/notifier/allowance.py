@@ -1,8 +1,7 @@
-"""What one person was sent lately, by all their services together: the limits are of people, not of services.
+"""The messages recently sent to one person by all their services together: limits are per person, not per service.
 
-Each service of a person is served by itself, so that one that hangs holds up no other. What keeps them, and other
-workers, from all sending the last message of a day is the turn that each holds while it sends: a turn that is held
-counts as a message.
+Each service of a person is served separately, so that one that hangs blocks no other. A service holds a turn while it
+sends, and a held turn counts as a message; so services and workers never send the last message of a day twice.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from projections import reading
 from projections.reading import SentMessage
 
 AGAIN_SECONDS: Final = 1.0
-"""How soon to try again when another worker has the turn, or the server is away."""
+"""The pause before a retry when another worker has the turn, or the server is away."""
 
 
 class Allowance:
-    """One person's, in one process."""
+    """One person's allowance, in one process."""
 
     def __init__(self, store: Store, person: str, services: Sequence[str]) -> None:
         self._store = store
@@ -30,23 +29,23 @@ class Allowance:
         """Messages of this process: the views may not have them yet."""
 
     def turn(self, service: str) -> str:
-        """The name of the turn to send something by this service."""
+        """Return the name of the turn for this service."""
         return f"notify:{service}:{self._person}"
 
     async def under_way(self, service: str) -> int:
-        """How many messages may just now be handed to the person's other services, by any worker. Raises StoreError."""
+        """Return the number of messages in flight at the person's other services, by any worker. Raises StoreError."""
         others = [self.turn(one) for one in self._services if one != service]
         return len(await self._store.admin.turns_held(others))
 
     async def messages(self, now_ms: int) -> dict[str, SentMessage]:
-        """What the person was sent lately, by message id. Raises StoreError."""
+        """Return the messages recently sent to the person, by message id. Raises StoreError."""
         return {**await reading.messages_to(self._store, self._person, self._services, now_ms), **self._sent}
 
     def note(self, message_id: str, service: str, now_ms: int) -> None:
-        """The service took this message."""
+        """Note that the service accepted this message."""
         kept = {key: one for key, one in self._sent.items() if one.ms > now_ms - DAY_MS}
         self._sent = kept | {message_id: SentMessage(service, now_ms)}
 
     def pause_seconds(self, service: str) -> float:
-        """How soon to try again. Another time for each service: two that wait for each other must not go on so."""
+        """Return the pause before a retry, different for each service, so that two of them do not collide again."""
         return AGAIN_SECONDS * (1 + self._services.index(service))

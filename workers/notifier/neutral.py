@@ -1,6 +1,6 @@
-"""Texts that agents wrote, made harmless in a message: one line, nothing hidden, and no link that a client would make.
+"""Agents' texts made harmless for a message: one line, nothing hidden, and no link that a client would make.
 
-Chats, mail programs and phones turn whatever looks like an address into a link. So addresses are broken up visibly:
+Chats, mail programs and phones turn anything like an address into a link. So addresses are broken up visibly:
 `https[:]//evil[.]example`, `ann[@]example`. Pure.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 from workers.presentation.text import revealed
 
 RAW_CHARS_MAX: Final = 8000
-"""Characters of a text that are looked at, half of them from its end; a line of a message shows fewer."""
+"""The characters of a text that are read, half of them from its end; a line of a message shows fewer."""
 
 _SCHEME: Final = re.compile(r"(?<=\w):(?=//|\\\\)|(?<=mailto):|(?<=tel):", re.IGNORECASE)
 _AT: Final = re.compile(r"@(?=\w)")
@@ -23,7 +23,7 @@ _NUMBER: Final = re.compile(r"\d+")
 _LETTER: Final = re.compile("[A-Za-z]")
 _IP_PARTS: Final = 4
 
-# Endings of files that are no top-level domains: nothing makes a link of `package.json`.
+# File endings that are no top-level domains: no client makes a link of `package.json`.
 _NO_DOMAINS: Final = frozenset(
     {
         "cfg", "cpp", "css", "csv", "env", "exe", "gz", "html", "ini", "js", "json", "jsx", "lock", "log", "pdf",
@@ -33,7 +33,7 @@ _NO_DOMAINS: Final = frozenset(
 
 
 def neutral(text: str, limit_chars: int) -> str:
-    """Return the text on one line of at most about `limit_chars`, its middle left out where it is longer."""
+    """Return the text on one line of at most about `limit_chars`, a longer one without its middle."""
     left_out = max(0, len(text) - RAW_CHARS_MAX)
     if left_out:
         half = RAW_CHARS_MAX // 2
@@ -56,7 +56,7 @@ def _broken(found: re.Match[str]) -> str:
     labels = _DOT.split(found[0])
     numbers = [_NUMBER.fullmatch(one) is not None for one in labels]
     is_version = all(numbers[1:]) and not (numbers[0] and len(labels) == _IP_PARTS)
-    # Of `evil.com.json` some clients would make a link of the beginning.
+    # Some clients would make a link of the beginning of `evil.com.json`.
     is_file = len(labels) == 2 and (_LETTER.fullmatch(labels[1]) is not None or labels[1].lower() in _NO_DOMAINS)
     return found[0] if is_version or is_file else _DOT.sub("[.]", found[0])
 

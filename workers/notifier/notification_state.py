@@ -1,5 +1,6 @@
-"""What a session's stream says of notifications: since when each request waits for somebody who is not there, and who
-was told what. A fold like any other, so a notifier that starts knows what the one that died had done. Pure.
+"""The notification state of a session, folded from its stream: unattended requests, and tries to notify.
+
+A notifier that starts continues from it after another one has died. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ledger.session.state import SessionState
 
 
 class Told(msgspec.Struct, frozen=True, gc=False):
-    """One try to tell one person of one request. `step` None is of telling how it ended."""
+    """One try to notify one person of one request. `step` None is the notice that it ended."""
 
     person: str
     service: str
@@ -25,17 +26,17 @@ class Told(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
-    """`since_ms` is by request id, as are the tries, in order."""
+    """`since_ms` and the tries, in order, are by request id."""
 
     state: SessionState
     since_ms: dict[str, int] = {}
     told: dict[str, tuple[Told, ...]] = {}
 
 
-def next_book(book: NotificationState, recorded: Recorded, after: SessionState) -> NotificationState:
-    """The book after one more event; `after` is the session's fold then."""
+def next_state(notified: NotificationState, recorded: Recorded, after: SessionState) -> NotificationState:
+    """Return the state after one more event; `after` is the session's fold then."""
     event = recorded.event
-    since_ms, told = book.since_ms, book.told
+    since_ms, told = notified.since_ms, notified.told
     if isinstance(event, Asked | Reopened | DeadlineMoved) and event.tier == "unattended":
         since_ms = {**since_ms, event.request_id: recorded.ms}
     elif isinstance(event, Notification) and event.person is not None:

@@ -1,4 +1,4 @@
-"""The books of many sessions, kept up with their streams: those with something to say, and the ones used last."""
+"""A cache of sessions' notification states: those with a message due now or later, and the ones used last."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ledger.core.limits import PAGE_COUNT
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Foreign, StreamKey
 from projections.folding import Folded, nothing
-from workers.notifier.notification_state import NotificationState, next_book
+from workers.notifier.notification_state import NotificationState, next_state
 from workers.notifier.planning import is_over
 
 log = logging.getLogger(__name__)
 
 WAITING_SESSIONS_MAX: Final = 100_000
 KEPT_COUNT: Final = 1024
-"""Books of sessions with nothing to say that are kept all the same: what moves next has mostly just moved."""
+"""The number of states kept of sessions without a message due: the next event is mostly in a recent one."""
 
 
 class _Held(msgspec.Struct):
     folded: Folded
-    book: NotificationState
+    notified: NotificationState
 
 
 class NotificationStates:
@@ -38,20 +38,20 @@ class NotificationStates:
         self._reading = asyncio.Lock()
         self._damaged: set[str] = set()
         self.live: set[str] = set()
-        """The sessions with something to say, now or later."""
+        """The sessions with a message due, now or later."""
 
     async def of_all(self) -> list[NotificationState]:
-        """The books of all sessions where something waits, or has ended after somebody was told. Raises StoreError."""
+        """Return the states of all sessions with pending requests or with notices due. Raises StoreError."""
         waiting = await self._store.due(None, WAITING_SESSIONS_MAX)
         await self.refresh({*self.live, *(session for session, _ in waiting)})
-        return [self._held[session].book for session in self.live if session in self._held]
+        return [self._held[session].notified for session in self.live if session in self._held]
 
     async def refresh(self, sessions: Collection[str]) -> list[NotificationState]:
-        """The books of these sessions as their streams are now; those that are damaged are left out, and told."""
+        """Return the states of these sessions as of now; damaged sessions are left out, and logged."""
         async with self._reading:
             await self._read(set(sessions))
             self._sort(sessions)
-            return [self._held[session].book for session in sessions if session in self._held]
+            return [self._held[session].notified for session in sessions if session in self._held]
 
     async def _read(self, waiting: set[str]) -> None:
         while waiting:
@@ -76,18 +76,18 @@ class NotificationStates:
         return held
 
     def _take(self, session: str, key: StreamKey, page: Collection[Entry]) -> bool:
-        """Fold a page; whether there is nothing more to read."""
+        """Fold a page; return whether it was the last one."""
         held = self._held[session]
         began_at = held.folded.version
         try:
             for entry in page:
                 recorded, held.folded = held.folded.next(key, entry)
                 assert isinstance(held.folded.state, SessionState)
-                held.book = next_book(held.book, recorded, held.folded.state)
+                held.notified = next_state(held.notified, recorded, held.folded.state)
         except (DamageError, Foreign) as error:
             del self._held[session]
             if began_at:
-                return False  # the server may have lost what had been folded here: once more, from the beginning
+                return False  # the server may have lost entries that are folded here: read again from the beginning
             if session not in self._damaged:
                 log.warning("notifier: session %s is passed over: %s", session, error.text)
             self._damaged.add(session)
@@ -95,11 +95,11 @@ class NotificationStates:
         return len(page) < PAGE_COUNT
 
     def _sort(self, sessions: Iterable[str]) -> None:
-        """Which of them have something to say; what is not needed is forgotten."""
+        """Mark the sessions with messages due; drop the oldest of the others."""
         now_ms = self._store.clock.now_ms()
         for session in sessions:
             held = self._held.get(session)
-            if held is not None and not held.book.state.newer and not is_over(held.book, now_ms):
+            if held is not None and not held.notified.state.newer and not is_over(held.notified, now_ms):
                 self.live.add(session)
             else:
                 self.live.discard(session)

@@ -1,10 +1,10 @@
 """The notifier worker. Any number may run at once; any may be killed.
 
-Each partition's feed says which sessions moved, and a consumer group shares its lines among the notifiers; a line is
-acknowledged when what had to be said of its session was said and recorded, so a dead notifier's lines are taken over.
-What is said to one person by one service is said by one worker at a time, under a turn that ends by itself. Who was
-told what stands in the log: a notifier that starts goes on where the one before was killed, and at worst says once
-more what was said and not yet recorded.
+Each partition's feed names the sessions with new events, and a consumer group shares its lines among the notifiers. A
+line is acknowledged when the messages for its session were sent and recorded, so a dead notifier's lines are taken
+over. One worker at a time sends to one person by one service, under a turn that expires by itself. Sent messages stand
+in the log: a notifier that starts continues after one that was killed, and at worst repeats messages that were sent and
+not yet recorded.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ log = logging.getLogger(__name__)
 GROUP: Final = "notifier"
 
 FEED_SECONDS: Final = 5.0
-"""How often all feeds are read, in case a wake-up was lost."""
+"""The interval at which all feeds are read, in case a wake-up was lost."""
 
 CLAIM_IDLE_MS: Final = 30_000
-"""After so long without an acknowledgement another notifier's lines are looked at too: no harm if it still works."""
+"""The time without an acknowledgement after which another notifier's lines are read too: harmless if it still runs."""
 
 STOP_SECONDS: Final = 5.0
-"""How long what is being said may take to be said and recorded when the worker is stopped."""
+"""The time limit for messages in progress when the worker is stopped."""
 
 GATHER_SECONDS: Final = 0.005
 RECENT_SESSIONS_COUNT: Final = 1000
-"""Sessions that are looked at where a feed was trimmed before it was read."""
+"""The number of sessions checked when a feed was trimmed before it was read."""
 
 
 def work_of(config: Path) -> Work:
-    """What a notifier with this configuration does. Raises InputError, SetupError."""
+    """Return the work of a notifier with this configuration. Raises InputError, SetupError."""
     settings = read_settings(config)
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
@@ -65,24 +65,24 @@ def work_of(config: Path) -> Work:
 async def run(
     ledger: Ledger, stop: asyncio.Event, settings: NotifierSettings, ready: Callable[[], None] = lambda: None
 ) -> None:
-    """Tell people until `stop` is set. What fails is logged and tried again; raises nothing of the ledger's."""
+    """Notify people until `stop` is set. Errors are logged and retried; raises no ledger errors."""
     await Notifier(ledger, settings).run(stop, ready)
 
 
 class Notifier:
-    """Which sessions moved, and whom that concerns."""
+    """Finds sessions with new events, and the recipients they concern."""
 
     def __init__(self, ledger: Ledger, settings: NotifierSettings) -> None:
         self._store = ledger.store
         self._streams = ledger.streams
         self._timing = settings.timing
-        self._books = NotificationStates(ledger)
+        self._states = NotificationStates(ledger)
         self._consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._runners = [
             Runner(
                 ledger,
                 settings,
-                self._books,
+                self._states,
                 channel=RecipientChannel(person, service.name),
                 service=service,
                 allowance=allowance,
@@ -106,7 +106,7 @@ class Notifier:
         log.info("notifier: tells %d by consumer group %s, consumer %s", len(self._runners), GROUP, self._consumer)
         ready()
         try:
-            # One that ends by itself is a fault of ours: better seen, and started again, than half at work.
+            # A task that ends by itself is a fault of ours: fail and restart rather than run without it.
             ended, _ = await asyncio.wait((stopping, looking, *telling), return_when=asyncio.FIRST_COMPLETED)
             for runner in self._runners:
                 runner.stop()
@@ -180,18 +180,18 @@ class Notifier:
         self._handle(items)
 
     async def _look_everywhere(self) -> None:
-        """Where the feeds do not tell: all that waits, and what moved lately."""
+        """Check all pending sessions and the recent ones, after a gap in the feeds."""
         since_ms = await self._store.now_ms() - DAY_MS
         recent = await self._store.views.highest(RECENT, RECENT_SESSIONS_COUNT)
-        await self._books.refresh({session for session, ms in recent if ms > since_ms})
-        await self._books.of_all()
+        await self._states.refresh({session for session, ms in recent if ms > since_ms})
+        await self._states.of_all()
         for runner in self._runners:
             runner.look_by(0)
 
-    # --- what they say ----------------------------------------------------------------------------------------------
+    # --- feed lines -------------------------------------------------------------------------------------------------
 
     def _handle(self, items: Sequence[FeedItem]) -> None:
-        """Beside whatever is under way: what one service is slow to take holds up no other."""
+        """Handle lines beside those in progress: a slow service delays no other."""
         if items:
             task = asyncio.create_task(self._tell(items), name="tell of what moved")
             self._handling.add(task)
@@ -200,16 +200,16 @@ class Notifier:
     async def _tell(self, items: Sequence[FeedItem]) -> None:
         sessions = {item.key.id for item in items if item.key.kind == "session"}
         try:
-            books = await self._books.refresh(sessions)
-            await asyncio.gather(*(runner.look() for runner in self._runners if self._concerns(runner, books)))
+            states = await self._states.refresh(sessions)
+            await asyncio.gather(*(runner.look() for runner in self._runners if self._concerns(runner, states)))
             await self._store.acknowledge(GROUP, items)
         except LedgerError as error:
-            # Not acknowledged: the lines come again.
+            # Not acknowledged: the lines are delivered again.
             log.warning("notifier: looks again later: %s", error)
 
-    def _concerns(self, runner: Runner, books: Collection[NotificationState]) -> bool:
-        """Whether something is to be said now; what is to be said later is kept in mind."""
-        found = plan(runner.channel, books, {}, self._timing, self._store.clock.now_ms())
+    def _concerns(self, runner: Runner, states: Collection[NotificationState]) -> bool:
+        """Return whether a message is due now; remember the time of a later one."""
+        found = plan(runner.channel, states, {}, self._timing, self._store.clock.now_ms())
         if found.next_ms is not None:
             runner.look_by(found.next_ms)
         return bool(found.reminders or found.corrections)

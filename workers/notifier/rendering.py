@@ -1,4 +1,4 @@
-"""A message in the format that a service speaks: text, Markdown or HTML. What is quoted means nothing in any of them."""
+"""A message in a service's format: text, Markdown or HTML. Quoted text has no special meaning in any of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 Format = Literal["text", "markdown", "html"]
 
 _PUNCTUATION: Final = re.compile(r"([!-/:-@\[-`{-~])")
-"""The characters that CommonMark lets a backslash take the meaning of."""
+"""The characters that a backslash escapes in CommonMark."""
 
 
 class MessageLine(NamedTuple):
@@ -20,7 +20,7 @@ class MessageLine(NamedTuple):
 
 
 class OutgoingMessage(NamedTuple):
-    """A message to a person; `body` is how a service for plain text shows it."""
+    """A message to a person; `body` is its form for plain-text services."""
 
     title: str
     lines: tuple[MessageLine, ...]
@@ -59,5 +59,5 @@ def _as_html(line: MessageLine) -> str:
     return f"&gt; <code>{text}</code>" if line.kind == "quoted" else text
 
 
-# Markdown joins lines that follow each other: a blank line keeps them apart.
+# Markdown joins consecutive lines: a blank line keeps them apart.
 _WRITERS: Final = {"text": (_as_text, "\n"), "markdown": (_as_markdown, "\n\n"), "html": (_as_html, "<br>\n")}

@@ -1,4 +1,4 @@
-"""One service of one person: says what is to be said when its time comes, one worker at a time, and records it."""
+"""One service of one person: sends due messages, one worker at a time, and records them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from workers.runtime.answer_links import AnswerLink, AnswerLinks
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 30.0
-"""How often to look by itself, in case a hint was lost."""
+"""The interval of checks without a hint, in case one was lost."""
 
 
 class DeliveryRecord(NamedTuple):
-    """What is to be recorded of one request."""
+    """The result of a message for one request, to be recorded."""
 
     session: str
     request_id: str
@@ -41,7 +41,7 @@ class Runner:
         self,
         ledger: Ledger,
         settings: NotifierSettings,
-        books: NotificationStates,
+        states: NotificationStates,
         *,
         channel: RecipientChannel,
         service: Service,
@@ -50,7 +50,7 @@ class Runner:
     ) -> None:
         self._ledger = ledger
         self._settings = settings
-        self._books = books
+        self._states = states
         self.channel = channel
         self._service = service
         self._holder = holder
@@ -65,30 +65,30 @@ class Runner:
         self._passed_over: set[tuple[str, str]] = set()
 
     async def look(self) -> None:
-        """Return when what was to be said at the time of the call was said or tried, by this worker or another."""
+        """Return when the messages due at the time of the call were sent or tried, by this worker or another."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self._ring.set()
         await waiter
 
     def look_by(self, ms: int) -> None:
-        """Look at this server time, or before."""
+        """Check at this server time, or before."""
         if self._next_ms is None or ms < self._next_ms:
             self._next_ms = ms
             self._ring.set()
 
     def stop(self) -> None:
-        """Say nothing more; what is being said is recorded first."""
+        """Send nothing more; messages in progress are recorded first."""
         self._stopping = True
         self._ring.set()
 
     async def close(self) -> None:
-        """Leave the turn to others at once."""
+        """Release the turn at once."""
         with suppress(LedgerError):
             await self._ledger.store.admin.end_turn(self._turn, self._holder)
 
     async def run(self) -> None:
-        """Until stopped. What fails is logged and tried again."""
+        """Run until stopped. Errors are logged and retried."""
         pause = 0.0
         while not self._stopping:
             await self._wait(pause)
@@ -110,7 +110,7 @@ class Runner:
                 pause = self._allowance.pause_seconds(self._service.name)
 
     async def _wait(self, seconds: float) -> None:
-        """Until it rings, the next time has come or so many seconds are over."""
+        """Wait for a wake-up, the next due time or the end of `seconds`."""
         until = asyncio.ensure_future(self._until_next())
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -131,7 +131,7 @@ class Runner:
     # --- one turn ---------------------------------------------------------------------------------------------------
 
     async def _pass(self) -> bool:
-        """Say all that is to be said now. False when another worker is at it, which may not have seen all of it."""
+        """Send all messages due now. False when another worker holds the turn, which may have read an older state."""
         admin = self._ledger.store.admin
         await self._record_rest()
         if not await admin.take_turn(self._turn, self._holder, self._settings.lease_ms):
@@ -144,7 +144,7 @@ class Runner:
                 if not found.reminders and not found.corrections:
                     self._next_ms = found.next_ms
                     return True
-                # Prolonged, so that it lasts until what is said is recorded.
+                # Prolonged, to last until the sent messages are recorded.
                 if not await admin.take_turn(self._turn, self._holder, self._settings.lease_ms):
                     return False
                 if found.reminders:
@@ -156,21 +156,21 @@ class Runner:
             await self.close()
 
     async def _plan(self) -> MessagePlan | None:
-        """None where it depends on whether another service takes the message that it is being handed."""
-        # First who is at work, then the log: whoever ends in between has recorded it.
+        """Return the plan; None while it depends on the delivery of another service."""
+        # Turns before the log: a holder that ends in between has recorded its message.
         under_way = await self._allowance.under_way(self._service.name)
-        # First the log, then the time: what is read must not be of after the moment it is judged at.
-        books = await self._books.of_all()
+        # The log before the time: no event may be later than the moment it is judged at.
+        states = await self._states.of_all()
         now_ms = await self._ledger.store.now_ms()
         messages, timing = await self._allowance.messages(now_ms), self._settings.timing
-        found = self._recordable(plan(self.channel, books, messages, timing, now_ms, under_way=under_way))
+        found = self._recordable(plan(self.channel, states, messages, timing, now_ms, under_way=under_way))
         if under_way and not found.reminders and not found.corrections:
-            alone = self._recordable(plan(self.channel, books, messages, timing, now_ms))
+            alone = self._recordable(plan(self.channel, states, messages, timing, now_ms))
             return None if alone.reminders else found
         return found
 
     def _recordable(self, found: MessagePlan) -> MessagePlan:
-        """Without what could not be recorded before."""
+        """Return the plan without messages whose record failed before."""
         return MessagePlan(
             tuple(one for one in found.reminders if self._may_record(one.state.session_id, one.request.request_id)),
             tuple(
@@ -249,7 +249,7 @@ class Runner:
         await self._record_rest()
 
     async def _record_rest(self) -> None:
-        """Nothing more is said before what was said is in the log. Raises StoreError."""
+        """Record the results of sent messages; nothing is sent before that. Raises StoreError."""
         while self._unrecorded:
             one = self._unrecorded[0]
             try:
@@ -264,7 +264,7 @@ class Runner:
             except StoreError:
                 raise
             except LedgerError as error:
-                # Said again and again because it cannot be recorded, it would be worse than not said.
+                # Sent again and again because it cannot be recorded would be worse than not sent.
                 self._passed_over.add((one.session, one.request_id))
                 log.warning("notifier: request %s of session %s is passed over: %s", one.request_id, one.session, error)
             self._unrecorded.pop(0)

@@ -1,4 +1,4 @@
-"""Whom the notifier tells, by which services, how often: a TOML file, checked before anything runs."""
+"""The notifier's recipients, services and limits: a TOML file, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE_BYTES_MAX: Final = 1024 * 1024
 FROM_ENVIRONMENT: Final = "env:"
 
 LEASE_OVER_TIMEOUT: Final = 2
-"""A turn must last until a message was sent and recorded, or two workers send it."""
+"""The ratio of a turn's lease to the time limit of a message: the turn must outlast sending and recording."""
 
 
 class _Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """All in ms. `steps` count from when a request began to wait unattended, in order."""
+    """All in ms. `steps` count from the time at which a request began to wait unattended, in order."""
 
     steps_ms: tuple[int, ...]
     collapse_ms: int
@@ -63,18 +63,18 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recipient(msgspec.Struct, frozen=True):
-    """No projects named is all of them."""
+    """A person to notify. No projects named means all of them."""
 
     name: str
     projects: frozenset[str] = frozenset()
 
     def cares_for(self, session: str, project: str | None) -> bool:
-        """A session without a project is a project of its own."""
+        """Return whether to notify of this session. A session without a project is a project of its own."""
         return not self.projects or (project or session) in self.projects
 
 
 class Service(msgspec.Struct, frozen=True):
-    """One way to reach a person. `name` is what is recorded and counted: nothing secret stands in it."""
+    """One way to reach a person. `name` is recorded and counted: it holds no secret."""
 
     name: str
     url: str
@@ -93,7 +93,7 @@ class NotifierSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> NotifierSettings:
-    """The settings in a file. Raises InputError, which says what is wrong in it, and MissingExtraError without apprise."""
+    """Return the settings in a file. Raises InputError with what is wrong in it, MissingExtraError without apprise."""
     try:
         file = msgspec.convert(tomllib.loads(read_regular(path, FILE_BYTES_MAX).decode()), _File)
     except OSError as error:
@@ -168,7 +168,7 @@ def _url(written: str, environment: Mapping[str, str]) -> str:
 
 
 def _service_name(url: str, person: str, number: int) -> str:
-    """The schema of its URL. Raises InputError, without the URL: secrets stand in it."""
+    """Return the schema of its URL. Raises InputError, without the URL, which holds secrets."""
     require_extra("notify", "the notifier")
     from apprise import Apprise  # noqa: PLC0415 - an extra, and slow to import
 

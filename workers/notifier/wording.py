@@ -1,7 +1,7 @@
-"""What a message says: what would run, where, who asks, how long is left, and last of all a link to answer. Pure.
+"""The text of a message: the call, its place, who asks, the time left, and at the end a link to answer. Pure.
 
-An agent writes nearly every word of what is told. So each of its texts is one quoted line, neutral and bounded, and
-no line of ours holds any of it; the links stand at the end, with nothing of an agent's below them.
+Nearly every word in it is an agent's. So each of its texts is one quoted line, neutral and bounded, and no line of ours
+holds any of it; the links stand at the end, with nothing of an agent's below them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from workers.presentation.answer_page import headline
 from workers.presentation.wording import about
 
 BODY_CHARS_MAX: Final = 3500
-"""What the smallest of the usual services shows whole, with room for its own words."""
+"""The length that the smallest of the usual services shows whole, with room for its own words."""
 
 WHAT_CHARS_MAX: Final = 1500
-"""Characters of one request that are told."""
+"""The characters of one request in a message."""
 
 LINE_CHARS_MAX: Final = 700
 NAME_CHARS_MAX: Final = 80
@@ -42,7 +42,7 @@ LinkOf = Callable[[Reminder], str | None]
 
 
 def reminder_message(reminders: Sequence[Reminder], link_of: LinkOf, inbox: str | None, now_ms: int) -> OutgoingMessage:
-    """One message for all of them, the links last; requests for which there is no room are counted."""
+    """Return one message for all of them, the links last; requests that do not fit are counted."""
     still = "still " if all(one.step for one in reminders) else ""
     parts = [(_asked(one, now_ms), link_of(one)) for one in reminders]
     kept = _that_fit([sum(len(line.text) + 3 for line in lines) + len(link or "") for lines, link in parts])
@@ -66,7 +66,7 @@ def reminder_message(reminders: Sequence[Reminder], link_of: LinkOf, inbox: str 
 
 
 def correction_message(corrections: Sequence[Correction], person: str) -> OutgoingMessage:
-    """That nothing has to be answered any more, and why."""
+    """Return the message that requests need no answer any more, and why."""
     parts = [_ended(one, person) for one in corrections]
     kept = _that_fit([sum(len(line.text) + 3 for line in lines) for lines in parts])
     lines = [line for part in parts[:kept] for line in (*part, _BLANK)]
@@ -77,7 +77,7 @@ def correction_message(corrections: Sequence[Correction], person: str) -> Outgoi
 
 
 def _title(request: Request, still: str) -> str:
-    """A title names the tool only where that is a plain word: some services show titles as they show bodies."""
+    """Return a title, with the tool only if it is a plain word: some services render titles like bodies."""
     name = request.tool_name or request.permission
     return f"{name if _PLAIN.fullmatch(name) else 'A request'} {still}waits for your answer"
 
@@ -102,7 +102,7 @@ def _ended(correction: Correction, person: str) -> list[MessageLine]:
 
 
 def _what(found: Description, request: Request) -> Iterator[MessageLine]:
-    """The tool and each part of what it is given, in order, until there is no more room."""
+    """Yield the tool and each part of its input, in order, until the room is used up."""
     yield MessageLine("quoted", neutral(request.tool_name or request.permission, NAME_CHARS_MAX))
     parts = [one for one in found.sections if not one.repeats and _is_told(one)]
     room_chars = WHAT_CHARS_MAX
@@ -143,7 +143,7 @@ def _warnings(found: Description) -> Iterator[MessageLine]:
 
 
 def _that_fit(sizes: Sequence[int]) -> int:
-    """Return how many parts there is room for; the first one always."""
+    """Return the number of parts that fit; at least one."""
     used = 0
     for index, size in enumerate(sizes):
         used += size

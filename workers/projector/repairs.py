@@ -1,8 +1,8 @@
-"""What a process that died may have left undone between two streams, done before the views say it is done with.
+"""Repairs after a process died between two streams, made before the views pass that point.
 
 A winning reply with scope `project` is first in its session's stream; its grants follow in the project's. A failover
-may lose them there while the reply, on another server, is kept. And a project's grant releases what waits in other
-sessions (`cascade_always = "project"`). All of it may be repeated at will.
+may lose the grants while the reply, on another server, is kept. And a project's grant releases pending requests in
+other sessions (`cascade_always = "project"`). Every repair is idempotent.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 WAITING_SESSIONS_MAX: Final = 100_000
 
 SESSIONS_AT_ONCE_COUNT: Final = 500
-"""Sessions whose projects are looked up in one go."""
+"""The number of sessions whose projects are read at once."""
 
 
 class Repairs:
-    """For an `Engine`: called with the events of a step before it is taken. Raises StoreError; then it is not taken."""
+    """Repairs for an `Engine`: called with a step's events before the step. A StoreError prevents the step."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -57,15 +57,15 @@ class Repairs:
                     session,
                 )
         except (DamageError, InputError) as error:
-            # That stream needs a person; the views of this one do not have to wait for it.
+            # That stream needs a person; the views of this one go on without it.
             log.warning(
                 "the grants of request %s are not in project %s: %s", settled.request.request_id, project, error
             )
 
     async def _write_lost_grants(self, project: str) -> None:
-        """The server lost the end of this project's stream: what its sessions' replies granted is granted again.
+        """Grant again after the server lost the end of this project's stream: the grants of its sessions' replies.
 
-        A session that no view knows yet has its turn when it is projected. A revoke that was lost stays lost.
+        A session that is in no view so far is repaired when it is projected. A lost revoke stays lost.
         """
         batch: list[str] = []
         async for key in self._ledger.store.streams():
@@ -99,14 +99,14 @@ class Repairs:
                 log.warning("session %s was passed over: %s", session, error)
 
     async def _waiting_in(self, project: str) -> list[str]:
-        """Sessions with something pending that are of this project, or that no view knows yet."""
+        """Return the sessions with pending requests that are of this project, or in no view so far."""
         waiting = [session for session, _ in await self._ledger.store.due(None, WAITING_SESSIONS_MAX)]
         known = await reading.projects_of(self._ledger.store, waiting)
         return [session for session in waiting if known.get(session, project) == project]
 
 
 def _granting(seen: Seen) -> Settled | None:
-    """The outcome of a reply that grants to the project, if this event is what won."""
+    """Return the outcome of a reply that grants to the project, if this event is the winning one."""
     event = seen.recorded.event
     if not isinstance(event, Replied) or event.scope != "project" or not event.grants:
         return None

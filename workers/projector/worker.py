@@ -1,8 +1,8 @@
 """The projector: keeps the views up with the streams. Any number may run at once; any may be killed.
 
-Each partition's feed says which streams moved; a consumer group shares its lines among the projectors. A line is
-acknowledged when the views have changed, so a dead projector's lines are taken over by another. The feed is short and
-only a hint: at the start, now and then, and wherever a feed was trimmed before it was read, the checkpoints are
+Each partition's feed names the streams with new events; a consumer group shares its lines among the projectors. A line
+is acknowledged when the views have changed, so a dead projector's lines are taken over by another. The feed is short
+and only a hint: at the start, at intervals, and after a feed was trimmed before it was read, the checkpoints are
 compared with the streams themselves.
 """
 
@@ -34,33 +34,33 @@ GROUP: Final = "projector"
 SUBSCRIBED_AT_ONCE_COUNT: Final = 32
 
 STOP_SECONDS: Final = 5.0
-"""How long what is under way may take to end when the worker is stopped."""
+"""The time limit for work in progress when the worker is stopped."""
 
 GATHER_SECONDS: Final = 0.005
-"""Wake-ups that come within this time are looked into together."""
+"""The time for which wake-ups are collected and handled together."""
 
 CONSUMER_FORGOTTEN_MS: Final = 3_600_000
-"""The name of a consumer that was not heard of for an hour, and owes nothing, is dropped."""
+"""The idle time after which the name of a consumer without unacknowledged lines is dropped."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a projector looks by itself, in seconds; wake-ups make it look at once."""
+    """Intervals of a projector's own checks, in seconds; a wake-up makes it check at once."""
 
     feed_seconds: float = 5.0
-    """All feeds, in case a wake-up was lost."""
+    """The interval at which all feeds are read, in case a wake-up was lost."""
     claim_idle_seconds: float = 15.0
-    """After so long without an acknowledgement another projector's lines are taken over."""
+    """The time without an acknowledgement after which another projector's lines are taken over."""
     scan_seconds: float = 600.0
-    """All streams, in case a hint was lost."""
+    """The interval at which all streams are compared, in case a hint was lost."""
 
 
 async def run(ledger: Ledger, stop: asyncio.Event, pace: Pace | None = None) -> None:
-    """Keep the views up until `stop` is set. What fails is logged and tried again; raises nothing of the ledger's."""
+    """Keep the views up until `stop` is set. Errors are logged and retried; raises no ledger errors."""
     await Projector(ledger, pace or Pace()).run(stop)
 
 
 class Projector:
-    """When to look, and what for."""
+    """Finds streams that are ahead of their views."""
 
     def __init__(self, ledger: Ledger, pace: Pace) -> None:
         self._store = ledger.store
@@ -88,7 +88,7 @@ class Projector:
             await asyncio.wait((stopping, looking), return_when=asyncio.FIRST_COMPLETED)
             self._stopping = True
             self._ring.set()
-            # What is under way is finished and acknowledged, so that nobody has to take it over.
+            # Work in progress is finished and acknowledged, so that nobody has to take it over.
             await asyncio.wait((looking,), timeout=STOP_SECONDS)
         finally:
             for task in (stopping, subscribing, looking):
@@ -156,9 +156,9 @@ class Projector:
                 await asyncio.sleep(GATHER_SECONDS)
 
     async def _read(self, partitions: Sequence[int]) -> None:
-        """Work through the feeds of these partitions until nothing new is there."""
+        """Process the feeds of these partitions until they hold nothing new."""
         while partitions and not self._stopping:
-            # Both leave in one flush: what the feed had dropped by then is known before its lines are taken.
+            # Both are sent in one flush: the feed's trimmed part is known before its lines are taken.
             gaps, items = await asyncio.gather(
                 self._store.admin.gaps(partitions, GROUP),
                 self._store.read_feed(partitions, GROUP, self.consumer, FEED_LENGTH_COUNT),
@@ -188,7 +188,7 @@ class Projector:
         await self._store.acknowledge(GROUP, [item for key in done for item in by_stream[key]])
 
     async def _scan(self, partitions: Collection[int] | None) -> None:
-        """Find what the hints do not tell; None is everywhere."""
+        """Find streams that are ahead without a hint; None is all partitions."""
         found = 0
         async for keys in streams_behind(self._store, partitions):
             found += len(keys)
@@ -199,7 +199,7 @@ class Projector:
 
 
 class CatchingUp:
-    """Several streams side by side, each with its own luck."""
+    """Several streams side by side, each with failures of its own."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._store = ledger.store
@@ -210,7 +210,7 @@ class CatchingUp:
         self.events = 0
 
     async def catch_up_all(self, keys: Iterable[StreamKey]) -> list[StreamKey]:
-        """Those that are done with: up to their head, or as far as they can be followed. Raises StoreError."""
+        """Return the streams that are finished: up to their head, or as far as possible. Raises StoreError."""
         wanted = list(keys)
         results = await asyncio.gather(*(self._catch_up(key) for key in wanted), return_exceptions=True)
         for result in results:
@@ -238,7 +238,7 @@ class CatchingUp:
         log.debug("stream %s is at version %d", caught.key.name, caught.version)
 
     def _tell(self, key: StreamKey, text: str) -> None:
-        """Once, not at every look."""
+        """Log once, not at every check."""
         if self._told.get(key) != text:
             self._told[key] = text
             log.warning("passed over: %s", text)
@@ -247,7 +247,7 @@ class CatchingUp:
         partition = self._store.partition_of(key)
         async with self._anew:
             try:
-                # Another stream of the partition, or another projector, may have had the same trouble before.
+                # Another stream of the partition, or another projector, may have failed in the same way before.
                 self._count(await self._engine.catch_up(key))
             except LostHistoryError as error:
                 log.warning("%s: all views of partition %d are built anew", error.text, partition)
@@ -259,5 +259,5 @@ class CatchingUp:
 
 
 def partition_of(item: FeedItem) -> int:
-    """The partition whose feed a line stands in."""
+    """Return the partition whose feed holds a line."""
     return int(item.item_id.partition("/")[0])

@@ -1,1 +1,1 @@
-"""What every long-running process uses: supervision, logs, locations."""
+"""Shared parts of long-running processes: supervision, logs, locations."""

@@ -1,8 +1,8 @@
-"""What an answer link holds, and that nobody but a process of this ledger can have written it.
+"""Signed answer links: only a process of this ledger can make one.
 
 Whoever has the link may answer: it is bound to one request as it was shown (its digest), to the person it was sent to,
-and to a time. The key that signs it lies on the ledger's server, so every gateway and notifier knows it, and a new one
-ends all links at once. What the person may still answer is looked up when a link is used (`rights`).
+and to a time. The signing key lies on the ledger's server, shared by all gateways and notifiers; a new key ends all
+links at once. The person's present rights are read when a link is used (`rights`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ledger.core.limits import ID_LENGTH_CHARS
 SALT: Final = "permission-ledger answer link"
 
 LINK_LENGTH_CHARS: Final = 4 * (4 * ID_LENGTH_CHARS + 1000)
-"""More than any link that was ever made has: what is longer is not looked at."""
+"""The longest link that is read; no valid one is longer."""
 
 
 class BadLinkError(LedgerError):
-    """A link that this ledger did not make, or that was cut short on its way."""
+    """A link that this ledger did not make, or that was cut short."""
 
     code = "BAD_LINK"
 
 
 class LinkExpiredError(LedgerError):
-    """A link whose time is over."""
+    """An expired link."""
 
     code = "LINK_EXPIRED"
 
@@ -51,11 +51,11 @@ class AnswerLinks:
         self._serializer = URLSafeSerializer(secret, salt=SALT, signer_kwargs={"digest_method": sha256})
 
     def sign(self, link: AnswerLink) -> str:
-        """The last part of the link's address."""
+        """Return the last part of the link's address."""
         return str(self._serializer.dumps(msgspec.to_builtins(link)))
 
     def read(self, text: str, now_ms: int) -> AnswerLink:
-        """Raises BadLinkError, LinkExpiredError."""
+        """Parse and verify a link. Raises BadLinkError, LinkExpiredError."""
         link = self._read(text)
         if now_ms >= link.expires_ms:
             raise LinkExpiredError("this link has expired; open the inbox, or wait for the next notification")

@@ -1,4 +1,4 @@
-"""Processes of our own that a process of ours starts: how to name them, and how to keep one of them running."""
+"""Child processes of ours: their command lines, and a supervisor that keeps one of them running."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BACK_OFF_SECONDS_FIRST: Final = 0.5
 BACK_OFF_SECONDS_MAX: Final = 30.0
 
 STEADY_SECONDS: Final = 60.0
-"""A process that ran so long was well: should it die, the next one is started without delay again."""
+"""The run time after which a process counts as steady: its next restart has no delay."""
 
 END_SECONDS: Final = 10.0
-"""How long a process may take to end when it is told to; then it is killed."""
+"""The time for a process to end on SIGTERM; then it is killed."""
 
 
 def own_command(*arguments: str) -> list[str]:
-    """`permission-ledger …` by this very interpreter and this very code. `-P`: nothing of the working directory."""
+    """Return the line of `permission-ledger …` with this interpreter and code. `-P`: nothing of the working folder."""
     return [sys.executable, "-P", "-m", "permission_ledger", *arguments]
 
 
@@ -36,7 +36,7 @@ def own_module(name: str, *arguments: str) -> list[str]:
 
 
 def own_environment() -> dict[str, str]:
-    """The environment for such a process: code that is not installed is found where ours was."""
+    """Return the environment for such a process: code that is not installed is found at our own path."""
     place = str(Path(workers.__file__).resolve().parents[1])
     if place in (*site.getsitepackages(), site.getusersitepackages()):
         return dict(os.environ)
@@ -45,7 +45,7 @@ def own_environment() -> dict[str, str]:
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
-    """Tell a process to end, and see that it does."""
+    """Terminate a process, and kill it if it does not end."""
     if process.returncode is None:
         process.terminate()
     try:
@@ -57,7 +57,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
 
 
 class Kept:
-    """A process that is started again whenever it ends, at growing intervals while it cannot keep up."""
+    """A process that is restarted whenever it ends, with growing delays while it keeps failing."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Kept:
         self._ended = False
 
     async def run(self) -> None:
-        """Until cancelled; then the process is ended."""
+        """Run until cancelled; then end the process."""
         loop = asyncio.get_running_loop()
         pause = BACK_OFF_SECONDS_FIRST
         while True:
@@ -91,7 +91,7 @@ class Kept:
             pause = min(pause * 2, BACK_OFF_SECONDS_MAX)
 
     async def _run_once(self) -> int:
-        # In a session of its own: a Ctrl-C at the terminal is ours, and we end it in our turn.
+        # In a session of its own: a Ctrl-C at the terminal reaches us alone, and we end it.
         process = await asyncio.create_subprocess_exec(
             *self._command,
             env=self._environment,

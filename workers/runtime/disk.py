@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 FREE_BYTES_MIN: Final = 64 * 1024 * 1024
-"""Less is a full disk, however small it is."""
+"""Less is a full disk, whatever its size."""
 
 FREE_SHARE_MIN: Final = 0.05
 FREE_BYTES_WELL: Final = 10 * 1024 * 1024 * 1024
-"""As much is enough, however large the disk is."""
+"""This much is enough, whatever the disk's size."""
 
 _LOCAL: Final = frozenset({"", "localhost", "127.0.0.1", "::1"})
 _MIB: Final = 1024 * 1024
@@ -45,7 +45,7 @@ def is_on_this_machine(url: str) -> bool:
 
 
 def space_of(folder: Path) -> DiskSpace | None:
-    """None where the folder cannot be looked at: it is another machine's, or another container's."""
+    """Return the space of a folder's disk; None if the folder cannot be read: on another machine, or in a container."""
     try:
         usage = shutil.disk_usage(folder)
     except OSError:

@@ -1,7 +1,7 @@
 """The log of a long-running process: one line an event on stderr, as text or as JSON.
 
 Text: `TIME LEVEL WORKER MESSAGE`. JSON: `time`, `level`, `worker`, `logger`, `message` and, with an exception,
-`exception`. Times are RFC 3339 in UTC with milliseconds. Passwords and tokens are blotted out.
+`exception`. Times are RFC 3339 in UTC with milliseconds. Passwords and tokens are masked.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ FORMATS: Final = ("text", "json")
 FORMAT_VARIABLE: Final = "PERMISSION_LEDGER_LOG_FORMAT"
 
 CONNECTION: Final = "ledger.stores.subscriber"
-"""The logger that tells when the connection to the server is lost and made again."""
+"""The logger of connection losses and reconnections to the server."""
 
 _OURS: Final = ("ledger", "projections", "workers")
 _TOKEN: Final = re.compile(r"\b(plt_[A-Za-z0-9]+_)[A-Za-z0-9_-]+")
 
 _QUIET: Final = {
-    # It warns when a job runs late or is still running: the loop was busy, and each deadline's lateness is in the log.
+    # It warns when a job is late or still running: the loop was busy, and each deadline's lateness is logged anyway.
     "apscheduler": logging.ERROR,
-    # It tells of every request at level info, and of every slow task in debug mode.
+    # It logs every request at level info, and every slow task in debug mode.
     "httpx": logging.WARNING,
     "asyncio": logging.WARNING,
     "uvicorn": logging.WARNING,
     "litestar": logging.WARNING,
 }
-"""The lowest level that is told of other libraries."""
+"""The lowest level logged of other libraries."""
 
 
 def set_up(worker: str, level: str = "warning", form: str = "text") -> None:
-    """Log to stderr from now on, and nowhere else. `worker` names the process in each line."""
+    """Log to stderr and nowhere else. `worker` names the process in each line."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(worker) if form == "json" else TextLines(worker))
     root = logging.getLogger()
@@ -58,7 +58,7 @@ class _Lines(logging.Formatter):
         self._worker = worker
 
     def _message(self, record: logging.LogRecord) -> str:
-        """The message without secrets. A library is named before what it says."""
+        """Return the message without secrets. The name of a library precedes its message."""
         text = record.getMessage().strip().removeprefix(f"{self._worker}: ")
         if record.name.partition(".")[0] not in _OURS:
             text = f"{record.name}: {text}"
@@ -96,7 +96,7 @@ class JsonLines(_Lines):
 
 
 def without_secrets(text: str) -> str:
-    """Return the text with passwords in URLs and the secrets of tokens blotted out."""
+    """Return the text with passwords in URLs and secrets of tokens masked."""
     return _TOKEN.sub(r"\1***", without_passwords(text))
 
 

@@ -1,4 +1,4 @@
-"""Where a ledger is, for commands that start others on the same one."""
+"""The location of a ledger, for commands that start others on the same one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NAME: Final = "permission-ledger"
 
 
 class LedgerPlace:
-    """Where the ledger is: a server by its URL, or the embedded one of a data folder."""
+    """The location of a ledger: a server's URL, or the data folder of an embedded one."""
 
     def __init__(self, url: str | None, home: Path | None, *, home_option: str = "--home") -> None:
-        """Raises InputError when both are given."""
+        """Raise InputError when both are given."""
         if url is not None and home is not None:
             raise InputError(f"give either --url or {home_option}: a data folder has a server of its own")
         named = url or (None if home is not None else url_of_environment())
@@ -32,21 +32,21 @@ class LedgerPlace:
 
     @property
     def was_running(self) -> bool:
-        """Whether the folder's embedded server is somebody's already."""
+        """Return whether another process already runs the folder's embedded server."""
         if self.folder is None:
             return False
         lock = DataFolder(self.folder).server_lock
         return lock.exists() and is_held(lock)
 
     def described(self) -> str:
-        """The server for a person; embedded ones have been started by then."""
+        """Return the server as text for a person; an embedded one has been started by then."""
         if self.folder is None:
             return redact(self.url)
         engine = DataFolder(self.folder).last_engine() or "embedded server"
         return f"{engine}, embedded, in {self.folder}"
 
     def prefix(self) -> str:
-        """What stands before a command, so that it finds the same ledger."""
+        """Return the environment or options before a command that make it use the same ledger."""
         if self._is_default:
             return ""
         if self.folder is not None:
@@ -54,12 +54,12 @@ class LedgerPlace:
         return f"PERMISSION_LEDGER_URL={shlex.quote(redact(self.url))} "
 
     def command(self) -> str:
-        """This program as a person would type it here, so that it finds the same ledger."""
+        """Return the command a person would type here for this program and the same ledger."""
         return f"{self.prefix()}{command_name()}"
 
 
 def command_name() -> str:
-    """`permission-ledger`, or where it lies when the shell would not find it: a checkout's `.venv/bin`."""
+    """Return `permission-ledger`, or its path if the shell would not find it: a checkout's `.venv/bin`."""
     typed = Path(sys.argv[0])
     if typed.name != NAME or shutil.which(NAME) is not None:
         return NAME

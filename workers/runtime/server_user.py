@@ -1,4 +1,4 @@
-"""The files that a server and the ledger's processes share a password by, made at their first start."""
+"""The password files that a server and the ledger's processes share, made at their first start."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ledger.stores.least_rights import USER, acl_file
 PASSWORD_BYTES: Final = 32
 PRIVATE: Final = 0o600
 PUBLIC: Final = 0o644
-"""The server runs as another user; its file holds the password's SHA-256 only, and the password is 256 random bits."""
+"""The mode of the ACL file: the server runs as another user, and the file holds only the SHA-256 of 256 random bits."""
 
 
 def write_server_user(server: str, url_file: Path, acl_path: Path) -> None:
-    """Write the URL with a new password, unless it is there, and the server's ACL file for it.
+    """Write the URL with a new password, unless it exists, and the server's ACL file for it.
 
     Raises InputError for a server's URL that cannot carry the password, and for a URL file that holds none.
     """
@@ -36,7 +36,7 @@ def write_server_user(server: str, url_file: Path, acl_path: Path) -> None:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Whole or not at all, also when this process is killed meanwhile."""
+    """Write atomically, also if this process is killed meanwhile."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
         os.fchmod(file.fileno(), mode)

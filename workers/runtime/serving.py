@@ -1,4 +1,4 @@
-"""One worker as a process: until it is told to stop, or whoever started it is gone."""
+"""One worker as a process: until a signal stops it, or its parent is gone."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Final
 from ledger import Ledger
 
 Work = Callable[[Ledger, asyncio.Event], Awaitable[None]]
-"""What a worker does with a ledger, until the event is set."""
+"""A worker's work on a ledger, until the event is set."""
 
 PARENT_SECONDS: Final = 1.0
-"""How often a worker that must not outlive its parent looks whether that one lives."""
+"""The interval at which a worker checks that its parent is alive."""
 
 
 @contextmanager
 def stopping_on_signals() -> Iterator[asyncio.Event]:
-    """An event that SIGTERM and Ctrl-C set, instead of ending the process in the midst of something."""
+    """Yield an event that SIGTERM and Ctrl-C set, instead of ending the process in the middle of its work."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -33,7 +33,7 @@ def stopping_on_signals() -> Iterator[asyncio.Event]:
 
 
 async def serve(work: Work, url: str | None, *, parent: int | None = None) -> None:
-    """Do a worker's work at a URL. Raises what connecting raises: StoreError, SetupError, InputError."""
+    """Do a worker's work at a URL. Raises the errors of connecting: StoreError, SetupError, InputError."""
     with stopping_on_signals() as stop:
         watching = asyncio.create_task(_stop_without(parent, stop), name="watch parent") if parent else None
         try:
@@ -45,7 +45,7 @@ async def serve(work: Work, url: str | None, *, parent: int | None = None) -> No
 
 
 async def _stop_without(parent: int, stop: asyncio.Event) -> None:
-    """A process whose parent was killed belongs to another one, whichever that is."""
+    """Stop when the parent was killed: the process then has another parent."""
     while os.getppid() == parent:  # noqa: ASYNC110 - the kernel tells nobody
         await asyncio.sleep(PARENT_SECONDS)
     stop.set()

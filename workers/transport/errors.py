@@ -1,4 +1,4 @@
-"""What goes wrong between an agent and the gateway.
+"""The errors between an agent and the gateway.
 
 BridgeError                 what a person must put right: an option, a file, a token
 ├── GatewayRefusalError     the gateway answered, and refused
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BridgeError(Exception):
-    """Importing the ledger's errors would import the ledger, which takes longer than a bridge may."""
+    """The root of these errors; LedgerError would import the ledger, which is too slow for a bridge."""
 
     code = "INPUT"
 

@@ -1,8 +1,8 @@
-"""The gateway as a bridge speaks to it: open a session, ask, wait, cancel, note what ran, follow events.
+"""A bridge's client of the gateway: open a session, ask, wait, cancel, note finished calls, follow events.
 
-A connection that is lost is made again, and what was asked is asked again with the same request id, which attaches to
-what was written the first time. After `grace` seconds without an answer that is given up with UnreachableError; from then
-on each call is tried once, until the gateway is back.
+A lost connection is made again, and the request repeated with the same request id, which attaches to the first one.
+After `grace` seconds without an answer UnreachableError is raised; from then on each call is tried once, until the
+gateway is back.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from workers.transport.wire import Connections
 Row = dict[str, Any]
 
 WAIT_SECONDS: Final = 55.0
-"""How long one request waits for an answer; shorter than what proxies cut off."""
+"""The wait of one request; shorter than the time-outs of proxies."""
 
 ANSWER_SECONDS: Final = 20.0
-"""A gateway that says nothing for so long, beyond what it was asked to wait, is taken for gone."""
+"""A gateway that is silent for this long, beyond the wait asked for, counts as gone."""
 
 RETRY_SECONDS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LOOK_SECONDS: Final = 1.0
@@ -38,7 +38,7 @@ _TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 
 class GatewayClient:
-    """For one event loop; any number of requests at once, each on a connection of its own that is kept for the next."""
+    """A client for one event loop; any number of requests at once, each on a connection of its own, which is reused."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class GatewayClient:
         grace: float = GRACE_SECONDS,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`tell` is called with a line when the gateway is waited for, and when it is back."""
+        """`tell` is called with a line when the gateway becomes unreachable, and when it is back."""
         self.grace = grace
         self._find = find
         self._outage = Outage(grace, tell, find)
@@ -67,17 +67,17 @@ class GatewayClient:
     # --- what bridges do
 
     async def open_session(self, session: str, **body: Any) -> Row:
-        """Open a session, or attach to it. What is None is left out. Raises GatewayRefusalError, UnreachableError."""
+        """Open a session, or attach to it; None is left out. Raises GatewayRefusalError, UnreachableError."""
         said = {name: value for name, value in body.items() if value is not None}
         return await self.call("PUT", f"/v1/sessions/{_id(session)}", said)
 
     async def submit(self, session: str, body: Mapping[str, Any], *, wait: float = 0) -> Row:
-        """Ask, and wait at most so many seconds; `outcome` None is pending. `body` must hold the `request_id`."""
+        """Ask, and wait at most `wait` seconds; `outcome` None is pending. `body` must hold the `request_id`."""
         path = f"/v1/sessions/{_id(session)}/asks"
         return await self.call("POST", f"{path}?wait={wait:g}" if wait else path, body, patience=wait)
 
     async def read(self, session: str, request_id: str, *, wait: float = 0) -> Row:
-        """Where a request stands, or how it ends within `wait` seconds."""
+        """Return a request's row after at most `wait` seconds, or as soon as it is settled."""
         path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}"
         return await self.call("GET", f"{path}?wait={wait:g}" if wait else path, patience=wait)
 
@@ -88,7 +88,7 @@ class GatewayClient:
         """
         row = await self.submit(session, body)
         while row["outcome"] is None or (row["outcome"] == "allowed" and row["request_id"] != body["request_id"]):
-            # Of a tool call something else may have been asked first; with that allowed, asking again goes on.
+            # A tool call may need another permission first; once that is granted, asking again goes on.
             if row["outcome"] is None:
                 seen(row)
             row = await self.submit(session, body, wait=WAIT_SECONDS)
@@ -100,22 +100,22 @@ class GatewayClient:
         return await self.call("POST", path, {"cause": cause, **({"reason": reason} if reason else {})})
 
     async def record(self, session: str, request_id: str, reply: str, prompt: str) -> Row:
-        """What a person answered at the agent's own `prompt`. Only tokens that bring rules may say so."""
+        """Record a person's answer at the agent's own `prompt`. Only tokens that bring rules may do that."""
         path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}/answered"
         return await self.call("POST", path, {"reply": reply, "prompt": prompt})
 
     async def tool_finished(self, session: str, *, key: str, **body: Any) -> None:
-        """Note what really ran: `request_id` or `call_id`, `ok`, `input`, `title`, `output`; once for each `key`."""
+        """Note the call that ran: `request_id` or `call_id`, `ok`, `input`, `title`, `output`; once for each `key`."""
         said = {name: value for name, value in body.items() if value is not None}
         await self.call("POST", f"/v1/sessions/{_id(session)}/tools-finished", said, headers={"idempotency-key": key})
 
     async def pending(self, session: str) -> list[Row]:
-        """What waits in a session, in order of asking."""
+        """Return the pending requests of a session, in order of asking."""
         rows: list[Row] = (await self.call("GET", f"/v1/pending?{urlencode({'session': session})}"))["pending"]
         return rows
 
     async def events(self, session: str | None = None, *, since: str | None = None) -> AsyncIterator[Row]:
-        """Events as they come: `{id, event, data}`. Ends when the connection does; go on with the last id as `since`."""
+        """Yield events: `{id, event, data}`. Ends when the connection does; go on with the last id as `since`."""
         path = "/v1/events" if session is None else f"/v1/sessions/{_id(session)}/events"
         connection = await self._connections.connect()
         try:
@@ -131,7 +131,7 @@ class GatewayClient:
         finally:
             await connection.close()
 
-    # --- how
+    # --- exchanges
 
     async def call(
         self,
@@ -142,7 +142,7 @@ class GatewayClient:
         headers: Mapping[str, str] | None = None,
         patience: float = 0,
     ) -> Row:
-        """One exchange, tried again while the gateway is away. Raises GatewayRefusalError, UnreachableError."""
+        """Make one exchange, retried while the gateway is away. Raises GatewayRefusalError, UnreachableError."""
         clock = asyncio.get_running_loop().time
         payload = b"" if body is None else json.dumps(body).encode()
         tries = 0
@@ -169,7 +169,7 @@ class GatewayClient:
             await asyncio.sleep(pause)
 
     async def look(self) -> str:
-        """The address of a gateway that is ready, asked once. Raises UnreachableError."""
+        """Return the address of a ready gateway, tried once. Raises UnreachableError."""
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._exchange("GET", "/readyz", b"", {})

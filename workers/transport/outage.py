@@ -1,4 +1,4 @@
-"""The time for which a gateway cannot be reached: one grace for all that is asked meanwhile, and one line about it."""
+"""An outage of the gateway: one grace for all calls meanwhile, and one line about it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outage:
     def lasts(self, now: float, pause: float, cause: Exception) -> bool:
         """Record a failure, and return whether to try again after a pause."""
         if self._began_at is None or now - self._failed_at > self._grace + pause:
-            # Nothing is known of the time since: the gateway may have been back.
+            # The time since is unknown: the gateway may have been back.
             self._began_at, self._told = now, False
         self._failed_at = now
         goes_on = now + pause <= self._began_at + self._grace

@@ -1,4 +1,4 @@
-"""Where the gateway is, and with which token to speak to it. Hooks start with every call, so little is imported."""
+"""The gateway's address, and the token for it. Imports little, since a hook starts with every call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAIN_HTTP = "PERMISSION_LEDGER_PLAIN_HTTP"
 FILE = "gateway.json"
 
 GRACE_SECONDS = 30.0
-"""How long a gateway may be away before that counts, for every bridge and hook that is not told another time."""
+"""The default time that a gateway may be away, for bridges and hooks."""
 
 PORT_MAX = 65535
 _LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}|::1")
@@ -29,7 +29,7 @@ _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^/:@?#\s]+)(?::(\d{1,5}))?/?
 
 
 class ServerAddress:
-    """A gateway: a unix socket's `path`, or a `host` and `port`, behind TLS or not; and the `token` for it."""
+    """A server: a unix socket's `path`, or a `host` and `port`, behind TLS or not; and the `token` for it."""
 
     def __init__(
         self, path: str | None = None, host: str = "gateway", port: int = 0, *, tls: bool = False, token: str | None
@@ -48,19 +48,19 @@ class ServerAddress:
 
     @property
     def is_local(self) -> bool:
-        """Return whether what is sent there stays on this machine."""
+        """Return whether data sent there stays on this machine."""
         return self.path is not None or self.host == "localhost" or _LOOPBACK.fullmatch(self.host) is not None
 
     @property
     def url(self) -> str:
-        """As it is written in PERMISSION_LEDGER_GATEWAY."""
+        """Return the address in the form of PERMISSION_LEDGER_GATEWAY."""
         if self.path is not None:
             return f"unix:{self.path}"
         return f"{'https' if self.tls else 'http'}://{self.host_header}"
 
 
 def data_folder(environ: Mapping[str, str] = os.environ) -> str:
-    """PERMISSION_LEDGER_HOME, else `permission-ledger` where the desktop's standard keeps data."""
+    """Return PERMISSION_LEDGER_HOME, else `permission-ledger` in the desktop standard's data folder."""
     named = environ.get(HOME)
     if named:
         return named
@@ -69,13 +69,12 @@ def data_folder(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def find_place(environ: Mapping[str, str] = os.environ) -> ServerAddress:
-    """The gateway of the environment, else the one that the data folder's `gateway.json` names.
+    """Return the gateway of the environment, else the one in the data folder's `gateway.json`.
 
     A token goes only to the address it was read with: that of the file to the address of the file, that of the
-    environment to the address of the environment, or to this machine.
-    Read again for each new connection: a gateway that was started again may have a new address and token.
-    Raises BridgeError for an address that is none or that may not have a token, UnreachableError when no gateway is
-    named.
+    environment to the address of the environment, or to this machine. Read again for each new connection: a restarted
+    gateway may have a new address and token. Raises BridgeError for an invalid address or one that may not have a
+    token, UnreachableError when no gateway is named.
     """
     url, token = environ.get(ADDRESS), environ.get(TOKEN)
     if url and token:
@@ -101,7 +100,7 @@ def find_place(environ: Mapping[str, str] = os.environ) -> ServerAddress:
 
 
 def _without_own_token(place: ServerAddress, found: Any, kept: Any) -> ServerAddress:
-    """An address of the environment without a token: that of the file goes to the file's own address only."""
+    """Return an address of the environment without a token: that of the file goes to the file's own address only."""
     if isinstance(found, str) and isinstance(kept, str) and parse_place(found, None).url == place.url:
         place.token = kept
         return place
@@ -111,7 +110,7 @@ def _without_own_token(place: ServerAddress, found: Any, kept: Any) -> ServerAdd
 
 
 def require_private_way(url: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raises BridgeError where anybody on the way could read a token that is sent to a web address."""
+    """Raise BridgeError if a third party could read a token on the way to a web address."""
     place = parse_place(url, None)
     if not (place.tls or place.is_local or environ.get(PLAIN_HTTP) == "1"):
         raise BridgeError(
@@ -121,9 +120,9 @@ def require_private_way(url: str, environ: Mapping[str, str] = os.environ) -> No
 
 
 def parse_place(url: str, token: str | None) -> ServerAddress:
-    """`unix:/path`, `http://host:port` or `https://host`. Raises BridgeError."""
+    """Parse `unix:/path`, `http://host:port` or `https://host`. Raises BridgeError."""
     if url.startswith("unix:/"):
-        # `unix:///run/x.sock` is written by many; it is the same path.
+        # `unix:///run/x.sock` is common; it is the same path.
         return ServerAddress("/" + url.removeprefix("unix:").lstrip("/"), token=token)
     found = _URL.fullmatch(url)
     port = int(found[3] or (443 if found[1] == "https" else 80)) if found else 0
@@ -133,7 +132,7 @@ def parse_place(url: str, token: str | None) -> ServerAddress:
 
 
 def unreachable(cause: BaseException, find: Callable[[], ServerAddress] = find_place) -> str:
-    """The words for a gateway that cannot be reached: its address, the cause, and what to do."""
+    """Return the message for an unreachable gateway: its address, the cause, and what to do."""
     try:
         url = find().url
     except BridgeError as error:
@@ -150,7 +149,7 @@ def unreachable(cause: BaseException, find: Callable[[], ServerAddress] = find_p
 
 
 def why_lost(cause: BaseException) -> str:
-    """Return in a few words why there was no answer; never an error number."""
+    """Return the reason for a missing answer in a few words; never an error number."""
     if isinstance(cause, FileNotFoundError | ConnectionRefusedError) or "refused" in str(cause):
         return "nothing listens"
     if isinstance(cause, TimeoutError):

@@ -1,4 +1,4 @@
-"""Read a small file without waiting for it. Importing the ledger's own reader would import the ledger."""
+"""Reads of small files that never block. The ledger's own reader would import the ledger."""
 
 from __future__ import annotations
 

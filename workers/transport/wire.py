@@ -1,4 +1,4 @@
-"""HTTP/1.1 over asyncio's streams, to the gateway or an agent: what a bridge needs of the protocol, and no more."""
+"""HTTP/1.1 over asyncio's streams, to the gateway or an agent: only the parts that a bridge needs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class ResponseHead(NamedTuple):
-    """Status and headers of an answer, names in small letters."""
+    """Status and headers of an answer, names in lower case."""
 
     status: int
     headers: Mapping[str, str]
 
 
 class HttpConnection:
-    """For one request at a time. Every failure is an OSError or an asyncio.IncompleteReadError."""
+    """A connection for one request at a time. Every failure is an OSError or an asyncio.IncompleteReadError."""
 
     def __init__(self, place: ServerAddress, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.place = place
@@ -69,7 +69,7 @@ class HttpConnection:
         return ResponseHead(int(parts[1]), {name.strip().lower(): value.strip() for name, _, value in fields})
 
     async def body(self, head: ResponseHead) -> bytes:
-        """All of an answer's body."""
+        """Read all of an answer's body."""
         pieces = []
         size = 0
         async for piece in self.pieces(head):
@@ -80,7 +80,7 @@ class HttpConnection:
         return b"".join(pieces)
 
     async def pieces(self, head: ResponseHead) -> AsyncIterator[bytes]:
-        """An answer's body as it comes."""
+        """Yield an answer's body as it comes."""
         if head.headers.get("transfer-encoding", "").lower() == "chunked":
             while size := await self._chunk_size():
                 yield await self._reader.readexactly(size)
@@ -110,7 +110,7 @@ class HttpConnection:
 
 
 class Connections:
-    """For one event loop; exchanges at once each on a connection of its own, which is kept for the next."""
+    """A pool for one event loop: concurrent exchanges each on a connection of its own, which is reused."""
 
     def __init__(self, find: Callable[[], ServerAddress], idle_count: int) -> None:
         self._find = find
@@ -118,7 +118,7 @@ class Connections:
         self._idle: list[HttpConnection] = []
 
     async def connect(self) -> HttpConnection:
-        """One that was kept, or a new one. Whoever takes it closes it."""
+        """Return a kept connection, or a new one. The caller closes it."""
         while self._idle:
             connection = self._idle.pop()
             if connection.is_open:
@@ -129,7 +129,7 @@ class Connections:
     async def exchange(
         self, method: str, path: str, body: bytes, headers: Callable[[ServerAddress], Mapping[str, str]]
     ) -> tuple[ResponseHead, bytes]:
-        """Head and body of the answer; `headers` are those for the place that is asked."""
+        """Return head and body of the answer; `headers` are those for the server."""
         connection = await self.connect()
         is_whole = False
         try:

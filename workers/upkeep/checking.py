@@ -1,4 +1,4 @@
-"""Reading a stream as it lies on the server and checking every entry of it."""
+"""Checks of a stream: every entry as it lies on the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIGNS: Final = (b'"demands"', b'"answer_by"', b'"proof', b'"passkey_')
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of checking a stream; `head` None is one without a readable end, or without entries."""
+    """The result of checking a stream; `head` None is a stream without a readable end, or without entries."""
 
     key: StreamKey
     versions: int
@@ -39,9 +39,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 async def check_stream(
     store: Store, key: StreamKey, known: Head | None = None, anchors: Anchors | None = None
 ) -> Checked:
-    """Check a stream from its first entry; `known` is a head that was kept from before.
+    """Check a stream from its first entry; `known` is a head kept from before.
 
-    `anchors` are the passkeys that signed answers are held against; None leaves those out. Raises StoreError,
+    `anchors` are the passkeys that signed answers are checked against; None skips those. Raises StoreError,
     MissingExtraError.
     """
     try:
@@ -49,7 +49,7 @@ async def check_stream(
         entries = [entry async for entry in raw_entries(store, key)]
     except DamageError as error:
         return Checked(key=key, versions=0, head=None, problems=[Problem(None, "foreign", error.text)])
-    # In a long stream that takes a second, in which a gateway goes on answering others.
+    # A long stream takes a second, in which a gateway must answer others.
     problems = await asyncio.to_thread(verify_entries, key, entries, info, known)
     if anchors is not None and any(_may_be_signed(entry) for entry in entries):
         own = [entry for entry in map(plain, entries) if entry is not None]
@@ -68,22 +68,22 @@ async def check_stream(
 
 
 async def read_anchors(store: Store, kept: Known | None) -> Anchors:
-    """Read the passkeys that signed answers are held against. Raises StoreError, MissingExtraError."""
+    """Read the passkeys that signed answers are checked against. Raises StoreError, MissingExtraError."""
     try:
         entries = [entry async for entry in raw_entries(store, PASSKEYS)]
     except DamageError:
-        entries = []  # which the check of that stream reports
+        entries = []  # the check of that stream reports the error
     own = [entry for entry in map(plain, entries) if entry is not None]
     return await asyncio.to_thread(anchors_of, list(readable(own)), kept)
 
 
 def _may_be_signed(raw: RawEntry) -> bool:
-    """Whether an entry may hold a demand, a proof or a passkey: most streams have none, and need not be folded."""
+    """Return whether an entry may hold a demand, a proof or a passkey: most streams have none, and need no fold."""
     return any(sign in value for _, value in raw.fields for sign in _SIGNS)
 
 
 async def raw_entries(store: Store, key: StreamKey) -> AsyncIterator[RawEntry]:
-    """All entries, whoever wrote them."""
+    """Yield all entries, including those of other writers."""
     after = START
     while page := await store.admin.raw(key, after, PAGE_COUNT):
         for entry in page:
@@ -92,7 +92,7 @@ async def raw_entries(store: Store, key: StreamKey) -> AsyncIterator[RawEntry]:
 
 
 def plain(raw: RawEntry) -> Entry | None:
-    """An entry of the ledger's own form, or None."""
+    """Return an entry of the ledger's own form, or None."""
     if [name for name, _ in raw.fields] != [b"d"]:
         return None
     position = Position.parse(raw.id)
@@ -100,7 +100,7 @@ def plain(raw: RawEntry) -> Entry | None:
 
 
 def _project_of(key: StreamKey, entries: list[RawEntry]) -> str | None:
-    """The project of a session, if its first entry can be read."""
+    """Return the project of a session, if its first entry can be read."""
     first = plain(entries[0]) if entries and key.kind == "session" else None
     if first is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether a deployment is well: its server's settings, its streams, and how late its workers are."""
+"""Health checks of a deployment: its server's settings, its streams, and the lateness of its workers."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from workers.runtime.disk import DiskSpace
 from workers.upkeep.checking import check_stream
 
 SAMPLE_COUNT: Final = 100
-"""Streams that are verified where nobody asks for all of them."""
+"""The number of streams verified without `deep`."""
 
 NAMED_COUNT: Final = 5
-"""Damaged streams that are named; the rest are counted."""
+"""The number of damaged streams named; the rest are counted."""
 
 CLOCK_SKEW_MS: Final = 5 * SECOND_MS
-"""Only the server's clock counts, but people read its times by their own."""
+"""The tolerated clock difference. Only the server's clock counts, but people read its times by their own."""
 
 OVERDUE_MS: Final = 30 * SECOND_MS
-"""A worker that runs ends a request within milliseconds, and after a lost hint within half this time."""
+"""The tolerated lateness: a worker ends a request within milliseconds, and after a lost hint within half this time."""
 
 BEHIND_MS: Final = 60 * SECOND_MS
-"""How old an event may be that no view has yet."""
+"""The age of an unprojected event from which the views count as behind."""
 
 MEMORY_SHARE: Final = 0.9
 
 
 class HealthFinding(msgspec.Struct, frozen=True):
-    """The result of one check; `hint` says what to do where it is not well."""
+    """The result of one check; `hint` names the remedy of a problem."""
 
     check: str
     ok: bool
@@ -58,10 +58,10 @@ def check_server_facts(
     space: DiskSpace | None = None,
     doors: OpenDoors = OpenDoors(),  # noqa: B008 - frozen
 ) -> list[HealthFinding]:
-    """What the server says of itself, beside what is demanded of it. Pure.
+    """Check the server's own reports against the requirements. Pure.
 
-    `skew_ms` is how far its clock is ahead of this machine's; `space` that of its disk, where it can be seen; `doors`
-    are what somebody without credentials found open.
+    `skew_ms` is the server's clock minus this machine's; `space` that of its disk, if it can be read; `doors` are
+    those found open without credentials.
     """
     if facts.get("server_name") == "memory":
         return [HealthFinding("server", True, "this process's own memory: nothing outlives it"), _clock(skew_ms)]
@@ -182,11 +182,11 @@ def _clock(skew_ms: int) -> HealthFinding:
     return HealthFinding("clock", False, text, "set both by NTP; deadlines are kept by the server's clock")
 
 
-# --- what lies on it -------------------------------------------------------------------------------------------------
+# --- the data on it --------------------------------------------------------------------------------------------------
 
 
 async def check_deployment(store: Store, *, deep: bool) -> list[HealthFinding]:
-    """The ledger's own state. Raises StoreError."""
+    """Check the ledger's own state. Raises StoreError."""
     keys = [key async for key in store.streams()]
     partitions = HealthFinding("partitions", True, f"{store.partition_count} partitions, {len(keys)} streams")
     return [
@@ -246,7 +246,7 @@ async def _check_expiry(store: Store) -> HealthFinding:
 
 
 def check_tokens(tokens: Sequence[Token], now_ms: int) -> HealthFinding:
-    """The agents' tokens that reach the sessions of others. They are chosen, so nothing is wrong with them. Pure."""
+    """Report agents' tokens that reach the sessions of others. They are intended, so that is no problem. Pure."""
     held = [one for one in tokens if one.role == "agent" and one.use == "bearer" and one.in_force(now_ms)]
     wide = [one for one in held if one.everything]
     if not wide:

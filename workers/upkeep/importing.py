@@ -1,4 +1,4 @@
-"""The effect of an import on what is allowed: grants that would be in force by it, and people's answers it brings."""
+"""The effect of an import on permissions: grants it would bring in force, and people's answers it brings."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from ledger.stores.port import START, Entry, StreamKey
 State = SessionState | ProjectState
 
 NAMED_MAX: Final = 10
-"""Grants that a refusal names; a dry run lists them all."""
+"""The number of grants that a refusal names; a dry run lists them all."""
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
-    """What the entries of one stream that are not there yet would bring."""
+    """The effect of one stream's entries that are not on the server yet."""
 
     key: StreamKey
     entries: int
     added: int
     grants: list[Approved]
     answers: int
-    """Replies of people among them that allowed something."""
+    """The number of people's replies among them that allowed something."""
     made_by_replies: dict[str, Approved]
     """Grants of the project that its replies made, by id: a projector writes those that the project lacks."""
     known_grants: frozenset[str]
@@ -43,7 +43,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def arrival_of(key: StreamKey, entries: list[Entry], there: int, now_ms: int) -> Arrival:
-    """Fold a stream of a file, of which the first `there` entries are on the server. Raises DamageError."""
+    """Fold a stream of a file whose first `there` entries are on the server. Raises DamageError."""
     before, after = _folded(key, entries, there)
     known = {grant.grant_id for grant in in_force(before.grants, now_ms)}
     grants = [one for one in in_force(after.grants, now_ms) if one.grant_id not in known]
@@ -60,7 +60,7 @@ def arrival_of(key: StreamKey, entries: list[Entry], there: int, now_ms: int) ->
 
 
 async def in_force_by(ledger: Ledger, arrivals: Iterable[Arrival]) -> list[Approved]:
-    """The grants that would be in force after an import and are not now, in the order of their making."""
+    """Return the grants that would be in force after an import and are not now, in the order of their making."""
     arrivals = list(arrivals)
     found = [one for arrival in arrivals for one in arrival.grants]
     in_file = {arrival.key.id: arrival.known_grants for arrival in arrivals if arrival.key.kind == "project"}
@@ -74,7 +74,7 @@ async def in_force_by(ledger: Ledger, arrivals: Iterable[Arrival]) -> list[Appro
 
 
 def refusal(file: str, found: list[Approved]) -> InputError:
-    """The error for an import that would bring grants in force unasked."""
+    """Return the error for an import that would bring grants in force unasked."""
     named = ", ".join(_told(one) for one in found[:NAMED_MAX])
     more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
     count = "1 grant" if len(found) == 1 else f"{len(found)} grants"
@@ -86,7 +86,7 @@ def refusal(file: str, found: list[Approved]) -> InputError:
 
 
 def mark(entries: list[Entry], actor: Actor, in_force_count: int, now_ms: int) -> Entry:
-    """The entry that follows an imported stream and says that it was imported."""
+    """Return the entry that follows an imported stream and marks it as imported."""
     last = entries[-1]
     event = Imported(versions=last.version, hash=head_of(last).hash, in_force_count=in_force_count)
     prev = chain.after_entry(last.ms, last.version, last.payload)
@@ -95,7 +95,7 @@ def mark(entries: list[Entry], actor: Actor, in_force_count: int, now_ms: int) -
 
 
 def _folded(key: StreamKey, entries: list[Entry], there: int) -> tuple[State, State]:
-    """The state after the first `there` entries, and after all."""
+    """Return the state after the first `there` entries, and after all."""
     step: Any = evolve if key.kind == "session" else evolve_project
     state: State = SessionState(session_id=key.id) if key.kind == "session" else ProjectState(project_id=key.id)
     before, position, payload = state, START, b""

@@ -61,7 +61,7 @@ class _Complete(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Exported(NamedTuple):
-    """A stream as a file holds it; `line` is where it begins."""
+    """A stream in a file; `line` is the number of its first line."""
 
     key: StreamKey
     entries: list[Entry]
@@ -76,7 +76,7 @@ def header() -> dict[str, Any]:
 
 
 async def export_stream(store: Store, checked: Checked) -> AsyncIterator[dict[str, Any]]:
-    """The lines of one stream. Raises DamageError when it is not whole: what is wrong is not carried elsewhere."""
+    """Yield the lines of one stream. Raises DamageError for a damaged one: damage is not exported."""
     key = checked.key
     if not checked.ok:
         raise not_exported(checked)
@@ -107,7 +107,7 @@ def footer(streams: int) -> dict[str, Any]:
 
 
 def read_export(file: IO[bytes], name: str) -> Iterator[Exported]:
-    """The streams of a file, each verified as a whole. Raises InputError with the number of the line that is wrong."""
+    """Yield the streams of a file, each verified as a whole. Raises InputError with the number of the wrong line."""
     lines = _Lines(file, name)
     head = lines.next(_Header)
     if head.file != HEADER or head.format != FORMAT:
@@ -137,7 +137,7 @@ def _read_stream(lines: _Lines, key: StreamKey) -> Exported:
 
 
 class _Lines:
-    """A file's lines, decoded one after the other, with what to say of the one that was read last."""
+    """A file's lines, decoded one after the other, with the error text for the line read last."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._file = file
@@ -166,7 +166,7 @@ class _Lines:
 
 
 def _decode(text: bytes, wanted: Any) -> Any:
-    """One of several shapes, told apart by their members."""
+    """Decode one of several shapes, told apart by their members."""
     members = msgspec.json.decode(text, type=dict[str, Any])
     shapes: Sequence[Any] = getattr(wanted, "__args__", (wanted,))
     shape = next((one for one in shapes if one.__struct_fields__[0] in members), shapes[0])
@@ -177,11 +177,11 @@ def _decode(text: bytes, wanted: Any) -> Any:
 
 
 async def already_there(store: Store, exported: Exported) -> int:
-    """How many of a stream's first entries the server holds already. Raises InputError when it holds others."""
+    """Return the number of a stream's first entries that the server holds. Raises InputError when it holds others."""
     count = 0
     async for raw in raw_entries(store, exported.key):
         if count == len(exported.entries):
-            # More than the file has: what was exported is all there.
+            # The server has more than the file: all of the export is there.
             break
         entry = exported.entries[count]
         if raw.id != str(entry.position) or raw.fields != ((b"d", entry.payload),):
@@ -198,7 +198,7 @@ async def already_there(store: Store, exported: Exported) -> int:
 
 
 def _why(raw: RawEntry) -> str:
-    """Why a stream that was imported before may differ from a newer file of it."""
+    """Return why a stream that was imported before may differ from a newer file of it."""
     entry = plain(raw)
     try:
         is_mark = entry is not None and isinstance(codec.decode(entry.payload).event, Imported)
@@ -208,10 +208,9 @@ def _why(raw: RawEntry) -> str:
 
 
 async def restore_stream(store: Store, exported: Exported, mark: Entry) -> int:
-    """Write what is missing, and `mark` after it; how many entries of the file that was.
+    """Write the missing entries, and `mark` after them; return their number.
 
-    The mark is of the last append: a stream is never there whole without it. Raises InputError, DamageError,
-    StoreError.
+    The mark is in the last append: a stream is never complete without it. Raises InputError, DamageError, StoreError.
     """
     there = await already_there(store, exported)
     missing = exported.entries[there:]
@@ -235,7 +234,7 @@ async def _problems_there(store: Store, exported: Exported) -> list[Problem]:
 
 
 def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Appends of a bounded size; the last two entries are of one append."""
+    """Yield appends of a bounded size; the last two entries are in one append."""
     portion: list[Entry] = []
     size_bytes = 0
     for number, entry in enumerate(entries, 2):
@@ -250,7 +249,7 @@ def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
 
 
 def _due_of(exported: Exported) -> Due | None:
-    """The hint for the expiry worker, as the session stands at its end."""
+    """Return the hint for the expiry worker, as the session stands at its end."""
     if exported.key.kind != "session":
         return None
     state, before, payload = SessionState(session_id=exported.key.id), START, b""

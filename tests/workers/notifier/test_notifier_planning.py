@@ -16,10 +16,10 @@ from workers.notifier.settings import Recipient
 ANN = RecipientChannel(Recipient("ann"), "ntfy")
 
 
-async def book_of(ledger: Ledger, session: str = "ses_1") -> NotificationState:
-    """The book as a notifier that starts now would find it."""
-    (book,) = await NotificationStates(ledger).refresh({session})
-    return book
+async def state_of(ledger: Ledger, session: str = "ses_1") -> NotificationState:
+    """Return the state that a notifier which starts now would fold."""
+    (notified,) = await NotificationStates(ledger).refresh({session})
+    return notified
 
 
 def said(found: MessagePlan) -> list[tuple[str, int]]:
@@ -38,8 +38,8 @@ class Ann:
     async def look(
         self, messages: Mapping[str, SentMessage] | None = None, *sessions: str, under_way: int = 0
     ) -> MessagePlan:
-        books = [await book_of(self.ledger, session) for session in sessions or ("ses_1",)]
-        return plan(self.channel, books, messages or {}, TIMING, self.clock.now_ms(), under_way=under_way)
+        states = [await state_of(self.ledger, session) for session in sessions or ("ses_1",)]
+        return plan(self.channel, states, messages or {}, TIMING, self.clock.now_ms(), under_way=under_way)
 
     async def told(self, found: MessagePlan, result: str = "sent") -> None:
         self.count += 1

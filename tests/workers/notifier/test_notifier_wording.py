@@ -18,8 +18,8 @@ from workers.notifier.wording import (
 
 
 async def planned(ledger: Ledger, clock: TestClock) -> MessagePlan:
-    books = await NotificationStates(ledger).refresh({"ses_1"})
-    return plan(RecipientChannel(Recipient("ann"), "ntfy"), books, {}, TIMING, clock.now_ms())
+    states = await NotificationStates(ledger).refresh({"ses_1"})
+    return plan(RecipientChannel(Recipient("ann"), "ntfy"), states, {}, TIMING, clock.now_ms())
 
 
 async def test_a_long_command_is_cut_and_the_message_says_so(ledger: Ledger, clock: TestClock) -> None:

@@ -2,7 +2,7 @@
 
 PreToolUse runs before every call, PermissionRequest when Codex would ask its user. Codex takes silence, bad JSON and
 any exit code but 2 for "no opinion"; so every failure is a deny, or exit code 2. An allow of PreToolUse is silence too:
-Codex's own rules and sandbox still apply, and only a deny can stop the call.
+Codex's own rules and sandbox then apply as usual; PreToolUse cannot lift them.
 """
 
 from __future__ import annotations
