@@ -7,11 +7,11 @@ from ledger.policy.shell.model import Analysis, ShellCommand
 
 
 def spells(pattern: str, analysis: Analysis) -> bool:
-    """Return whether a full-text glob (`*` any string, `?` any character) matches a line and its grammar.
+    """Return whether a full-text glob matches a line, with all operators and redirections spelled out.
 
-    The pattern is parsed as a line itself: it must have the same operators and redirections in the same places, and
-    match each command's text and each redirection's target. False for a line or pattern that is not plain for a reason
-    other than its redirections.
+    `*` matches any string, `?` any character. The pattern is parsed as a line itself: it must have the same operators
+    and redirections in the same places, and match each command's text and each redirection's target. False for a line
+    or pattern that is not plain for a reason other than its redirections.
     """
     if not (analysis.plain or analysis.redirects_only) or analysis.flow is not None:
         return False

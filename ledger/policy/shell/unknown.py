@@ -1,4 +1,4 @@
-"""Words whose value is known only when the line runs, and the checks if a rule may still cover them."""
+"""Words whose value is known only when the line runs, and the conditions under which a rule may cover them."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class OperandKind(StrEnum):
 
 
 class Arity(StrEnum):
-    """The value of an option: none, attached to the option's word only, or attached or the next word."""
+    """The place of an option's value: none, attached to the option's word, or attached or in the next word."""
 
     NONE = "none"
     GLUED = "glued"

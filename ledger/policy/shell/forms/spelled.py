@@ -1,4 +1,4 @@
-"""The words of a command that an allow rule spells out, and so means to allow."""
+"""Words of a command that an allow rule spells out; the rule means to allow them."""
 
 from __future__ import annotations
 

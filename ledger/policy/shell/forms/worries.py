@@ -1,4 +1,4 @@
-"""Dangers of a command that are judged before any rule. Pure."""
+"""Dangers of a command that are checked before any rule. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brace expansion of literal lists and short ranges: `src/{a,b}.ts`, `{1..5}`. All other braces are not plain."""
+"""Brace expansion of literal lists and short ranges: `src/{a,b}.ts`, `{1..5}`. Other braces are not plain."""
 
 from __future__ import annotations
 
