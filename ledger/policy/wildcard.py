@@ -23,7 +23,7 @@ def match(value: str, pattern: str, *, slashes: bool = True, dot_all: bool = Tru
 
 
 def compile_wildcard(pattern: str, *, slashes: bool = True, dot_all: bool = True) -> Matcher:
-    r"""A function that tells whether a value matches.
+    r"""Return a function that tests whether a value matches.
 
     `slashes=False` keeps `\` apart from `/` (the matcher that opencode-zh.md 4.2 prints, and brutus.md);
     `dot_all=False` keeps `*` and `?` from matching a newline (brutus.md).
@@ -35,7 +35,7 @@ def compile_wildcard(pattern: str, *, slashes: bool = True, dot_all: bool = True
 
 
 def normalise(text: str) -> str:
-    """Write paths of every system with `/`."""
+    """Replace the separators in paths of every system by `/`."""
     return text.replace("\\", "/")
 
 

@@ -132,7 +132,7 @@ class ClaudePlaces:
         )
 
     def _is_particular(self, rule: ToolRule, form: str) -> bool:
-        """Return whether a rule does not match every file of the project alike."""
+        """Return whether the form is outside the project, or the rule does not match every file of the project."""
         return not within(form, self.cwd) or not self._reaches(rule, f"{self.cwd}/{ANY_FILE}")
 
     def _reaches(self, rule: ToolRule, form: str, glob: Callable[[str], PathMatcher] = ignore_glob) -> bool:

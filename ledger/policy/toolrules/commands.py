@@ -104,7 +104,7 @@ def covers(specifier: str, command: ShellCommand) -> bool:
 def visible_text(words: Sequence[Word]) -> str:
     """Return the words as written, with single spaces; a blank inside a word cannot match a blank of a pattern.
 
-    A word is written without its quotes if they hide no character with a meaning.
+    A quoted word of letters, digits and `_-./:=@%+,` is written without its quotes.
     """
     return " ".join(map(_visible, words))
 
