@@ -34,7 +34,7 @@ async def bash(command: str) -> str:
 
 
 def script() -> Iterator[AIMessage]:
-    """What the model says: one call after the other, with the same id each time, as small models do."""
+    """Return the scripted model's calls, each with the same id, as small models do."""
     for command in COMMANDS:
         yield AIMessage("", tool_calls=[{"name": "bash", "args": {"command": command}, "id": "call_0"}])
     yield AIMessage("done")

@@ -28,7 +28,7 @@ COMMANDS = ("git status", "rm notes.txt", "git push")
 
 
 class Scripted(Model):
-    """What the model says: one command after the other."""
+    """A model with scripted calls: one command after the other."""
 
     def __init__(self) -> None:
         self._said = 0
@@ -60,7 +60,7 @@ async def run(command: str) -> str:
 async def bash(ctx: ToolContext[Session], command: str) -> str:
     """Run a command line."""
     try:
-        # Without a request id each call is a request of its own: the ids of a model's calls may come again.
+        # Without a request id each call is a request of its own: a model's call ids may repeat.
         with asking(ctx.context, metadata={"call_id": ctx.tool_call_id}, agent="openai-agents"):
             told = f"success: {await run(command)}"
     except RefusalError as error:
@@ -79,7 +79,7 @@ async def main() -> None:
         try:
             print((await Runner.run(agent, "go", context=session)).final_output)
         except UserError as error:
-            # The SDK wraps what a tool raises.
+            # The SDK wraps the errors of a tool.
             if not isinstance(error.__cause__, RefusalError):
                 raise
             print(f"stopped: {error.__cause__}")

@@ -25,7 +25,7 @@ COMMANDS = ("git status", "rm notes.txt", "git push")
 
 
 def scripted(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """What the model says: one command after the other."""
+    """Return the scripted model's next call: one command after the other."""
     said = sum(isinstance(message, ModelResponse) for message in messages)
     if said < len(COMMANDS):
         return ModelResponse(parts=[ToolCallPart("bash", {"command": COMMANDS[said]})])

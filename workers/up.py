@@ -1,4 +1,4 @@
-"""`up`: everything that a ledger on one machine needs, until Ctrl-C."""
+"""`up`: all processes that a ledger on one machine needs, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def timeouts(self) -> Timeouts:
-        """The deadlines of sessions that state none. Raises InputError."""
+        """Return the deadlines of sessions that state none. Raises InputError."""
         return Timeouts().stated({"attended": self.attended, "unattended": self.unattended}, "--{}")
 
 
 async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
-    """Run server, workers and gateway until SIGTERM or Ctrl-C, and a notifier where one is configured.
+    """Run server, workers and gateway until SIGTERM or Ctrl-C, and a notifier if one is configured.
 
-    Raises StoreError, SetupError or InputError when that cannot be.
+    Raises StoreError, SetupError or InputError when that fails.
     """
     listen = wanted.listen
     serves = _serves(listen)
     await _check(wanted, serves)
     with stopping_on_signals() as stop, ExitStack() as stack:
         was_running = place.was_running
-        # Held as long as we are up: an embedded server lives while it is held.
+        # Held while we run: an embedded server lives while it is held.
         async with Ledger.connect(place.url) as ledger:
             listeners = [stack.enter_context(closing(one)) for one in _listeners(place, listen, serves)]
             say("permission-ledger is up")
@@ -68,7 +68,7 @@ async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
 
 
 async def _check(wanted: UpOptions, serves: bool) -> None:
-    """Refuse now what a worker would refuse each time that it is started again. Raises InputError."""
+    """Refuse at once what a worker would refuse at every restart. Raises InputError."""
     if wanted.notify is not None:
         from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
 
@@ -87,7 +87,7 @@ async def _check(wanted: UpOptions, serves: bool) -> None:
 
 
 def _serves(listen: str | None) -> bool:
-    """Return whether a gateway is started. Raises MissingExtraError when an address is named and its extra is missing."""
+    """Return whether a gateway is started. Raises MissingExtraError if an address is named and its extra is missing."""
     if listen == "none" or is_installed(GATEWAY):
         return listen != "none"
     if listen is not None:
@@ -96,9 +96,9 @@ def _serves(listen: str | None) -> bool:
 
 
 def _listeners(place: LedgerPlace, listen: str | None, serves: bool) -> list[socket.socket]:
-    """The listening sockets of the gateway; none when it is not started.
+    """Return the listening sockets of the gateway; none if it is not started.
 
-    We listen ourselves and hand the sockets down, so that nobody is refused while a gateway is started again.
+    We listen ourselves and hand the sockets down, so that no connection is refused while a gateway restarts.
     """
     if not serves:
         return []
@@ -129,7 +129,7 @@ async def _keep_running(
         numbers = [one.fileno() for one in listeners] if name == GATEWAY else []
         logs = ("--log-level", wanted.log_level, "--log-format", wanted.log_format)
         command = own_command(*_words(name, wanted, numbers), *logs, "--with-parent", str(os.getpid()))
-        # Not on the command line, where everybody on the machine could read a password in it.
+        # Not on the command line, where every user of the machine could read a password in it.
         environment = {**own_environment(), "PERMISSION_LEDGER_URL": place.url}
         return Kept(name, command, environment, started, handed_down=numbers)
 
@@ -153,7 +153,7 @@ async def _keep_running(
 
 
 def _words(name: str, wanted: UpOptions, sockets: Sequence[int]) -> list[str]:
-    """The command line of a worker, or of the gateway on the sockets that it inherits."""
+    """Return the command line of a worker, or of the gateway on the sockets that it inherits."""
     if name == NOTIFIER:
         return ["worker", name, "--config", str(wanted.notify)]
     if name != GATEWAY:
@@ -166,7 +166,7 @@ def _words(name: str, wanted: UpOptions, sockets: Sequence[int]) -> list[str]:
 
 
 def _notified_address(notify: Path | None) -> list[str]:
-    """Return the address to which notifications lead people, by which they then call the gateway too."""
+    """Return the address that notifications link to, and at which they call the gateway."""
     if notify is None:
         return []
     from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra

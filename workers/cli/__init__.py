@@ -1,4 +1,4 @@
-"""The command line. Nothing but click is imported until a command is used, so that each starts fast."""
+"""The command line. Only click is imported until a command is used, so that each starts fast."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ cli = LazyGroup(
 
 
 def main() -> int:
-    """The program `permission-ledger`; the exit code is CONTRACT's."""
+    """Run the program `permission-ledger` and return its exit code, one of CONTRACT's."""
     from workers.cli.running import run  # noqa: PLC0415 - so that importing this package stays cheap
 
     return run(cli)

@@ -1,4 +1,4 @@
-"""`access`: reads that were recorded, of people and of whoever tried to be one."""
+"""`access`: recorded reads and sign-ins, failed ones too."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def access(
 ) -> None:
     """List who signed in, tried to, looked at a session or an answer link, or took an export, oldest first.
 
-    A gateway records what goes through it. Whoever reads the server itself is not seen here.
+    The gateway records requests to it. Reads of the server itself are not recorded.
     """
     since_ms = 0 if since is None else parse_time(since)
     found = await recorded(ledger.store, tuple(kinds) or KINDS, since_ms=since_ms, count=COUNT_MAX)

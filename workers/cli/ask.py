@@ -1,4 +1,4 @@
-"""`ask`: what an agent that speaks no Python calls, and what a person tries a ruleset with."""
+"""`ask`: for agents without Python, and for trying a ruleset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from workers.presentation.wording import result_lines
 
 
 class AskInput(NamedTuple):
-    """The request as it was typed."""
+    """The request as typed."""
 
     session: str
     permission: str | None
@@ -49,7 +49,7 @@ class AskInput(NamedTuple):
 
 
 class OpeningInput(NamedTuple):
-    """What is said of the session, as it was typed."""
+    """The options of the session, as typed."""
 
     project: str | None
     rules: str | None
@@ -74,7 +74,7 @@ class _Waiting(NamedTuple):
 
 
 def _check(*, no_wait: bool, timeout: str | None, **typed: Any) -> None:
-    """Read all that can be read without a ledger."""
+    """Check everything that can be checked without a ledger."""
     _Waiting.read(no_wait, timeout)
     _question(_picked(AskInput, typed))
     Timeouts().stated({name: typed[name] for name in ("attended", "unattended")}, "--{}")
@@ -86,7 +86,7 @@ def _picked(kind: type[T], typed: dict[str, Any]) -> T:
 
 
 def _question(asking: AskInput) -> dict[str, Any]:
-    """The arguments of `Session.submit`. Raises UsageError where nothing would be judged."""
+    """Return the arguments of `Session.submit`. Raises UsageError if nothing would be judged."""
     tool_input = json_object(asking.tool_input, "--input")
     if asking.tool is None and tool_input is not None:
         raise click.UsageError("--input needs --tool NAME")
@@ -96,7 +96,7 @@ def _question(asking: AskInput) -> dict[str, Any]:
         raise click.UsageError(
             "--always needs PERMISSION and PATTERN; for a tool the rules say what an `always` grants"
         )
-    # No pattern is nothing to judge, which rules allow: whoever types none has forgotten it.
+    # Without a pattern nothing is judged, which rules allow: the pattern was forgotten.
     if asking.permission is not None and not asking.patterns:
         raise click.UsageError(f"say at least one PATTERN after `{asking.permission}` (`*` is any use of it)")
     return {
@@ -169,7 +169,7 @@ async def ask(
 def _submitting(
     session: Session, asking: AskInput, question: dict[str, Any], request_id: str
 ) -> Callable[[], Awaitable[Result]]:
-    """Asking, or going on with it: a tool alone is asked as its dialect does, what must be allowed first included."""
+    """Return the ask or its continuation: a tool alone is asked as its dialect does, required permissions included."""
     if asking.permission is not None or asking.tool is None:
         return lambda: session.submit(**question, request_id=request_id, actor=local_actor())
     shared = {name: question[name] for name in ("metadata", "agent", "cwd")}
@@ -203,7 +203,7 @@ async def _open(ledger: Ledger, session_id: str, opening: OpeningInput) -> Sessi
 
 
 def _watching(ledger: Ledger, session: Session, opening: OpeningInput) -> AbstractAsyncContextManager[object]:
-    """Follow the file of --rules while the answer is waited for: what is asked then is judged by it as it is then."""
+    """Watch the file of --rules during the wait: later asks are judged by its content then."""
     if opening.rules is None:
         return nullcontext()
     return watch_policy(ledger, session, lambda: _read(opening), policy_source=opening.rules)
@@ -225,7 +225,7 @@ def _policy(opening: OpeningInput) -> PolicySource | None:
 
 
 def _timeouts(state: SessionState, opening: OpeningInput) -> Timeouts | None:
-    """What was typed over what the session has; None when nothing was."""
+    """Return the typed deadlines over those of the session; None if none was typed."""
     if opening.attended is None and opening.unattended is None:
         return None
     typed = {"attended": opening.attended, "unattended": opening.unattended}
@@ -248,7 +248,7 @@ async def _wait(
 
 
 def _again(asking: AskInput, request_id: str) -> str:
-    """The command that attaches to a request: the same content, and its id."""
+    """Return the command that attaches to a request: the same content, and its id."""
     words = ["permission-ledger", "ask", asking.session, f"--id={request_id}", f"--cwd={asking.folder}"]
     options = {"metadata": asking.metadata, "tool": asking.tool, "input": asking.tool_input, "agent": asking.agent}
     words += [f"--{name}={value}" for name, value in options.items() if value is not None]

@@ -22,7 +22,7 @@ from workers.cli.output import CommandOutput, talk, talk_json
 from workers.runtime.logs import CONNECTION
 
 LOCAL = "local"
-"""The kind of actor of whoever types a command on a machine that reaches the server itself."""
+"""The kind of actor for commands on a machine that reaches the server itself."""
 
 Run = Callable[..., int | None]
 
@@ -45,7 +45,7 @@ class LedgerCommand(DocumentedCommand):
 
 
 def _ledger_error_in(group: BaseExceptionGroup[BaseException]) -> LedgerError | None:
-    """What tasks that ran together failed with, when it was the ledger's doing alone."""
+    """Return the error of a task group if all of its errors are the ledger's."""
     ours, others = group.split(LedgerError)
     if others is not None:
         return None
@@ -60,12 +60,12 @@ def command(
 ) -> Callable[[Run], LedgerCommand]:
     """Make a function a command with `--url` (as `url`) and `--json` (as `as_json`); its int is the exit code.
 
-    The first paragraph of its docstring is the help. Every example must parse; a test sees to that.
+    The first paragraph of its docstring is the help. Every example must parse, which a test checks.
     """
 
     def decorate(function: Run) -> LedgerCommand:
         made = click.command(name, cls=LedgerCommand, examples=examples, **settings)(function)
-        # Added here, they stand after the command's own options in its help.
+        # Added here, they stand after the command's own options in the help.
         made.params += [*([json_option()] if with_json else []), url_option()]
         return made
 
@@ -96,7 +96,7 @@ def with_ledger(function: Callable[..., Awaitable[int | None]]) -> Run:
 
 
 def checked(check: Callable[..., object]) -> Callable[[Run], Run]:
-    """Call `check(**options)` first: what is wrong with the options is told before a server is reached or started."""
+    """Call `check(**options)` first: invalid options are reported before a server is reached or started."""
 
     def decorate(function: Run) -> Run:
         @wraps(function)
@@ -110,7 +110,7 @@ def checked(check: Callable[..., object]) -> Callable[[Run], Run]:
 
 
 def run_async(main: Callable[[], Awaitable[int | None]], *, as_json: bool = False) -> int | None:
-    """Run a coroutine function in a loop of its own, with what the ledger logs told on stderr."""
+    """Run a coroutine function in an event loop of its own, with the ledger's log on stderr."""
     tell_logs(as_json=as_json)
 
     async def awaited() -> int | None:
@@ -120,7 +120,7 @@ def run_async(main: Callable[[], Awaitable[int | None]], *, as_json: bool = Fals
 
 
 def tell_logs(*, as_json: bool = False) -> None:
-    """From now on a warning or worse is a line on stderr, in JSON as `{"warning": text}`."""
+    """Print log records from level warning as lines on stderr, in JSON as `{"warning": text}`."""
     root = logging.getLogger()
     handler = next((one for one in root.handlers if isinstance(one, _Talking)), None)
     if handler is None:
@@ -128,7 +128,7 @@ def tell_logs(*, as_json: bool = False) -> None:
         root.addHandler(handler)
     handler.as_json = as_json
     root.setLevel(logging.WARNING)
-    # A command that waits for an answer asks again by itself; a worker's log tells of it.
+    # A command that waits for an answer retries by itself; a worker's log holds the outage.
     logging.getLogger(CONNECTION).setLevel(logging.ERROR)
 
 
@@ -144,5 +144,5 @@ class _Talking(logging.Handler):
 
 
 def local_actor(name: str | None = None) -> Actor:
-    """Who typed the command: `user@host` unless `--as` says otherwise. Raises InputError."""
+    """Return the actor who typed the command: `user@host` unless `--as` is given. Raises InputError."""
     return Actor(LOCAL, default_actor_name() if name is None else check_name(name, "name (--as)"))

@@ -1,4 +1,4 @@
-"""`cancel` and `close`: what is asked no longer."""
+"""`cancel` and `close`: the end of requests and sessions."""
 
 from __future__ import annotations
 

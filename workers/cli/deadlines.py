@@ -1,4 +1,4 @@
-"""`--attended` and `--unattended`: how long a request waits. Nothing but click is imported: bridges start fast."""
+"""`--attended` and `--unattended`: the time limits of requests. Only click is imported: bridges start fast."""
 
 from __future__ import annotations
 

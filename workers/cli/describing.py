@@ -1,7 +1,7 @@
 """The whole description of a request in lines, for a person at a terminal or a telephone. Pure.
 
-Every character that is not what it seems is written as its escape, and named below; no line of the agent's can pass for
-one of ours, since its own lines are indented under their labels.
+Every misleading character is written as its escape, and named below; no line of the agent's can pass for one of ours,
+since its own lines are indented under their labels.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ledger.session.would_run.model import Description, Section
 from workers.presentation.text import revealed, visible
 
 CELL_CHARS: Final = 2_000
-"""What a table shows of one description; `show` has the whole."""
+"""The length of a description in a table; `show` has all of it."""
 
 NAMED_COUNT: Final = 8
-"""Odd characters that are named below a description; the others are counted."""
+"""The number of odd characters named below a description; the others are counted."""
 
 _INDENT: Final = "    "
 _OF: Final = {"metadata": "metadata "}
 
 
 def description_lines(request: Request) -> list[str]:
-    """Return the whole description: dangers, then each section under its label, then what looks like something else."""
+    """Return the whole description: dangers, then each section under its label, then the odd characters."""
     description = describe_request(request)
     return [*danger_lines(description), *_section_lines(description), *odd_lines(description)]
 
@@ -41,7 +41,7 @@ def danger_lines(description: Description) -> list[str]:
 
 
 def odd_lines(description: Description) -> list[str]:
-    """Return what the escapes in the lines above stand for."""
+    """Return the meaning of the escapes in the lines above."""
     if not description.odd:
         return []
     more = len(description.odd) - NAMED_COUNT + description.odd_left
@@ -54,13 +54,13 @@ def odd_lines(description: Description) -> list[str]:
 
 
 def danger_kinds(request: Request) -> str | None:
-    """Return the kinds of dangers in a cell of a table; None where nothing is known to be dangerous."""
+    """Return the kinds of dangers for a cell of a table; None without a known danger."""
     kinds = dict.fromkeys(one.kind for one in describe_request(request).dangers if one.kind != "more")
     return ", ".join(kinds) or None
 
 
 def what_would_run(request: Request) -> str:
-    """Return the description in one cell of a table; one that is longer says by how much, and where the whole is."""
+    """Return the description for a cell of a table; a longer one is cut, with its length and the way to all of it."""
     text = revealed(would_run(request).in_line(None))
     if len(text) <= CELL_CHARS:
         return text
@@ -68,7 +68,7 @@ def what_would_run(request: Request) -> str:
 
 
 def who_asks(request: Request) -> str:
-    """Return the asking token's name, and apart from it what the agent calls itself."""
+    """Return the asking token's name, and separately the name that the agent claims."""
     return request.asker.name + (f" (calls itself `{revealed(request.agent)}`)" if request.agent else "")
 
 
@@ -90,7 +90,7 @@ def _section_lines(description: Description) -> Iterator[str]:
 
 
 def _row_lines(row: str) -> list[str]:
-    """A row of a command without the line break at its end, which the next row shows; others stay lines."""
+    """Return a row of a command without the line break at its end, which the next row shows; others stay lines."""
     return row.removesuffix("\n").split("\n")
 
 

@@ -1,4 +1,4 @@
-"""`doctor`: the server, what would lose data, the workers, the streams."""
+"""`doctor`: checks of the server, its durability, the workers and the streams."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
         before_ms = time.time_ns() // MS_PER_NS
         server_ms = await ledger.store.now_ms()
         after_ms = time.time_ns() // MS_PER_NS
-        # The server looked at its clock somewhere in between.
+        # The server read its clock somewhere in between.
         skew_ms = server_ms - (before_ms + after_ms) // 2
         servers = await ledger.store.admin.facts_of_each_server()
-        # The primaries of a cluster mostly say the same; each thing is told once.
+        # The primaries of a cluster mostly report the same; each finding is printed once.
         demanded = ledger.store.durability
         space = _space(servers) if is_on_this_machine(named_url(url)) else None
         doors = await open_doors(ledger.server_url)
@@ -67,7 +67,7 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
 
 
 def _space(servers: Sequence[Mapping[str, str]]) -> DiskSpace | None:
-    """Of the fullest disk on which a server keeps its files."""
+    """Return the space of the fullest disk that holds a server's files."""
     folders = {Path(facts["config_dir"]) for facts in servers if "config_dir" in facts}
     found = [space for folder in folders if (space := space_of(folder)) is not None]
     return min(found, key=lambda space: space.free_bytes, default=None)

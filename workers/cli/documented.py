@@ -1,4 +1,4 @@
-"""Commands whose help ends in examples. Nothing but click is imported: bridges start fast."""
+"""Commands whose help ends in examples. Only click is imported: bridges start fast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 class DocumentedCommand(click.Command):
-    """Every example must parse; a test sees to that."""
+    """A command with examples. Every example must parse, which a test checks."""
 
     def __init__(self, name: str | None, *, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(name, **settings)

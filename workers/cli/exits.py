@@ -55,11 +55,11 @@ WORST_FIRST: Final = (
     Exit.ANSWERED_OTHERWISE,
     Exit.DONE,
 )
-"""The codes that one of several replies can have, the worst first."""
+"""The possible codes of several replies, the worst first."""
 
 
 def worst(codes: Sequence[Exit]) -> Exit:
-    """Return the exit code of a command that did several things."""
+    """Return the exit code of a command with several results."""
     return min(codes, key=WORST_FIRST.index)
 
 
@@ -72,4 +72,4 @@ OF_OUTCOME: Final = {
     "cancelled": Exit.CANCELLED,
     None: Exit.PENDING,
 }
-"""By the outcome of a request; None is a request that still waits."""
+"""The exit code by a request's outcome; None is a pending request."""

@@ -1,4 +1,4 @@
-"""How an error is told: its exit code, its line on stderr, and the way out."""
+"""An error's exit code, its line on stderr, and its hint."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ _HINTS: Final = {
 
 
 def exit_of(error: errors.LedgerError) -> Exit:
-    """By the nearest class that the table names; an error that it does not know is our fault."""
+    """Return the exit code of the nearest class in the table; an unlisted error is our fault."""
     return next((_EXITS[known] for known in type(error).__mro__ if known in _EXITS), Exit.OUR_FAULT)
 
 
 def tell(error: errors.LedgerError, *, as_json: bool = False) -> Exit:
-    """Say it on stderr: `error:` and `hint:` lines, or one JSON object; the exit code."""
+    """Print the error on stderr: `error:` and `hint:` lines, or one JSON object; return the exit code."""
     hint = error.data.get("hint") or _HINTS.get(error.code)
     if as_json:
         talk_json({**error.as_json(), **({"hint": hint} if hint else {})})

@@ -1,4 +1,4 @@
-"""`approved`, `grant` and `revoke`: what is allowed without asking."""
+"""`approved`, `grant` and `revoke`: permissions granted in advance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "fr
 
 
 def where(function: Run) -> Run:
-    """`--session` or `--project`; exactly one must be given."""
+    """Add `--session` and `--project`; exactly one must be given."""
     for option, help_text in (("project", "The project whose grants are meant."), ("session", "One session's grants.")):
         function = click.option(f"--{option}", metavar=option.upper(), help=help_text)(function)
     return function

@@ -1,4 +1,4 @@
-"""A file of heads: what the streams ended with when it was written. Kept elsewhere, it shows a cut or rewritten end."""
+"""A file of heads: the last entry of each stream at one time. Kept elsewhere, it proves a cut or rewritten end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workers.presentation.text import json_line
 
 FORMAT: Final = 1
 FILE_BYTES_MAX: Final = 512 * 1024 * 1024
-"""A head takes about 150 bytes: three million streams."""
+"""The size limit: at about 150 bytes a head, three million streams."""
 
 _HEADER: Final = "permission-ledger heads"
 
@@ -33,11 +33,11 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def write_heads(file: Path, heads: Iterable[tuple[StreamKey, Head]]) -> None:
-    """One JSON object a line, a header first. Raises InputError."""
+    """Write one JSON object a line, a header first. Raises InputError."""
     rows: list[Mapping[str, Any]] = [{"file": _HEADER, "format": FORMAT}]
     rows += [{"stream": key.name, "id": str(head.position), "hash": head.hash} for key, head in heads]
     try:
-        # The file before may be the only proof of an end that is cut off by now: it stays until the new one is whole.
+        # The old file may be the only proof of an end that is cut off by now: it stays until the new one is complete.
         with private_file(file) as written:
             written.writelines(f"{json_line(row)}\n".encode() for row in rows)
     except OSError as error:
@@ -45,7 +45,7 @@ def write_heads(file: Path, heads: Iterable[tuple[StreamKey, Head]]) -> None:
 
 
 def read_heads(file: Path) -> dict[StreamKey, Head]:
-    """Raises InputError with the number of the line that is wrong."""
+    """Read a file of heads. Raises InputError with the number of the wrong line."""
     try:
         lines = read_regular(file, FILE_BYTES_MAX).splitlines()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What is typed, read: JSON, durations, versions and times. What cannot be read is bad input (exit code 12)."""
+"""Parsers of options: JSON, durations, versions and times. Unreadable input is bad input (exit code 12)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ledger.core.errors import InputError
 
 
 def json_object(text: str | None, option: str) -> dict[str, Any] | None:
-    """The object that an option holds as JSON. Raises InputError."""
+    """Return the JSON object in an option. Raises InputError."""
     if text is None:
         return None
     try:
@@ -23,13 +23,13 @@ def json_object(text: str | None, option: str) -> dict[str, Any] | None:
 
 
 def seconds(text: str | None, option: str) -> float | None:
-    """An option's duration in seconds; None for `none` or when it is not given. Raises InputError."""
+    """Return an option's duration in seconds; None for `none` or without the option. Raises InputError."""
     ms = None if text is None else parse_duration(text, option)
     return None if ms is None else ms / SECOND_MS
 
 
 def version_or_time(text: str | None) -> int | str | None:
-    """A version is digits alone; anything else is a time, which its reader checks."""
+    """Return a version if the text is all digits; else the text of a time, which its reader checks."""
     if text is None or not (text.isascii() and text.isdecimal()):
         return text
     if len(text) > 15:

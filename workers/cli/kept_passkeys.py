@@ -13,7 +13,7 @@ from ledger.core.times import parse_time
 
 
 class _Line(msgspec.Struct):
-    """A row of `passkey list --json`, as far as it matters here."""
+    """A row of `passkey list --json`, with the members needed here."""
 
     credential_id: str
     person: str
@@ -24,7 +24,7 @@ class _Line(msgspec.Struct):
 
 
 def read_passkeys(file: Path) -> dict[str, Passkey]:
-    """Return the passkeys of a file by their ids. Raises InputError with the number of the line that is wrong."""
+    """Return the passkeys of a file by their ids. Raises InputError with the number of the wrong line."""
     try:
         lines = file.read_bytes().splitlines()
     except OSError as error:

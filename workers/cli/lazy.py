@@ -1,4 +1,4 @@
-"""A group of commands that knows their names and one line of help each, and imports a command when it is used."""
+"""A group that has its commands' names and one line of help each, and imports a command when it is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 
 class ListedCommand(NamedTuple):
-    """A command that is not imported yet: `module:attribute`, its line in the list, and the list it stands in."""
+    """A command that is not imported yet: `module:attribute`, its line of help, and its section."""
 
     target: str
     short_help: str
@@ -20,7 +20,7 @@ class ListedCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """`commands` of click stays empty; the table is what is listed."""
+    """A group with a table of commands; click's own `commands` stays empty."""
 
     def __init__(self, table: Mapping[str, ListedCommand], **settings: Any) -> None:
         super().__init__(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, **settings)
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
         return command
 
     def is_present(self, name: str) -> bool:
-        """Whether a listed command is part of this version."""
+        """Return whether a listed command is part of this version."""
         module, _, attribute = self.table[name].target.partition(":")
         return find_spec(module) is not None and hasattr(import_module(module), attribute)
 

@@ -1,4 +1,4 @@
-"""`log`: the stream itself, and what comes."""
+"""`log`: the events of a stream, past and new."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ async def log(ledger: Ledger, output: CommandOutput, *, session: str, follow: bo
 
 
 def event_line(event: LoggedEvent) -> str:
-    """One event for a person."""
+    """Return one event as a line for a person."""
     when = format_time(event.ms)
     return f"{event.version:>5}  {when}  {event.type:<19}  {event.actor.name}  {event_words(event.event)}"

@@ -1,4 +1,4 @@
-"""`--log-level` and `--log-format` of what runs until it is stopped."""
+"""`--log-level` and `--log-format` of long-running commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Logs(NamedTuple):
-    """The two options as they were typed."""
+    """The two options as typed."""
 
     level: str
     form: str
@@ -39,9 +39,9 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def run_logged(worker: str, main: Callable[[], Awaitable[None]], how: Logs, *, parent: int | None = None) -> int | None:
-    """Run a long-running command with its log set up; the exit code.
+    """Run a long-running command with its log set up, and return its exit code.
 
-    The error that ends it is a line of the log where nobody reads at a terminal: in JSON, and below `up`.
+    Away from a terminal, in JSON and below `up`, the error that ends it is a line of the log.
     """
 
     async def logged() -> int | None:

@@ -1,4 +1,4 @@
-"""Where words go: data to stdout, talk to stderr; a table for a person, one JSON object a line for a program."""
+"""The output of commands: data to stdout, messages to stderr; tables for people, JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _GAP: Final = "  "
 
 
 class CommandOutput:
-    """What a command prints. Every text that is handed in is made visible, so that none reaches the terminal raw."""
+    """The output of one command. Control characters in texts are escaped, so that none reaches the terminal raw."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
 
     def line(self, text: str = "") -> None:
-        """One line of data for a person."""
+        """Print one line of data for a person."""
         _to_stdout(visible(text))
 
     def row(self, value: Mapping[str, Any]) -> None:
-        """One JSON object."""
+        """Print one JSON object."""
         _to_stdout(json_line(value))
 
     def rows(self, values: Iterable[Mapping[str, Any]]) -> None:
@@ -34,7 +34,7 @@ class CommandOutput:
             self.row(value)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """A table on a terminal, aligned columns elsewhere; nothing is cut off. None is shown as `-`."""
+        """Print a table on a terminal, aligned columns elsewhere; nothing is cut off. None is shown as `-`."""
         cells = [["-" if cell is None else visible(str(cell)) for cell in row] for row in rows]
         if sys.stdout.isatty():
             _rich_table(columns, cells)
@@ -45,12 +45,12 @@ class CommandOutput:
 
 
 def talk(text: str) -> None:
-    """One line to stderr, for the person at the terminal."""
+    """Print one line on stderr, for the person at the terminal."""
     click.echo(visible(without_passwords(text)), err=True)
 
 
 def talk_json(value: Mapping[str, Any]) -> None:
-    """The same for the program that asked for JSON."""
+    """Print one JSON object on stderr, for a program that asked for JSON."""
     click.echo(without_passwords(json_line(value)), err=True)
 
 
@@ -63,7 +63,7 @@ def _to_stdout(line: str) -> None:
 
 
 def silence_stdout() -> None:
-    """The reader is gone: what Python still wants to flush at its end goes nowhere."""
+    """Discard what Python flushes at exit, since the reader is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -77,6 +77,6 @@ def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        # Text, not str: square brackets of an agent are no markup.
+        # Text, not str: an agent's square brackets are no markup.
         table.add_row(*map(Text, row))
     Console(highlight=False).print(table)

@@ -1,4 +1,4 @@
-"""`passkey`: whose passkeys are registered, and the removal of one that was lost."""
+"""`passkey`: the list of registered passkeys, and the removal of a lost one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pending`: what waits for a person, nearest deadline first."""
+"""`pending`: the requests that wait for a person, nearest deadline first."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
 
 
 def _granted_by_always(request: Request) -> str | None:
-    """What an `always` would grant, and what would be asked about all the same."""
+    """Return the grants of an `always`, and the parts that would be asked again all the same."""
     if not request.always:
         return None
     asked = f" (still asks: {'; '.join(request.still_asked)})" if request.still_asked else ""

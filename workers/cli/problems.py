@@ -1,4 +1,4 @@
-"""Streams that cannot be read, named beside the rows of all others."""
+"""Warnings for unreadable streams beside the rows of all others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workers.cli.output import CommandOutput, talk, talk_json
 
 
 def tell_problems(output: CommandOutput, problems: Sequence[StreamProblem]) -> Exit:
-    """Name each on stderr; the exit code of the command."""
+    """Name each stream on stderr; return the exit code of the command."""
     for one in problems:
         if output.as_json:
             talk_json(one.as_json())

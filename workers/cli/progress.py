@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on the terminal's error side, nothing where nobody looks."""
+"""Progress of long work: a bar on stderr if it is a terminal, else nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Advance]:
-    """Call what is yielded with how many more are done; `total` None where nobody knows it before."""
+    """Yield a function to call with the number of items done since; `total` None if it is unknown."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

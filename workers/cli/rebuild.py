@@ -1,4 +1,4 @@
-"""`rebuild`: all views anew from the streams, or (`--verify`) whether they are what the streams make."""
+"""`rebuild`: all views built again from the streams, or (`--verify`) compared with them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def _compare(
 
 
 def _show(output: CommandOutput, one: Compared, shown: list[Compared]) -> None:
-    """A program gets each row at once; a person's table needs all of them."""
+    """Print a row at once for a program; keep it for a person, whose table needs all of them."""
     if output.as_json:
         output.row(one.as_json())
     else:

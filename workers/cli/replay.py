@@ -22,10 +22,10 @@ from workers.cli.problems import tell_problems
 from workers.presentation.moments import approved_at, project_grants
 
 PAUSE_MAX_SECONDS: Final = 3.0
-"""The longest pause at speed 1: nobody wants to wait seven days for an expiry."""
+"""The longest pause at speed 1: an expiry would take seven days."""
 
 SESSIONS_MAX: Final = 1000
-"""At once: of each the next events are held in memory, since nothing but their times says whose is next."""
+"""The limit of sessions at once: the next events of each are held in memory, to be merged by time."""
 
 
 @command(
@@ -81,7 +81,7 @@ async def replay(
 
 
 class Past:
-    """A session as far as it has been replayed, and the grants of its project."""
+    """A session up to the last replayed event, and the grants of its project."""
 
     def __init__(self, key: StreamKey, state: SessionState, of_project: list[StandingGrant]) -> None:
         self.key = key
@@ -99,13 +99,13 @@ class Past:
 
 
 async def _past_of(ledger: Ledger, name: str) -> Past:
-    """Raises UnknownSessionError."""
+    """Return the start of a session. Raises UnknownSessionError."""
     stream = (await ledger.attach(name)).stream
     return Past(stream.key, ledger.streams.session_fold.initial(stream.key), await project_grants(ledger, stream.state))
 
 
 async def in_time_order(ledger: Ledger, pasts: Sequence[Past]) -> AsyncIterator[tuple[Past, Recorded]]:
-    """The events of all, by the server's time; those of one millisecond in the order in which sessions were named."""
+    """Yield all events by the server's time; within a millisecond in the order in which sessions were named."""
     readers = [read_events(ledger.store, past.key) for past in pasts]
     heads = [(first.ms, index, first) for index, reader in enumerate(readers) if (first := await anext(reader, None))]
     heapify(heads)
@@ -114,12 +114,12 @@ async def in_time_order(ledger: Ledger, pasts: Sequence[Past]) -> AsyncIterator[
         yield pasts[index], recorded
         following = await anext(readers[index], None)
         if following is not None:
-            # Of one session only one event is in the heap, so that two are never compared by anything but these two.
+            # The heap holds one event per session, so that no comparison goes beyond these two members.
             heappush(heads, (following.ms, index, following))
 
 
 def pause_seconds(last_ms: int | None, ms: int, speed: float) -> float:
-    """How long to wait before an event at `ms`; `last_ms` None is the first."""
+    """Return the pause before an event at `ms`; `last_ms` None is the first."""
     if last_ms is None or speed == 0:
         return 0.0
     return min((ms - last_ms) / 1000, PAUSE_MAX_SECONDS) / speed

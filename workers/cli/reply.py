@@ -22,7 +22,7 @@ _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", 
 
 
 class _Answer(NamedTuple):
-    """The answer as it was typed, the same for every request."""
+    """The answer as typed, the same for every request."""
 
     reply: Answer
     actor: Actor
@@ -32,7 +32,7 @@ class _Answer(NamedTuple):
 
 
 def _check(*, words: Sequence[str], message: str | None, digest: str | None, name: str | None, **_: Any) -> None:
-    """Read all that can be read without a ledger: nothing is answered when a part of it is wrong."""
+    """Check everything that can be checked without a ledger: nothing is answered if a part is invalid."""
     if len(words) < 2:
         raise click.UsageError(f"say REQUEST and then the reply: `permission-ledger reply {words[0]} once`")
     if words[0] in _WORDS and words[-1] not in _WORDS:
@@ -83,7 +83,7 @@ async def reply(
         try:
             codes.append(await _answered(ledger, output, request, answer, requests))
         except StoreError as error:
-            # Whether the next one could be reached is as doubtful; each would be waited for.
+            # The next requests are as doubtful; each would be waited for.
             left = requests[len(codes) + 1 :]
             raise _with_rest(error, left) from error
         except LedgerError as error:
@@ -94,7 +94,7 @@ async def reply(
 async def _answered(
     ledger: Ledger, output: CommandOutput, request: str, answer: _Answer, requests: Sequence[str]
 ) -> Exit:
-    """Answer one of the requests and print its result. Raises what `Session.reply` raises."""
+    """Answer one of the requests and print its result. Raises the errors of `Session.reply`."""
     found = await ledger.session_of(request, answer.session)
     state = await found.state()
     was_settled, waiting = request in state.settled, state.pending.get(request)
@@ -121,12 +121,12 @@ async def _answered(
     note = undelivered_note(None if waiting is None else waiting.metadata, answer.message)
     if note is not None:
         talk(f"info: {note}")
-    # A yes that the rules of now overrule is no success, and must not look like one.
+    # A yes overruled by the present rules is no success, and must not look like one.
     return Exit.DENIED if result.outcome == "denied" else Exit.DONE
 
 
 def _followed_from(stands: Result, requests: Sequence[str]) -> bool:
-    """Return whether the reply to another of the requests ended this one too: a reject rejects what waits beside it."""
+    """Return whether the reply to another of the requests ended this one too: a reject rejects its session's others."""
     cause = stands.settled.cause if stands.settled else None
     return cause is not None and cause.request_id in requests
 
@@ -140,7 +140,7 @@ def _print(output: CommandOutput, result: Result) -> None:
 
 
 def _tell_repeated(request: str, *, as_json: bool) -> None:
-    """A repeated answer succeeds in silence otherwise."""
+    """Report a repeated answer, which otherwise succeeds silently."""
     text = f"request `{request}` was already answered the same way"
     if as_json:
         talk_json({"info": text})
@@ -149,7 +149,7 @@ def _tell_repeated(request: str, *, as_json: bool) -> None:
 
 
 def _reply(typed: str) -> Answer:
-    """Raises InputError for a word that is no reply."""
+    """Parse a reply. Raises InputError for an unknown word."""
     return (json_object(typed, "REPLY") if typed.lstrip().startswith("{") else None) or parse_reply(typed)
 
 

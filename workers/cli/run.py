@@ -1,4 +1,4 @@
-"""`worker`, `up` and `demo`: what runs until it is stopped, and what shows it all in a few seconds."""
+"""`worker`, `up` and `demo`: long-running commands, and a short demonstration of them."""
 
 from __future__ import annotations
 

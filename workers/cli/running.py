@@ -1,4 +1,4 @@
-"""The outermost frame of the program: whatever happens, one clear message and an exit code, never a traceback."""
+"""The outermost frame of the program: every failure is one clear message and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEBUG = "PERMISSION_LEDGER_DEBUG"
 
 
 def run(group: click.Group) -> int:
-    """Run the command that `sys.argv` names; the exit code."""
+    """Run the command that `sys.argv` names, and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         _never_fails_on_a_character(stream)
     try:
@@ -69,12 +69,12 @@ def _tell_usage(error: click.ClickException) -> int:
 
 
 def _members(code: str, text: str) -> dict[str, object]:
-    """What every error of the ledger has; its own class is slow to import for a frame that bridges start in."""
+    """Return the members of every ledger error; its own class is too slow to import for bridges."""
     return {"code": code, "error": text, "request_id": None, "session": None, "reasons": [], "agent": "continue"}
 
 
 def _in_our_style(message: str) -> str:
-    """Click's sentence as the other errors are written: lower-case, without a full stop, on one line."""
+    """Return click's message in the style of our errors: lower-case, without a full stop, on one line."""
     text = " ".join(message.split()).removesuffix(".")
     return text[:1].lower() + text[1:]
 

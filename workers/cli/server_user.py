@@ -1,4 +1,4 @@
-"""`server-user`: the password and the rights by which the ledger uses a server."""
+"""`server-user`: the password and the rights of the ledger's user on a server."""
 
 from __future__ import annotations
 

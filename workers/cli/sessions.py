@@ -1,4 +1,4 @@
-"""`sessions`: all of them, read from their streams, so that no worker needs to run."""
+"""`sessions`: all sessions, read from their streams, so that no worker needs to run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`show`: a session as it is, or as it was at a version or a time."""
+"""`show`: the state of a session, now or at a version or a time."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ async def show(ledger: Ledger, output: CommandOutput, *, session: str, at: str |
 
 
 async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None) -> int:
-    """The moment by which it is judged whether a grant is in force (server ms)."""
+    """Return the server time (ms) at which grants count as in force or expired."""
     if at is None:
         return ledger.store.clock.now_ms()
     return moment.ms if isinstance(version_or_time(at), int) else parse_moment(at)
 
 
 def print_moment(output: CommandOutput, moment: Moment[SessionState], standing: list[Approved], as_of_ms: int) -> None:
-    """Print the state for a person; each request that waits stands whole below the table."""
+    """Print the state for a person; each pending request in full below the table."""
     state = moment.state
     output.line(f"session {state.session_id}, version {moment.version}, {format_time(moment.ms)}")
     closed = "" if state.closed_ms is None else f", closed {format_time(state.closed_ms)}"

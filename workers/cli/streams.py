@@ -1,4 +1,4 @@
-"""`streams`: what the server holds, and how far the workers are."""
+"""`streams`: the streams on the server, and the lag of the workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STREAM_COLUMNS = ("stream", "partition", "events", "bytes", "last event", "behin
 
 
 class _Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """One stream, and how many of its events no view has yet."""
+    """One stream, and the number of its events that no view has yet."""
 
     key: StreamKey
     partition: int

@@ -1,4 +1,4 @@
-"""`token`: who may use the gateway, and as what."""
+"""`token`: the tokens for the gateway, and their roles."""
 
 from __future__ import annotations
 

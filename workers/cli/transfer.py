@@ -1,4 +1,4 @@
-"""`export` and `import`: streams to a file and back, ids, bytes and chain as they were."""
+"""`export` and `import`: streams to a file and back, ids, bytes and chain unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from workers.upkeep.transfer import (
 )
 
 NAMED_COUNT = 5
-"""Sessions that the record of an export names."""
+"""The number of sessions named in the record of an export."""
 
 COLUMNS = ("stream", "entries", "added", "head")
 
@@ -92,7 +92,7 @@ async def export(
 
 
 async def _note(ledger: Ledger, sessions: Sequence[str], out: Path | None) -> None:
-    """Record that this was taken out. Who may read the server alone, and not write there, is told so."""
+    """Record the export. A reader who may not write to the server gets a warning instead."""
     what = ", ".join(sessions[:NAMED_COUNT]) if sessions else "everything"
     read = AuditedRead(kind="export", name=default_actor_name(), via="cli", what=f"{what} to {out or 'stdout'}")
     try:
@@ -110,13 +110,13 @@ async def _named(ledger: Ledger, sessions: Sequence[str]) -> list[StreamKey]:
         project = (await check_stream(ledger.store, key)).project
         if project is not None and await ledger.store.info(StreamKey("project", project)) is not None:
             projects.append(StreamKey("project", project))
-    # Grants first, so that an import that breaks off never leaves a session that lacks its project's.
+    # Grants first, so that an interrupted import never leaves a session without its project's.
     return [*dict.fromkeys(projects), *keys]
 
 
 @contextmanager
 def _written(out: Path | None, output: CommandOutput) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Where lines go; a file appears under its name only when it is complete."""
+    """Yield a function that writes a line; the file gets its name only when it is complete."""
     if out is None:
         yield output.row
         return
@@ -205,7 +205,7 @@ async def _write(
 
 
 def _by_stream(arrivals: Sequence[Arrival], found: Sequence[Approved]) -> Counter[StreamKey]:
-    """How many grants the import of each stream brings in force: a project's own, else those of a session's replies."""
+    """Return the number of grants that each stream's import brings in force: a project's or its sessions' replies'."""
     arriving = {one.key for one in arrivals}
     counts: Counter[StreamKey] = Counter()
     for one in found:
@@ -232,7 +232,7 @@ def _tell_arrivals(output: CommandOutput, arrivals: Sequence[Arrival], found: Se
 
 @contextmanager
 def _opened(name: str) -> Iterator[IO[bytes]]:
-    """The file, which is read twice; what comes through a pipe is kept beside for that."""
+    """Yield the file, which is read twice; input from a pipe is spooled for that."""
     try:
         with tempfile.TemporaryFile() if name == "-" else open_regular(name) as file:
             if name == "-":

@@ -1,4 +1,4 @@
-"""`verify`: every entry of a session, or of all, against the chain and against what the server says."""
+"""`verify`: every entry of one or all sessions, checked against the chain and the server's own reports."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _known(checkpoint: Path | None, *, restored: bool) -> dict[StreamKey, Head]:
 
 
 def _heads(checked: Sequence[Checked], known: dict[StreamKey, Head]) -> list[tuple[StreamKey, Head]]:
-    """The heads to keep; of a stream that is not whole the one that was known, so that the next check finds it too."""
+    """Return the heads to keep; of a damaged stream the known one, so that the next check finds the damage too."""
     heads = [(one.key, one.head if one.ok else known.get(one.key)) for one in checked]
     return [(key, head) for key, head in heads if head is not None]
 
@@ -119,7 +119,7 @@ async def _check(
     *,
     follow_projects: bool,
 ) -> list[Checked]:
-    """Named sessions bring their projects along."""
+    """Check streams; named sessions include their projects."""
     checked: list[Checked] = []
     waiting = list(dict.fromkeys(keys))
     with progress("streams", len(waiting)) as advance:
@@ -164,7 +164,7 @@ def _tell(output: CommandOutput, checked: Sequence[Checked]) -> int:
 
 
 def _rows(one: Checked) -> list[tuple[object, ...]]:
-    """A line for each problem; the stream is named in the first."""
+    """Return a line for each problem; the first names the stream."""
     head = None if one.head is None else f"{one.head.position} {one.head.hash[:12]}"
     texts = [f"{problem.kind}: {problem.text}" for problem in one.problems] or [""]
     first = (one.key.name, "yes" if one.ok else "no", one.versions, head, texts[0])

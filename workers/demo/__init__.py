@@ -1,1 +1,1 @@
-"""`demo`: a recorded agent session, played by real processes over a real server, and told from the log alone."""
+"""`demo`: a recorded agent session, played by real processes over a real server, and printed from the log alone."""

@@ -1,4 +1,4 @@
-"""The agent of the demo, a process of its own: asks what the recorded agent asked, and does as it is told.
+"""The agent of the demo, a process of its own: makes the recorded calls, and obeys the answers.
 
 python -m workers.demo.agent SESSION PROJECT
 """
@@ -36,7 +36,7 @@ async def play(ledger: Ledger, session_id: str, project: str, played: Recording)
     goes_on = True
     for turn in turns:
         goes_on = goes_on and await _take_turn(session, turn)
-    # What nobody answers is asked when nobody is there.
+    # The requests without an answer are asked unattended.
     await _until(session, ClientDisconnected)
     if goes_on:
         await _take_turn(session, last_turn)
@@ -50,7 +50,7 @@ async def _until(session: Session, happened: type[ClientConnected | ClientDiscon
 
 
 async def _take_turn(session: Session, turn: tuple[RecordedCall, ...]) -> bool:
-    """Make the calls of a turn side by side; whether the agent goes on."""
+    """Make the calls of a turn concurrently; return whether the agent goes on."""
     await asyncio.sleep(THINKING_SECONDS)
     async with asyncio.TaskGroup() as group:
         calls = [group.create_task(_call(session, call)) for call in turn]
@@ -62,7 +62,7 @@ async def _call(session: Session, call: RecordedCall) -> bool:
         try:
             await _ask(session, ask)
         except RefusalError as error:
-            # Nothing runs, and what would have followed is not asked.
+            # Nothing runs, and the follow-up is not asked.
             return error.agent == "continue"
     last = call.asks[-1]
     ran = make_question(last.permission, last.patterns, metadata=last.metadata, always=last.always, tool=_tool(last))

@@ -13,7 +13,7 @@ TAIL_LINES: Final = 8
 
 
 class Member:
-    """One process, and what it had to say on stderr."""
+    """One process, and its output on stderr."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
         self.name = name
@@ -25,22 +25,22 @@ class Member:
         return self.process.returncode not in (None, 0)
 
     def last_words(self) -> str:
-        """Its exit code and the end of its log."""
+        """Return its exit code and the end of its log."""
         lines = self._log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
         return "\n  ".join([f"the {self.name} ended with exit code {self.process.returncode}", *lines])
 
 
 class Cast:
-    """Started one by one, ended together."""
+    """The processes, started one by one and ended together."""
 
     def __init__(self, url: str, logs: Path) -> None:
-        # Not on the command lines, where everybody on the machine could read a password in it.
+        # Not on the command lines, where every user of the machine could read a password in it.
         self._environment = {**own_environment(), "PERMISSION_LEDGER_URL": url}
         self._logs = logs
         self.members: list[Member] = []
 
     async def worker(self, name: str) -> None:
-        """An expiry worker or a projector, as `permission-ledger worker` runs them."""
+        """Start an expiry worker or a projector, as `permission-ledger worker` does."""
         await self._start(name, own_command("worker", name, "--with-parent", str(os.getpid())))
 
     async def actor(self, name: str, module: str, *arguments: str) -> None:
@@ -60,7 +60,7 @@ class Cast:
         self.members.append(Member(name, process, log))
 
     async def until_one_fails(self) -> Member:
-        """The first that ends with another exit code than 0; waits for ever while none does."""
+        """Return the first that ends with another exit code than 0; waits for ever while none does."""
         ending = {asyncio.create_task(one.process.wait(), name=f"wait for {one.name}"): one for one in self.members}
         try:
             waiting = set(ending)
@@ -83,7 +83,7 @@ class Cast:
 
 
 async def output_of(url: str, *arguments: str) -> tuple[int, str]:
-    """Exit code and output of one of our commands."""
+    """Return exit code and output of one of our commands."""
     process = await asyncio.create_subprocess_exec(
         *own_command(*arguments),
         env={**own_environment(), "PERMISSION_LEDGER_URL": url},

@@ -1,4 +1,4 @@
-"""What the log says in the end: the timeline as a table, and whether all went as it was to go."""
+"""The result of the demo, from the log: the timeline as a table, and differences from the script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workers.demo.story import call_of, short_name
 COLUMNS: Final = ("versions", "call", "outcome", "decided by", "asked", "after")
 
 BESIDES_CHARS: Final = 83
-"""What the columns besides the call take of a line; a narrow screen does without the last two of them."""
+"""The width of the columns besides the call; a narrow screen omits the last two of them."""
 
 LAST_TWO_CHARS: Final = 29
 NARROW_CHARS: Final = 120
@@ -23,7 +23,7 @@ CALL_CHARS_MAX: Final = 60
 
 
 def timeline(state: SessionState, width: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Columns and a row for each request, in order of asking, for a screen of so many characters."""
+    """Return the columns and a row for each request, in order of asking, for a screen of `width` characters."""
     narrow = width < NARROW_CHARS
     call_chars = min(width - BESIDES_CHARS + (LAST_TWO_CHARS if narrow else 0), CALL_CHARS_MAX)
     rows = [_row(settled, call_chars) for settled in _in_order(state)]
@@ -49,7 +49,7 @@ def _row(settled: Settled, call_chars: int) -> tuple[str, ...]:
 
 
 def summary(state: SessionState) -> str:
-    """How many requests there were, and how they ended."""
+    """Return the number of requests, and their outcomes."""
     outcomes = Counter(settled.outcome for settled in _in_order(state))
     ended = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     return f"{sum(outcomes.values())} requests: {ended}"
@@ -65,7 +65,7 @@ def _decided_by(settled: Settled) -> str:
 
 
 def not_as_told(state: SessionState) -> list[str]:
-    """Every difference between what happened and what was to happen; empty when there is none."""
+    """Return every difference from the script; empty if there is none."""
     happened = {request_id: _ending(settled) for request_id, settled in state.settled.items()}
     different = [
         f"{request_id}: {_say(happened.get(request_id))} instead of {_say(ending)}"

@@ -1,4 +1,4 @@
-"""The person of the demo, a process of its own: reads what is asked on a phone, answers, and leaves.
+"""The person of the demo, a process of its own: reads requests on a phone, answers, and leaves.
 
 python -m workers.demo.person SESSION
 """
@@ -14,7 +14,7 @@ from workers.demo.script import PERSON, PHONE, READING_SECONDS, answer_to
 
 
 async def answer(ledger: Ledger, session_id: str) -> None:
-    """Connect as soon as the session is there, and answer until it is time to leave."""
+    """Connect as soon as the session is open, and answer until the script ends."""
     session = Session(ledger, session_id)
     async for event in session.events():
         if isinstance(event.event, SessionOpened):
@@ -40,7 +40,7 @@ async def _watch(session: Session, changed: asyncio.Event) -> None:
 
 
 async def _read_what_is_asked(session: Session, changed: asyncio.Event) -> Pending:
-    """The oldest request, once nothing new has appeared for as long as reading takes."""
+    """Return the oldest request, after the reading time without a new one."""
     while True:
         changed.clear()
         pending = await session.pending()

@@ -1,4 +1,4 @@
-"""The recorded session in the order in which it is played. Its format: `workers/data/README.md`."""
+"""The recorded session in the order of play. Its format: `workers/data/README.md`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RecordedAsk(msgspec.Struct, frozen=True, tag_field="kind", tag="ask"):
 
 
 class RecordedEnd(msgspec.Struct, frozen=True, tag_field="kind", tag="tool_finished"):
-    """How a call ended when it was recorded."""
+    """The end of a call in the recording."""
 
     call_id: str
     title: str
@@ -36,7 +36,7 @@ class RecordedEnd(msgspec.Struct, frozen=True, tag_field="kind", tag="tool_finis
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Where the recording comes from, and the rules that were in force."""
+    """The source of the recording, and the rules in force."""
 
     recorded: str
     project: str
@@ -46,14 +46,14 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class RecordedCall(msgspec.Struct, frozen=True):
-    """A tool call: its asks, of which each needs the one before it allowed, and how it ended."""
+    """A tool call: its asks, of which each needs the one before it allowed, and its end."""
 
     asks: tuple[RecordedAsk, ...]
     end: RecordedEnd
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """`turns` are the model's: the calls of one do not wait for one another."""
+    """A recorded session. `turns` are the model's: the calls of one do not wait for one another."""
 
     header: Header
     turns: tuple[tuple[RecordedCall, ...], ...]

@@ -1,4 +1,4 @@
-"""How the demo looks: aligned columns, colour on a terminal only."""
+"""The layout of the demo: aligned columns, colour on a terminal only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.text import Text
 from workers.presentation.text import visible
 
 PIPE_WIDTH_CHARS: Final = 160
-"""Where nobody looks at once, lines may be long."""
+"""The width without a terminal, where lines may be long."""
 
 WIDE_CHARS: Final = 110
-"""From here on a line of the story has room for its reason; below, that stands on a line of its own."""
+"""The width from which a line of the story has room for its reason; below, the reason has a line of its own."""
 
 CALL_WIDTH_CHARS: Final = 38
 
@@ -31,7 +31,7 @@ COLOURS: Final = {
 
 
 class ScreenLine(NamedTuple):
-    """One line of the story: when (ms from the beginning), who, what, about which call, what that call is now, why."""
+    """One line of the story: time (ms from the beginning), actor, event, call, the call's state, reason."""
 
     ms: int
     who: str
@@ -42,12 +42,12 @@ class ScreenLine(NamedTuple):
 
 
 class Screen:
-    """stdout as a person sees it."""
+    """stdout for a person."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
         if os.environ.get("NO_COLOR"):
-            # Without any escape sequence: also bold and dim would be some.
+            # No escape sequences at all: bold and dim are some too.
             self._console = Console(highlight=False, color_system=None)
         if not self._console.is_terminal:
             self._console.width = PIPE_WIDTH_CHARS
@@ -64,7 +64,7 @@ class Screen:
         self.text(text, "bold")
 
     def fact(self, name: str, value: str) -> None:
-        """A name and what it is, the value wrapped in its own column."""
+        """Print a name and its value, the value wrapped in its own column."""
         grid = _grid(12)
         grid.add_column(ratio=1)
         grid.add_row(Text(f"  {name}", "dim"), Text(visible(value)))
@@ -103,7 +103,7 @@ class Screen:
             return
         with self._console.capture() as captured:
             self._console.print(table)
-        # Columns are filled up with spaces, which no pipe needs.
+        # Columns are padded with spaces, which a pipe does not need.
         for line in captured.get().splitlines():
             self._console.print(Text(line.rstrip()), soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""What the demo's people do and what must come of it. The calls are the recording's; the rest is written here."""
+"""The script of the demo's people, and the expected outcomes. The calls are the recording's."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ PERSON: Final = "ann"
 PHONE: Final = "anns-phone"
 
 THINKING_SECONDS: Final = 0.08
-"""What a model takes 0.7 s for in the recording."""
+"""The thinking time of a model, which takes 0.7 s in the recording."""
 
 READING_SECONDS: Final = 0.15
-"""So long after the last new request a person has read what is asked."""
+"""The reading time of a person after the last new request."""
 
 NOBODY_THERE_SECONDS: Final = 2
-"""How long a request waits when nobody is there; 7 days outside the demo."""
+"""The unattended time limit of a request; 7 days outside the demo."""
 
 
 class ScriptedReply(NamedTuple):
-    """What the person replies to whatever looks like this: a permission and a shell-style pattern."""
+    """A person's reply to requests of a permission and a shell-style pattern."""
 
     permission: str
     pattern: str
@@ -38,7 +38,7 @@ ANSWERS: Final = (
     ScriptedReply("bash", "git commit *", "once", then_leaves=True),
     ScriptedReply("*", "*", "once"),
 )
-"""The first that fits counts."""
+"""The replies; the first that fits counts."""
 
 
 def answer_to(permission: str, patterns: tuple[str, ...]) -> ScriptedReply:
@@ -50,7 +50,7 @@ def answer_to(permission: str, patterns: tuple[str, ...]) -> ScriptedReply:
 
 
 class ExpectedOutcome(NamedTuple):
-    """How a request must have ended: outcome, the reply, and what it followed from."""
+    """The expected end of a request: outcome, the reply, and its cause."""
 
     outcome: str
     reply: str | None = None
@@ -76,4 +76,4 @@ ENDINGS: Final = {
     "call_push": ExpectedOutcome("denied"),
     "call_note": ExpectedOutcome("expired"),
 }
-"""By request. `call_note_2` is never asked: it would have followed an allowed `call_note`."""
+"""The outcomes by request. `call_note_2` is never asked: it would have followed an allowed `call_note`."""

@@ -1,4 +1,4 @@
-"""The demo from its first line to its last."""
+"""The run of the demo."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from workers.demo.story import Story
 from workers.runtime.place import LedgerPlace, command_name
 
 STORY_SECONDS: Final = 60.0
-"""After so long something hangs; on a quiet machine the story takes six seconds."""
+"""The time limit; on a quiet machine the story takes six seconds."""
 
 CAUGHT_UP_SECONDS: Final = 20.0
 LOOK_AGAIN_SECONDS: Final = 0.02
 
 
 class DemoError(LedgerError):
-    """The demo did not go as it was to go."""
+    """The demo did not follow its script."""
 
     code = "DEMO"
 
 
 async def show(url: str | None, keep: Path | None) -> None:
-    """Play and tell, at a URL, in a folder that is kept, or in one that is gone afterwards.
+    """Play the story and print it, at a URL, in a folder that is kept, or in a temporary one.
 
-    Raises DemoError when anything is not as told, StoreError when there is no server, InputError for both places.
+    Raises DemoError for any difference from the script, StoreError without a server, InputError for both places.
     """
     with tempfile.TemporaryDirectory(prefix="permission-ledger-demo-") as temporary:
         logs = Path(temporary) / "logs"
@@ -53,7 +53,7 @@ async def show(url: str | None, keep: Path | None) -> None:
 
 
 async def _names(ledger: Ledger) -> tuple[str, str]:
-    """A session and a project of this run's own: a kept folder may hold those of earlier ones."""
+    """Return a session and a project of this run alone: a kept folder may hold those of earlier ones."""
     known = {session async for session in ledger.sessions()}
     number = next(number for number in range(1, len(known) + 2) if _numbered("demo", number) not in known)
     return _numbered("demo", number), _numbered(recording().header.project, number)

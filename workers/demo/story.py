@@ -1,4 +1,4 @@
-"""The story, line by line, from the events of the log and from nothing else."""
+"""The story, line by line, from the events of the log alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workers.demo.screen import ScreenLine
 
 
 class Story:
-    """Folds the session as its events come, so that each can be told with what went before."""
+    """Folds the session as its events come, so that each line can use the state before it."""
 
     def __init__(self, session_id: str) -> None:
         self.state = SessionState(session_id=session_id)
@@ -33,7 +33,7 @@ class Story:
         self._began_ms: int | None = None
 
     def tell(self, logged: LoggedEvent) -> ScreenLine | None:
-        """The event as a line; None where it is of no interest to a newcomer."""
+        """Return the event as a line; None for an event without interest to a newcomer."""
         before = self.state
         recorded = Recorded(logged.event, logged.actor, logged.ms, logged.version, logged.event_id)
         self.state = evolve(before, recorded)
@@ -47,7 +47,7 @@ class Story:
 
 
 def short_name(permission: str) -> str:
-    """A permission's name where there is little room."""
+    """Return a short name of a permission."""
     return "directory" if permission == "external_directory" else permission
 
 
@@ -126,4 +126,4 @@ _WORDS: Final[dict[type, Callable[[Recorded, SessionState, SessionState], tuple[
     Expired: _expired,
     SessionClosed: _closed,
 }
-"""Input locks and what really ran are in the log, but not in the story."""
+"""The text of each event type. Input locks and finished calls are in the log, but not in the story."""

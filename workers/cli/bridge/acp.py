@@ -38,7 +38,7 @@ def acp(*, options: BridgeOptions, command: Sequence[str]) -> int:
 
 
 def run_racing(options: BridgeOptions, command: Sequence[str], wire: Wire) -> int:
-    """Run the agent's command behind a bridge; its exit code. Raises BridgeError when it cannot be started."""
+    """Run the agent's command behind a bridge and return its exit code. Raises BridgeError if it does not start."""
 
     async def bridged(client: GatewayClient) -> int:
         return await RacingBridge(client, options, wire).run(command)

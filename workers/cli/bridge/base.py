@@ -1,4 +1,4 @@
-"""What all commands of bridges and hooks share: the options that say who asks, by which rules, and what if nobody answers."""
+"""Shared options of bridges and hooks: the asker, the rules, and the fallback without an answer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Run = Callable[..., int | None]
 
 
 class BridgeFailedError(click.ClickException):
-    """Told as one line, with the exit code of bad input."""
+    """Printed as one line, with the exit code of bad input."""
 
 
 def bridge_command(
     name: str, *, examples: Sequence[str], dialect: str, other_dialects: Sequence[str] = (), **settings: Any
 ) -> Callable[[Run], DocumentedCommand]:
-    """Make `function(options: Options, **own)` a command with `--session`, `--project`, `--rules` and so on.
+    """Make `function(options: BridgeOptions, **own)` a command with `--session`, `--project`, `--rules` and so on.
 
     With `other_dialects` the rules may be in one of those too (`--dialect`).
     """
@@ -62,7 +62,7 @@ def bridge_command(
 
 
 def _check_deadlines(options: BridgeOptions) -> None:
-    """Raises BridgeFailedError for a duration that the gateway would refuse at the first request."""
+    """Raise BridgeFailedError for a duration that the gateway would refuse at the first request."""
     if not options.deadlines:
         return
     from ledger import InputError, Timeouts  # noqa: PLC0415 - slow to import, and rarely needed

@@ -29,7 +29,7 @@ NOT_ASKED = {
     "PermissionRequest": "PermissionRequest alone: what Claude Code's own rules or its mode allow is not asked about. "
     "In mode `auto`, in which 2.1.330 starts at a terminal, that is every call; and `claude -p` asks nobody",
 }
-"""What a way of asking leaves out, for whoever installs it."""
+"""The calls that a way of asking leaves out, for the one who installs it."""
 
 
 @bridge_command(
@@ -142,7 +142,7 @@ def _serve_prompt_tool(options: BridgeOptions) -> None:
 
 
 def settings_path(scope: str, folder: Path) -> Path:
-    """`user`, `project` or `local`: where Claude Code looks for settings of that reach."""
+    """Return the path of Claude Code's settings of a scope: `user`, `project` or `local`."""
     if scope == "user":
         named = os.environ.get("CLAUDE_CONFIG_DIR")
         return (Path(named) if named else Path.home() / ".claude") / "settings.json"
@@ -150,7 +150,7 @@ def settings_path(scope: str, folder: Path) -> Path:
 
 
 def hook_words(options: BridgeOptions, scope: str = "user") -> list[str]:
-    """The options that our hooks are installed with. Raises BridgeError for rules that others would not have."""
+    """Return the options to install our hooks with. Raises BridgeError for rules that others would not have."""
     words = ["--on-unreachable", options.on_unreachable]
     dialect = None if options.dialect == BridgeOptions().dialect else options.dialect
     for name, value in (("--session", options.session), ("--project", options.project), ("--dialect", dialect)):

@@ -1,4 +1,4 @@
-"""`bridge opencode`: every permission that an OpenCode server asks for is judged by the ledger."""
+"""`bridge opencode`: the ledger judges every permission request of an OpenCode server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`permission-ledger hook …`: what an agent calls before a tool runs."""
+"""`permission-ledger hook …`: the commands that agents call before a tool runs."""
 
 from __future__ import annotations
 

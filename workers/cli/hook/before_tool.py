@@ -41,7 +41,7 @@ def before_tool(
         return run_hook(hook.run, HookSettings("opencode"), options, limit)
     if settings or wanted.install:
         check_rules(options)
-    # Qwen Code reads less than 1000 as seconds, and before that did not; in milliseconds a limit is never so small.
+    # Qwen Code reads less than 1000 as seconds, and older versions do not; in milliseconds no limit is that small.
     line = hook_line(hook.AGENT, options, limit, wanted.scope)
     entry = {"type": "command", "command": line, "timeout": int(limit * _MILLISECONDS)}
     entries = entries_of([hook.EVENT], entry, "*")

@@ -1,4 +1,4 @@
-"""`hook claude`: for trying it by hand; what `bridge claude --install` writes starts faster."""
+"""`hook claude`: to try it by hand; the line that `bridge claude --install` writes starts faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hook codex`: for trying it by hand, and for the settings that run it fast."""
+"""`hook codex`: to try it by hand, and for the settings that run it fast."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def codex(
 
 
 def _trust_line(path: Path) -> str:
-    """One line on how Codex takes our hooks in a file."""
+    """Return one line on Codex's trust in our hooks in a file."""
     try:
         found = set(trust_of(path, Path.cwd()))
     except BridgeError as error:
@@ -95,16 +95,16 @@ def _trust_left_behind(path: Path) -> list[SettingsChange]:
 
 
 def _home() -> Path:
-    """Where Codex keeps its own."""
+    """Return the folder of Codex's own files."""
     named = os.environ.get("CODEX_HOME")
     return Path(named) if named else Path.home() / ".codex"
 
 
 def settings_path(scope: str) -> Path:
-    """`user` or `project`: where Codex looks for hooks of that reach."""
+    """Return the path of Codex's hooks of a scope: `user` or `project`."""
     return (_home() if scope == "user" else Path.cwd() / ".codex") / "hooks.json"
 
 
 def config_path() -> Path:
-    """Where Codex keeps what it trusts."""
+    """Return the path of the file with Codex's trust."""
     return _home() / "config.toml"

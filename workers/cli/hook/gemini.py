@@ -1,4 +1,4 @@
-"""`hook gemini`: for trying it by hand, and for the settings that run it fast."""
+"""`hook gemini`: to try it by hand, and for the settings that run it fast."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def gemini(*, options: BridgeOptions, limit: float, settings: bool, wanted: Inst
 
 
 def settings_path(scope: str) -> Path:
-    """`user` or `project`: where Gemini CLI looks for settings of that reach."""
+    """Return the path of Gemini CLI's settings of a scope: `user` or `project`."""
     named = os.environ.get("GEMINI_CLI_HOME")
     home = Path(named) if named else Path.home()
     return (home if scope == "user" else Path.cwd()) / ".gemini" / "settings.json"

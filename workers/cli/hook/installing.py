@@ -1,4 +1,4 @@
-"""`--install`, `--uninstall` and `--status` of a hook: a diff first, and what stood in the file stays."""
+"""`--install`, `--uninstall` and `--status` of a hook: a diff first; everything else in the file stays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCOPES: Final = ("user", "project")
 
 
 class InstallOptions(NamedTuple):
-    """What is to be done to an agent's settings. At most one of the first three."""
+    """The change of an agent's settings. At most one of the first three is set."""
 
     install: bool
     uninstall: bool
@@ -31,7 +31,7 @@ class InstallOptions(NamedTuple):
 
 
 def install_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that become a Wanted, as the argument `wanted`."""
+    """Add the options as the argument `wanted`, an InstallOptions."""
 
     @wraps(function)
     def run(*, install: bool, uninstall: bool, status: bool, scope: str, yes: bool, **own: Any) -> Any:
@@ -68,9 +68,10 @@ def carry_out(
     comments: bool = False,
     left_behind: Callable[[Path], list[SettingsChange]] = lambda _: [],
 ) -> int:
-    """The exit code: 1 when nobody said yes. `path_of` takes a scope. Raises BridgeError.
+    """Change the settings and return the exit code: 1 without consent. `path_of` takes a scope. Raises BridgeError.
 
-    `comments`: the agent takes comments in its settings. `left_behind`: what uninstalling takes out of other files.
+    `comments`: the agent accepts comments in its settings. `left_behind`: the entries in other files that uninstalling
+    removes.
     """
     if wanted.status:
         for scope in SCOPES:
@@ -83,7 +84,7 @@ def carry_out(
 
 
 def write(*changes: SettingsChange, yes: bool) -> int | None:
-    """Show changes of files, ask once, and make them; 1 when nobody said yes. Raises BridgeError."""
+    """Show changes of files, ask once, and make them; 1 without consent. Raises BridgeError."""
     needed = [change for change in changes if change.is_needed]
     if not needed:
         click.echo(f"{changes[0].path}: nothing to change")

@@ -1,4 +1,4 @@
-"""`hook qwen`: for trying it by hand, and for the settings that run it fast."""
+"""`hook qwen`: to try it by hand, and for the settings that run it fast."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def qwen(*, options: BridgeOptions, limit: float, settings: bool, wanted: Instal
 
 
 def settings_path(scope: str) -> Path:
-    """`user` or `project`: where Qwen Code looks for settings of that reach."""
+    """Return the path of Qwen Code's settings of a scope: `user` or `project`."""
     if scope == "project":
         return Path.cwd() / ".qwen" / "settings.json"
     named = os.environ.get("QWEN_HOME")

@@ -1,4 +1,4 @@
-"""What the hooks' commands share: run one by hand, or print the settings that run it fast."""
+"""Shared parts of the hook commands: run one by hand, or print the settings that run it fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workers.bridges.options import BridgeOptions
 
 
 def limit_option(seconds: float) -> Callable[[Any], Any]:
-    """`--limit`, the agent's own, with its default."""
+    """Add `--limit`, the agent's own, with its default."""
     return click.option(
         "--limit",
         type=click.FloatRange(1, 86400),
@@ -32,7 +32,7 @@ def settings_option(file: str) -> Callable[[Any], Any]:
 
 
 def run_hook(run: Callable[[HookSettings], int], settings: HookSettings, options: BridgeOptions, limit: float) -> int:
-    """The exit code: 2 blocks the call, and anything that fails does."""
+    """Run a hook and return its exit code: 2 blocks the call, as does every failure."""
     settings.session, settings.project, settings.rules = options.session, options.project, options.rules
     settings.attended, settings.unattended = options.attended, options.unattended
     settings.profile = options.profile
@@ -45,7 +45,7 @@ def run_hook(run: Callable[[HookSettings], int], settings: HookSettings, options
 
 
 def hook_line(agent: str, options: BridgeOptions, limit: float, scope: str) -> str:
-    """The line for an agent's settings of a scope. Raises BridgeError."""
+    """Return the line for an agent's settings of a scope. Raises BridgeError."""
     words = ["--on-unreachable", options.on_unreachable, "--limit", f"{limit:g}"]
     for name, value in (("--session", options.session), ("--project", options.project)):
         words += [] if value is None else [name, value]
@@ -59,10 +59,10 @@ def hook_line(agent: str, options: BridgeOptions, limit: float, scope: str) -> s
 
 
 def entries_of(events: Sequence[str], hook: Mapping[str, Any], matcher: str) -> dict[str, list[Any]]:
-    """The hook at each event, as settings hold it."""
+    """Return the hook at each event, in the form of settings."""
     return {event: [{"matcher": matcher, "hooks": [dict(hook)]}] for event in events}
 
 
 def print_settings(entries: Entries) -> None:
-    """The member `hooks` with what is to stand there."""
+    """Print the member `hooks` of settings with these entries."""
     click.echo(json.dumps({"hooks": entries}, indent=2))

@@ -1,4 +1,4 @@
-"""`permission-ledger policy …`: what rules say, why, what is wrong with them, and how to carry them over."""
+"""`permission-ledger policy …`: rules judged, explained, checked and converted."""
 
 from __future__ import annotations
 

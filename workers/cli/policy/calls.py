@@ -1,4 +1,4 @@
-"""The call that a `policy` command is about, as typed: a command line, a tool with its input, or patterns."""
+"""The call of a `policy` command, as typed: a command line, a tool with its input, or patterns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Decorated = Callable[..., Any]
 
 
 def call_options(function: _Decorated) -> _Decorated:
-    """`COMMAND`, or `--tool` with `--input`, or `--permission` with `--pattern`."""
+    """Add `COMMAND`, `--tool` with `--input`, and `--permission` with `--pattern`."""
     for decorate in (
         click.option("--pattern", "patterns", multiple=True, metavar="PATTERN", help="What it is about; repeatable."),
         click.option("--permission", metavar="NAME", help="Ask about a permission instead."),
@@ -29,7 +29,7 @@ def call_options(function: _Decorated) -> _Decorated:
 
 
 def typed_call(dialect: str, *, patterns: tuple[str, ...], **typed: str | None) -> Call:
-    """The call. Raises UsageError unless exactly one was typed."""
+    """Return the call. Raises UsageError unless exactly one was typed."""
     command, tool, permission = (typed[name] for name in ("command", "tool", "permission"))
     tool_input = typed["tool_input"]
     if sum(one is not None for one in (command, tool, permission)) != 1:
@@ -50,7 +50,7 @@ def typed_call(dialect: str, *, patterns: tuple[str, ...], **typed: str | None) 
 
 
 def command_call(dialect: str, command: str) -> Call:
-    """A command line given to the dialect's shell tool. Raises InputError for an empty one."""
+    """Return a call of the dialect's shell tool with a command line. Raises InputError for an empty one."""
     if not command.strip():
         raise InputError("the command is empty")
     return call_of({"dialect": dialect, "tool": shell_tool(dialect), "input": {"command": command}})

@@ -56,7 +56,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The second of two equal keys would hide the rules of the first."""
+    """Refuse equal keys: the second of two would hide the rules of the first."""
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]

@@ -1,4 +1,4 @@
-"""`policy convert`: rules from one program to another."""
+"""`policy convert`: rules of one program in the dialect of another."""
 
 from __future__ import annotations
 

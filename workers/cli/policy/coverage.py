@@ -1,4 +1,4 @@
-"""`policy coverage`: which programs, sub-commands and options have tables."""
+"""`policy coverage`: the programs, sub-commands and options that have tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MEANINGS: Final = {
     "folder": "work in a folder",
     "url": "take an address",
 }
-"""What options of an effect do; those of any other effect need a rule that spells them."""
+"""The meaning of options by effect; options of other effects need a rule that spells them."""
 
 
 @policy_command(
@@ -67,7 +67,7 @@ def coverage(*, as_json: bool, words: tuple[str, ...]) -> None:
 
 
 def _programs() -> Iterator[Covered]:
-    """Each program once, by its canonical name."""
+    """Yield each program once, by its canonical name."""
     found = {one.program: one for name in known_programs() if (one := covered([name])) is not None}
     yield from (found[name] for name in sorted(found))
 

@@ -1,4 +1,4 @@
-"""`policy disabled`: which tools need not be offered to a model."""
+"""`policy disabled`: the tools that need not be offered to a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`policy explain`: an answer to "why?", for people."""
+"""`policy explain`: the parts of a verdict, for people."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def explain(*, choices: Choices, as_json: bool, **typed: Any) -> int:
 
 
 def compiled_here(source: PolicySource) -> Policy:
-    """A policy that knows this machine's files."""
+    """Return a policy that reads this machine's files."""
     return with_facts(compile_policy(source), machine_facts())
 
 
@@ -109,7 +109,7 @@ def _besides(lets_through: Iterable[str]) -> str:
 
 
 def _read(output: CommandOutput, commands: tuple[ReadCommand, ...]) -> None:
-    """The normal form of each command, and what was not understood."""
+    """Print the normal form of each command, and the parts that were not understood."""
     if commands:
         output.line()
         output.line("read as:")
@@ -147,7 +147,7 @@ def _joined(texts: Iterable[str]) -> str | None:
 
 
 def place_of(rule: RuleRef) -> str:
-    """Where a rule stands: `file:line`, or else its layer."""
+    """Return the place of a rule: `file:line`, or else its layer."""
     return f"{rule.file}:{rule.line}" if rule.file and rule.line else rule.file or rule.layer or "-"
 
 

@@ -1,4 +1,4 @@
-"""`policy lint`: mistakes in rules before they matter."""
+"""`policy lint`: mistakes in rules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _place(found: LintFinding) -> str:
 
 
 def _files(choices: Choices) -> list[str]:
-    """The files to look at: those that were typed, or those that are where the source's program looks."""
+    """Return the files to check: those typed, or those where the source's program looks."""
     if choices.has_files:
         return choices.files
     found = [place for place in choices.places() if os.path.lexists(place)]
@@ -72,7 +72,7 @@ def _findings(choices: Choices, files: list[str]) -> list[LintFinding]:
 
 
 def _broken(dialect: str, problem: PolicyError) -> LintFinding:
-    """A file that cannot be used, said as well as it can be."""
+    """Return a finding for an unusable file."""
     file, line = problem.data.get("file"), problem.data.get("line")
     if isinstance(file, str):
         better = [one for one in lint_text(dialect, _read(file), file) if one.severity == "error"]

@@ -1,4 +1,4 @@
-"""The options that all `policy` commands share: which rules, in which dialect, for which place."""
+"""Shared options of the `policy` commands: the rules, their dialect, and the place they apply to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workers.cli.output import talk
 DEFAULT_DIALECT: Final = "opencode"
 _TOP: Final = "project"
 SHOWN_COUNT: Final = 4
-"""Places that are named where no file was found."""
+"""The number of places named when no file was found."""
 
 _OPTIONS: Final = (
     click.Option(["--dialect"], type=click.Choice(sorted(DIALECTS)), help="The language of the rules."),
@@ -73,9 +73,9 @@ class Choices(NamedTuple):
         return str(Path(self.typed["home"] or Path.home()).absolute())
 
     def named(self) -> dict[str, Any]:
-        """What was typed, by the names that a line of `check` has; files are read. Raises PolicyError, InputError."""
+        """Return the typed options as members of a line of `check`, files read. Raises PolicyError, InputError."""
         named = {name: self.typed[name] for name in _PLAIN if self.typed[name] is not None}
-        # As a session that is opened there: explained is what the ledger would say.
+        # As a session opened there: the explanation then matches the ledger's verdict.
         named |= placed(PolicySource(self.dialect), cwd=self.cwd, home=self.home).options
         if self.typed["sandbox_root"] is not None:
             named["sandbox_root"] = str(Path(self.typed["sandbox_root"]).absolute())
@@ -86,18 +86,18 @@ class Choices(NamedTuple):
         return named | ({"layers": layers} if layers else {}) | ({} if top is None else {"config": top})
 
     def found(self) -> dict[str, Any]:
-        """As `named`; where no file was typed, those that the source's program would find here."""
+        """As `named`; if no file was typed, with those that the source's program would find here."""
         named = {"dialect": self.dialect, **self.named()}
         if not self.has_files:
             named["layers"] = list(find_layers(self.dialect, self.cwd, os.environ, home=self.home))
         return named
 
     def places(self) -> tuple[str, ...]:
-        """The files where the source's program looks, existing or not."""
+        """Return the files where the source's program looks, existing or not."""
         return searched_files(self.dialect, self.cwd, os.environ, home=self.home)
 
     def no_files(self) -> InputError:
-        """The error of a command that needs a file of rules where there is none."""
+        """Return the error of a command that needs a file of rules and finds none."""
         places = self.places()
         looked = ", ".join(f"`{place}`" for place in places[:SHOWN_COUNT])
         more = f" and {len(places) - SHOWN_COUNT} more places" if len(places) > SHOWN_COUNT else ""
@@ -110,7 +110,7 @@ class Choices(NamedTuple):
 
     @property
     def files(self) -> list[str]:
-        """The files that were typed, lowest first."""
+        """Return the typed files, lowest layer first."""
         layers = [_name_and_file(one)[1] for one in self.typed["layer"]]
         return [*layers, *([self.typed["config"]] if self.typed["config"] else [])]
 
@@ -127,7 +127,7 @@ class Choices(NamedTuple):
         return load_layer(self.dialect, file, name=name, strict=self.strict)
 
     def policy(self, *, quiet: bool) -> Policy:
-        """The rules that were typed or found, compiled. Raises PolicyError."""
+        """Return the typed or found rules, compiled. Raises PolicyError."""
         found = self.found()
         if not quiet and not found.get("layers") and not found.get("config"):
             talk(f"hint: no file of `{self.dialect}` rules was found here; name one with --config FILE")
@@ -142,7 +142,7 @@ def _name_and_file(text: str) -> tuple[str, str]:
 
 
 def json_of(text: str, option: str, kind: type) -> Any:
-    """The value of an option that is JSON of a kind. Raises InputError."""
+    """Return an option's JSON value of a kind. Raises InputError."""
     wanted = "a list" if kind is list else "an object"
     try:
         value = json.loads(text)
@@ -156,7 +156,7 @@ def json_of(text: str, option: str, kind: type) -> Any:
 def policy_command(
     name: str, *, examples: Sequence[str], with_rules: bool = True, with_json: bool = True
 ) -> Callable[[Run], LedgerCommand]:
-    """Make a function a command; with `with_rules` it takes the shared options as `choices`."""
+    """Make a function a command; with `with_rules` it gets the shared options as `choices`."""
 
     def decorate(function: Run) -> LedgerCommand:
         def run(*, as_json: bool = False, **typed: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""`policy remember`: what may be remembered of a call, before anybody answers."""
+"""`policy remember`: the grants that an answer to a call could make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`policy rules`: a configuration as the program understands it."""
+"""`policy rules`: a configuration as the program reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`policy shell`: the analysis of a command line, for whoever wants to know what it would run."""
+"""`policy shell`: the analysis of a command line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def shell(*, as_json: bool, command: str) -> None:
 
 
 def _forms(analysis: Analysis) -> Iterator[str]:
-    """The normal form of each command, and what was not understood of it; equal commands once."""
+    """Yield the normal form of each command, and the parts not understood; equal commands once."""
     for command in {one.text: one for one in analysis.commands if one.words}.values():
         form = form_of(command)
         if form is None:
@@ -65,7 +65,7 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
 
 
 def command_json(command: ShellCommand) -> dict[str, Any]:
-    """`words` are as the command gets them; a word that is known only when it runs is as written."""
+    """Return a command as JSON. `words` are as the command gets them; a word known only at run time is as written."""
     return {
         "text": command.text,
         "words": [_text(word) for word in command.words],

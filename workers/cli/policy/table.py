@@ -1,4 +1,4 @@
-"""`policy test`: a team's rules held to its own table."""
+"""`policy test`: rules tested against a table of expected verdicts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def table(*, choices: Choices, as_json: bool, file: str) -> int:
 
 
 def _asked(choices: Choices, read: Table, folder: Path) -> dict[str, Any]:
-    """The configuration to hold to the table: typed files, else the table's own, else those that are found here."""
+    """Return the configuration to test: typed files, else the table's own, else those found here."""
     own = read.rules is not None or read.layers
     typed = choices.named() if choices.has_files or own else choices.found()
     for name in ("cwd", "home"):

@@ -1,4 +1,4 @@
-"""`docs/reference/cli.md`, made from the commands themselves: `python -m workers.cli.reference > docs/reference/cli.md`."""
+"""`docs/reference/cli.md` from the commands themselves: `python -m workers.cli.reference > docs/reference/cli.md`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Made from the commands' own help by `python -m workers.cli.reference`; a test ke
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join([_HEAD, *_exit_codes(), *_commands()]).rstrip() + "\n"
 
 
