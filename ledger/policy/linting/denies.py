@@ -63,7 +63,7 @@ def _reaching(trial: Trial, rule: ListedRule, found: Siblings) -> str:
 
 
 def _holds(pattern: str, other: str) -> bool:
-    """Return whether `other` matches whatever `pattern` matches: `--force*` covers `--force-with-lease*`."""
+    """Return whether `other` matches everything that `pattern` matches: `--force*` covers `--force-with-lease*`."""
     return pattern != other and other.endswith("*") and pattern.startswith(other.removesuffix("*"))
 
 

@@ -17,7 +17,7 @@ def analyse(source: str) -> Analysis:
     """Analyse one command line.
 
     Pure, total and deterministic; takes at most 250 ms for 64 KiB. A longer line is not parsed. Commands beyond a bound
-    of counted steps are left out of `commands`; the line is then not plain and `reason` says so.
+    of counted steps are left out of `commands`; the line is then not plain and `reason` names the bound.
     """
     line = lex(source)
     if line.plain or line.redirects_only:

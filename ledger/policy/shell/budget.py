@@ -40,9 +40,9 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _safe(source: str) -> bytes:
-    """Return the source in bytes, with letters for whatever crashes or misleads the grammar's scanner.
+    """Return the source in bytes, with letters for everything that crashes or misleads the grammar's scanner.
 
-    For parsing only: the length stays the same, and texts are not cut from the result. The scanner asks the C library
+    For parsing only: the length stays the same, and no command's text is sliced from it. The scanner asks the C library
     whether a character is a letter, which reads beyond its table for most of Unicode and has crashed. It also takes a
     backslash at the start of a line for the end of the previous line, and `#` in a name for a comment.
     """

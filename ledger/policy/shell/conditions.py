@@ -1,4 +1,4 @@
-"""Forms of `test`, `[ … ]` and `[[ … ]]` that only examine texts and files, whatever values their words have."""
+"""Forms of `test`, `[ … ]` and `[[ … ]]` that only examine texts and files, for any values of their words."""
 
 from __future__ import annotations
 

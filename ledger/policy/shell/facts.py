@@ -47,7 +47,7 @@ PLACES_COUNT: Final = 16
 """Maximum paths in one word (`a=/x,/y`) that are examined."""
 
 KNOWN_COUNT: Final = 64
-"""Cached results of lines: a page is rendered repeatedly."""
+"""Lines whose dangers are cached, because a page is rendered repeatedly."""
 
 DangerKind = Literal["runs-downloaded", "privileges", "deletes", "secrets", "outside", "network", "unread", "more"]
 

@@ -28,7 +28,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def straight(operators: Sequence[str]) -> Step:
-    """Return the flow of simple commands joined by operators; there is one more command than operators."""
+    """Return the flow of simple commands joined by operators, which are one fewer than the commands."""
     parts, joints, pipe = list[int | Step](), list[str](), [0]
     for index, operator in enumerate((*operators, "\n"), 1):
         if operator in ("|", "|&"):

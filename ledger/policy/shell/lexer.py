@@ -48,7 +48,7 @@ _UNREADABLE: Final = {
 
 
 class NotPlain(Exception):  # noqa: N818 - it never leaves the readers: a way out of nested functions, not an error
-    """A line is not plain; the message is the reason."""
+    """The signal that a line is not plain; the message is the reason."""
 
 
 @lru_cache(maxsize=2)  # the dialect and the hardened profile read the same line one after the other

@@ -14,7 +14,7 @@ _ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 # Cc, Cf, Zl, Zp, Zs, Cn, Co, Cs: invisible or misleading to a person. TAB, LF and space are excepted.
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 
-# Letters, marks and symbols that are drawn as nothing although their category says otherwise.
+# Letters, marks and symbols that are drawn as nothing despite their category.
 _INVISIBLE: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, range(0xFE00, 0xFE0F)))

@@ -68,7 +68,7 @@ def spelled_again(
 def rule_about(
     command: ShellCommand, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
 ) -> tuple[str, ...] | None:
-    """Return the words of the first rule about a command, whatever words follow; None without one."""
+    """Return the words of the first rule about a command, with any words after them; None without one."""
     found = (rule.patterns for rule in rules.get(form.program, ()) if _spelling(rule, command, form) is not None)
     return next(found, None)
 
@@ -149,5 +149,5 @@ def _operand(pattern: str, kind: OperandKind, form: NormalForm) -> tuple[int, st
 
 
 def _has_unclear(pattern: str, raw: set[str]) -> bool:
-    """Return whether the command has a word that a rule's pattern outside all tables matches."""
+    """Return whether a word of the command matches a rule's pattern that is in no table."""
     return any(matches(pattern, one) for one in raw)

@@ -71,7 +71,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TableError(PolicyError):
-    """A program table is invalid; the message names the table."""
+    """An invalid program table; the message names the table."""
 
 
 _INHERITED: Final = ("style", "negatable", "caseless", "separators", "commands_abbreviated", "globals")

@@ -22,7 +22,7 @@ _LINE = re.compile(r"[^\n]*+")
 
 
 class Cursor:
-    """`at` is the index of the next character; `depth` counts open constructs."""
+    """A position in a source text. `at` is the index of the next character; `depth` counts open constructs."""
 
     __slots__ = ("at", "depth", "pending", "source", "words")
 
