@@ -1,1 +1,1 @@
-"""Event streams over a store: append, fold, read, follow, verify."""
+"""Event streams over a store: append, fold, read, tail, verify."""

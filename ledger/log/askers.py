@@ -1,6 +1,6 @@
-"""The last moment at which an asker was seen to wait for a request: a hint that is shown, and decides nothing.
+"""Leases of askers that wait for a request: a hint for display, on which no decision depends.
 
-Whoever serves an asker renews it while the asker waits. A request that nobody waited for in this way has no such hint.
+The process that serves an asker renews the lease while the asker waits. Without such a wait a request has no lease.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from ledger.stores.port import AskersOf, Store
 
 RENEW_SECONDS: Final = 4.0
 GONE_AFTER_MS: Final = 15_000
-"""An asker that was not seen for so long is gone; longer than one needs to come again after its connection was lost."""
+"""The time without a renewal after which an asker counts as gone; longer than a reconnect takes."""
 
 AT_ONCE_COUNT: Final = 500
-"""Sessions that are looked at side by side."""
+"""Sessions that are read concurrently."""
 
 _KEPT_MS: Final = 31 * DAY_MS
 
 
 async def see_asker(store: Store, session: str, request_id: str) -> None:
-    """Record that the asker of a request waits now. Raises StoreError."""
+    """Renew the lease of a request's asker. Raises StoreError."""
     seen = Presence(request_id, str(await store.now_ms()))
     await store.renew_lease(AskersOf(session), seen, _KEPT_MS)
 
 
 async def forget_asker(store: Store, session: str, request_id: str) -> None:
-    """Drop the hint of a request that is settled. Raises StoreError."""
+    """Drop the lease of a settled request. Raises StoreError."""
     await store.drop_lease(AskersOf(session), request_id)
 
 
 async def gone_askers(store: Store, session: str) -> dict[str, int]:
-    """The requests of a session whose asker is gone, each with the time in ms at which it was last seen. Raises StoreError."""
+    """Return the requests of a session whose asker is gone, and the time (ms) it was last seen. Raises StoreError."""
     return await _gone(store, session, await store.now_ms())
 
 
 async def gone_anywhere(store: Store, sessions: Iterable[str]) -> dict[tuple[str, str], int]:
-    """The same of several sessions, by session and request. Raises StoreError."""
+    """Return the same for several sessions, by session and request. Raises StoreError."""
     now_ms = await store.now_ms()
     wanted = list(sessions)
     found: dict[tuple[str, str], int] = {}

@@ -1,4 +1,4 @@
-"""Commands on their way into a stream, and what those that are decided together come to."""
+"""Commands queued for a stream, and batches of those that are decided together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = TypeVar("S")
 
 
 class Job(Generic[S]):
-    """A command on its way. Command None only reads."""
+    """A queued command. Command None only reads."""
 
     __slots__ = ("command", "companion", "future", "is_alone")
 
@@ -31,7 +31,7 @@ class Job(Generic[S]):
         self.future: asyncio.Future[Done[S]] = asyncio.get_running_loop().create_future()
 
     def alone(self) -> Job[S]:
-        """Decide it in an append of its own."""
+        """Mark the job to be decided in an append of its own."""
         self.is_alone = True
         return self
 
@@ -45,10 +45,10 @@ class Job(Generic[S]):
 
 
 class Batch(Generic[S]):
-    """Commands decided together: their events in one row, and what each of them came to.
+    """Commands decided together, their events in order, and the result of each command.
 
-    `after` is the entry they follow, and `prev` the first link of the chain. `state` counts the first `folded_count` of
-    the events, as if they were written at `now_ms`; most batches are written before anybody needs more than that.
+    `after` is the entry they follow, and `prev` the first link of the chain. `state` includes the first `folded_count`
+    events, as if they were written at `now_ms`; most batches are written before more is needed.
     """
 
     __slots__ = (
@@ -78,12 +78,12 @@ class Batch(Generic[S]):
         self.not_before_ms: int | None = None
         self.not_after_ms: int | None = None
         self.written_at: Position | None = None
-        """Where the first of the events stands, once they are in the log."""
+        """The position of the first event, once the batch is in the log."""
         self.recorded: list[Recorded] = []
-        """All of the events as they stand there, once the server has said so."""
+        """The events as recorded, once the server has confirmed the append."""
 
     def take(self, plan: AppendPlan) -> None:
-        """Add a plan's events, all or none. Raises InputError when one is too large: its own command fails, no other."""
+        """Add a plan's events, all or none. Raises InputError when one is too large, which fails its command alone."""
         if len(plan.events) == 1 and not self.payloads and not plan.event_ids:
             self._take_first(plan)
             return
@@ -102,7 +102,7 @@ class Batch(Generic[S]):
         self.narrow(plan)
 
     def _take_first(self, plan: AppendPlan) -> None:
-        """As `take`, of what most batches are: one event."""
+        """As `take`, for the common case of a single event."""
         event, event_id = plan.events[0], new_event_id()
         self.payloads.append(codec.encode(event, event_id=event_id, prev=self.prev, actor=plan.actor))
         self.events.append((event, plan.actor, event_id))
@@ -122,7 +122,7 @@ def _earlier(one: int | None, other: int | None) -> int | None:
 
 
 def recorded_of(batch: Batch[Any], first: Position) -> list[Recorded]:
-    """A batch's events as they stand in the log, the first of them here."""
+    """Return a batch's events as recorded in the log from position `first` on."""
     return [
         Recorded(event, actor, first.ms, version, event_id)
         for version, (event, actor, event_id) in enumerate(batch.events, first.version)

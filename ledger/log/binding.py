@@ -1,4 +1,4 @@
-"""Which events somebody acts on: where the settings demand it (`Durability`), these are waited for. Pure."""
+"""The events that need confirmed replication when `Durability` asks for it. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ledger.core.policy import Verdict
 
 
 def any_binding(events: Iterable[Event]) -> bool:
-    """Whether one of them lets a tool call run, now or later, or ends what did.
+    """Return whether an event lets a tool call run, now or later, or ends such a permission.
 
-    A reject or an expiry that a failover loses is no harm: the request is pending again, and nothing was allowed. A
-    lost revoke is: its grant would be back.
+    Losing a reject or an expiry in a failover is harmless: the request is pending again, and nothing was allowed. Losing a
+    revoke is not: its grant would be in force again.
     """
     return any(_is_binding(event) for event in events)
 

@@ -1,4 +1,4 @@
-"""How sessions and projects fold and decide, in the form that `ledger.log.stream` drives."""
+"""Implementations of `Fold` for the kinds of streams, which `ledger.log.stream` drives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOKED_WHO_IS_THERE: Final = frozenset((Ask, Recheck, Connect))
 
 
 class SessionFold:
-    """A session's stream. The store is asked only who is there."""
+    """The fold of a session's stream. It reads only leases from the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -51,7 +51,7 @@ class SessionFold:
         return AppendPlan(settlement.events, SYSTEM, not_before_ms=settlement.not_before_ms, more=settlement.more)
 
     async def live(self, state: SessionState, now_ms: int) -> Live:
-        """Who is there by the leases. A client that connected within the last lease needs none to be there."""
+        """Return the presence by leases. A client that connected less than one lease ago counts as present."""
         fresh = {client.client_id for client in state.clients.values() if now_ms < client.since_ms + LEASE_MS}
         inbox = present_in(await open_inboxes(self._store), state.session_id, state.project)
         leases = await self._store.leases(state.session_id) if len(fresh) < len(state.clients) else ()
@@ -62,11 +62,11 @@ class SessionFold:
         return next_due_ms(state)
 
     def keeps_due(self, event: Event) -> bool:
-        """An ask that is allowed or denied at once never waits."""
+        """Return whether events of this type leave all deadlines unchanged; an ask that is decided at once does."""
         return isinstance(event, Asked) and event.verdict is not Verdict.ASK
 
     def due_hint(self, before: SessionState, after: SessionState, after_ms: int) -> Due | str | None:
-        """What to tell the due index; None when it need not change."""
+        """Return the new due hint; None when it need not change."""
         if not (before.pending or after.pending or before.lock_request or after.lock_request):
             return None
         due = next_due_ms(after)
@@ -80,7 +80,7 @@ class SessionFold:
 
 
 def _begins_now(before: SessionState, after: SessionState, due_ms: int) -> bool:
-    """Whether the earliest deadline is set by this very append, whose time only the server knows."""
+    """Return whether the earliest deadline starts with this append, whose time only the server knows."""
     for request in in_order(after.pending.values()):
         if request.deadline_ms == due_ms:
             known = before.pending.get(request.request_id)
@@ -89,7 +89,7 @@ def _begins_now(before: SessionState, after: SessionState, due_ms: int) -> bool:
 
 
 class ProjectFold:
-    """A project's stream: grants only, nothing is ever due."""
+    """The fold of a project's stream: grants only, without deadlines."""
 
     def initial(self, key: StreamKey) -> ProjectState:
         return ProjectState(project_id=key.id)
@@ -118,7 +118,7 @@ class ProjectFold:
 
 
 class AccessFold:
-    """The access stream: tokens only. They end by themselves, so nothing is ever due."""
+    """The fold of the access stream: tokens only, which expire without an event."""
 
     def initial(self, key: StreamKey) -> AccessState:
         return AccessState(access_id=key.id)
@@ -145,7 +145,7 @@ class AccessFold:
 
 
 class PasskeysFold:
-    """The stream of passkeys. Nothing in it is ever due."""
+    """The fold of the stream of passkeys, without deadlines."""
 
     def initial(self, key: StreamKey) -> PasskeysState:
         return PasskeysState()

@@ -1,4 +1,4 @@
-"""The past of a stream: its events one by one, live and resumable, and the state as of a version or a time."""
+"""The history of a stream: a resumable tail of its events, and the state as of a version or a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ S = TypeVar("S")
 
 
 class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event as readers get it. `id` is the entry's, `event_id` the writer's."""
+    """One event for readers. `id` is the entry's, `event_id` the writer's."""
 
     key: StreamKey
     id: str
@@ -39,7 +39,7 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
         return self.event.event_type if isinstance(self.event, NewerEvent) else event_type(self.event)
 
     def as_json(self) -> dict[str, Any]:
-        """The object of CONTRACT's `log` row."""
+        """Return the object of CONTRACT's `log` row."""
         return {
             "id": self.id,
             "version": self.version,
@@ -63,7 +63,7 @@ def logged(key: StreamKey, recorded: Recorded) -> LoggedEvent:
 
 
 async def read_events(store: Store, key: StreamKey) -> AsyncIterator[Recorded]:
-    """Every event of a stream that there is now, checked against the chain. Raises DamageError at the first damage."""
+    """Iterate over the present events of a stream, verifying the chain. Raises DamageError at the first damage."""
     position, payload = START, b""
     try:
         opening = await store.open(key)
@@ -81,7 +81,7 @@ async def read_events(store: Store, key: StreamKey) -> AsyncIterator[Recorded]:
 async def follow(
     streams: Streams, store: Store, stream: Stream[Any], after: int, *, follow_on: bool
 ) -> AsyncIterator[LoggedEvent]:
-    """The events after version `after`: first what is there, then each as it comes."""
+    """Iterate over the events after version `after`: first the present ones, then each new one."""
     key = stream.key
     if not follow_on:
         async for recorded in read_events(store, key):
@@ -99,7 +99,7 @@ async def follow(
                 if recorded.version > last:
                     last = recorded.version
                     yield logged(key, recorded)
-            # None: the stream was folded anew, so that what comes next is read again from the server.
+            # None: the stream was folded again, so the next events are read from the server.
             while (fresh := await queue.get()) is not None:
                 if fresh.version > last:
                     last = fresh.version
@@ -109,7 +109,7 @@ async def follow(
 
 
 class Moment(msgspec.Struct, Generic[S], frozen=True):
-    """A state of the past: as of which version, and when that was (server ms)."""
+    """A past state, with its version and the time (server ms) of that version."""
 
     state: S
     version: int
@@ -117,9 +117,9 @@ class Moment(msgspec.Struct, Generic[S], frozen=True):
 
 
 async def state_at(store: Store, key: StreamKey, fold: Fold[S], at: str | int | None) -> Moment[S]:
-    """The state as of a version, or after the last event at or before a time (server ms); None is now.
+    """Return the state as of a version, or after the last event at or before a time (server ms); None is now.
 
-    Raises UnknownSessionError when there was nothing yet.
+    Raises UnknownSessionError for a moment before the first event.
     """
     version, ms = (at, None) if isinstance(at, int) else (None, _time(at))
     moment = Moment(fold.initial(key), 0, 0)
@@ -139,7 +139,7 @@ async def state_at(store: Store, key: StreamKey, fold: Fold[S], at: str | int | 
 
 
 def before_the_first(key: StreamKey, at: object, first_ms: int) -> UnknownSessionError:
-    """The error for a moment at which a stream had no event yet."""
+    """Return the error for a moment before the first event of a stream."""
     return UnknownSessionError(
         f"{key.kind} `{key.id}` began at {format_time(first_ms)}, after `{at}`",
         began_at=format_time(first_ms),

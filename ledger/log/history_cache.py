@@ -1,7 +1,7 @@
-"""Looking back along a long stream: where a process has passed once, it begins again near any version.
+"""A cache of past folds of long streams, from which a past state is computed without folding from the start.
 
-A mark is a fold as of a version; folds share their structure, so that folds cost little. Like every cache of the log
-it may be thrown away at any time, and is when the server turns out to hold another history.
+Folds share their structure, so that keeping many is cheap. The cache may be discarded at any time, and is when the
+server turns out to hold another history.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ledger.log.reading import read_entry
 from ledger.stores.port import START, Foreign, Position, Store, StreamKey
 
 FOLD_EVERY_VERSIONS: Final = 250
-"""How far folds are apart."""
+"""Versions between two cached folds."""
 
 PAGE_COUNT: Final = 250
-"""Entries that are folded before others have a turn."""
+"""Entries that are folded between two turns of the event loop."""
 
 CACHED_STREAMS_COUNT: Final = 16
-"""Streams whose folds are kept; of others the one not asked for longest is forgotten."""
+"""Streams whose folds are cached; the least recently used one is evicted."""
 
 
 class CachedFold(msgspec.Struct, frozen=True):
-    """The last entry that was folded, and what came of it."""
+    """A fold and the last entry that it includes."""
 
     position: Position
     payload: bytes
@@ -39,7 +39,7 @@ class CachedFold(msgspec.Struct, frozen=True):
 
 
 class HistoryCache:
-    """The folds of the streams that were looked back at lately, all of one kind."""
+    """The cached folds of recently read streams of one kind."""
 
     def __init__(self, store: Store, fold: Fold[Any]) -> None:
         self._store = store
@@ -47,9 +47,9 @@ class HistoryCache:
         self._folds: OrderedDict[StreamKey, list[CachedFold]] = OrderedDict()
 
     async def state_at(self, key: StreamKey, *, version: int | None = None, ms: int | None = None) -> Moment[Any]:
-        """The state as of a version, or after the last event at or before a time (server ms).
+        """Return the state as of a version, or after the last event at or before a time (server ms).
 
-        Raises InputError for a version that is not there yet, UnknownSessionError before the first, DamageError.
+        Raises InputError for a version that does not exist yet, UnknownSessionError before the first, DamageError.
         """
         try:
             moment = await self._state_at(key, version, ms)
@@ -67,7 +67,7 @@ class HistoryCache:
         return moment
 
     async def page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
-        """At most so many events after a version. Raises DamageError."""
+        """Return at most `limit` events after a version. Raises DamageError."""
         try:
             return await self._page(key, after, limit)
         except DamageError:
@@ -106,7 +106,7 @@ class HistoryCache:
     async def _walk(
         self, key: StreamKey, folds: list[CachedFold], begin: CachedFold
     ) -> AsyncIterator[tuple[Recorded, Any]]:
-        """Every event after a mark, with the state after it. Several may walk at once: they find the same folds."""
+        """Iterate over the events after a cached fold, with the state after each. Concurrent walks cache equal folds."""
         position, payload, state = begin.position, begin.payload, begin.state
         try:
             while page := await self._store.read(key, position, PAGE_COUNT):

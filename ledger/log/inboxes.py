@@ -1,9 +1,9 @@
-"""Who has the inbox open, and which sessions each of them sees in it.
+"""Leases of open inboxes, and the sessions that each of them reaches.
 
-Somebody who sees everything, and somebody who sees some projects or sessions only, are present alike in the sessions
-that they see, also in those that are opened or ask only later: an ask reads the leases of all open inboxes, which are
-few, and keeps those that reach its session. The two stand apart, so that a process of an older version, which knows
-nothing of reach, takes nobody for present who is not. A hint, as every lease is.
+An open inbox is present in every session that it reaches, including later ones: an ask reads the leases of all open
+inboxes, which are few, and keeps those that reach its session. Inboxes bound to some projects or sessions have a lease
+key of their own, so that a process of an older version, which has no notion of reach, does not count them as present
+everywhere. A hint, as every lease is.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 
 
 class InboxReach(msgspec.Struct, frozen=True, gc=False):
-    """Which sessions somebody may see. None named is all of them; where both are named, both bind."""
+    """The sessions that an inbox may see. An empty member does not restrict; where both are set, both must match."""
 
     projects: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
 
     def covers(self, session: str, project: str | None) -> bool:
-        """Whether a session of this project is within it. A session without a project is its own."""
+        """Return whether a session of this project is within reach. A session without a project is its own project."""
         in_project = not self.projects or (session if project is None else project) in self.projects
         return in_project and (not self.sessions or session in self.sessions)
 
@@ -38,14 +38,14 @@ EVERYWHERE: Final = InboxReach()
 
 
 class Inbox(msgspec.Struct, frozen=True, gc=False):
-    """An inbox that is open: on which device, and how far it reaches."""
+    """An open inbox: its client and its reach."""
 
     client: Presence
     reach: InboxReach = EVERYWHERE
 
 
 class _Bound(msgspec.Struct, frozen=True, gc=False):
-    """What a lease of a bound inbox says in the place of a name."""
+    """The JSON in the name member of a bound inbox's lease."""
 
     name: str
     projects: tuple[str, ...] = ()
@@ -53,19 +53,19 @@ class _Bound(msgspec.Struct, frozen=True, gc=False):
 
 
 def present_in(inboxes: Iterable[Inbox], session: str, project: str | None) -> tuple[Presence, ...]:
-    """Who of them is there in a session of this project."""
+    """Return the clients of the inboxes that reach a session of this project."""
     return tuple(one.client for one in inboxes if one.reach.covers(session, project))
 
 
 async def open_inboxes(store: Store) -> tuple[Inbox, ...]:
-    """All that are open now, by their leases. Raises StoreError."""
+    """Return the open inboxes by their leases. Raises StoreError."""
     everywhere, bound = await asyncio.gather(store.leases(None), store.leases(BOUND_INBOXES))
     read = (_read(lease) for lease in bound)
     return (*(Inbox(client) for client in everywhere), *(one for one in read if one is not None))
 
 
 async def renew_inbox(store: Store, inbox: Inbox) -> None:
-    """Say that it is open, for the time of a lease from now on. Raises StoreError."""
+    """Renew the lease of an inbox. Raises StoreError."""
     if inbox.reach == EVERYWHERE:
         await store.renew_lease(None, inbox.client, LEASE_MS)
         return
@@ -75,12 +75,12 @@ async def renew_inbox(store: Store, inbox: Inbox) -> None:
 
 
 async def close_inbox(store: Store, client_id: str) -> None:
-    """Say that it is not open any more. Raises StoreError."""
+    """Drop the leases of an inbox. Raises StoreError."""
     await asyncio.gather(*(store.drop_lease(place, client_id) for place in (None, BOUND_INBOXES)))
 
 
 def _read(lease: Presence) -> Inbox | None:
-    """None for what another version wrote: whoever cannot be told to see a session is not there."""
+    """Parse a bound inbox's lease; None for one that another version wrote, which then counts as absent."""
     try:
         said = msgspec.json.decode(lease.name, type=_Bound)
     except msgspec.DecodeError:

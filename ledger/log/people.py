@@ -1,4 +1,4 @@
-"""People as the access stream knows them: by the tokens in force that bear their name. Pure."""
+"""People by the access tokens with their name that are in force. Pure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ ANSWERING: Final = frozenset({"approver", "admin"})
 
 
 class TokenHolder(msgspec.Struct, frozen=True):
-    """A person by name. `tokens` are those in force that may answer; `is_known`: there has been one at some time."""
+    """A person by name. `tokens` are those in force that may answer; `is_known`: such a token has existed."""
 
     name: str
     tokens: tuple[Token, ...] = ()
     is_known: bool = False
 
     def token_for(self, session: str, project: str | None) -> Token | None:
-        """Return the token that lets them answer in this session, the widest first; None where none does."""
+        """Return the widest token with which they may answer in this session; None if there is none."""
         fitting = [one for one in self.tokens if _reach(one).covers(session, project)]
         return min(fitting, key=lambda one: (len(one.sessions), len(one.projects), one.token_id), default=None)
 
 
 def person_of(state: AccessState, name: str, now_ms: int) -> TokenHolder:
-    """Return the person of this name. A sign-in link that nobody used is no token of theirs yet."""
+    """Return the person of this name. An unused sign-in link does not count as a token."""
     named = [
         one for one in state.tokens.values() if one.name == name and one.role in ANSWERING and one.use != "sign_in"
     ]

@@ -1,4 +1,4 @@
-"""What a stream's commands come to before they are written, and what a kind of stream must know to drive it."""
+"""The plan that a command's decision makes before it is appended, and the protocol of a kind of stream."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ S = TypeVar("S")
 SYSTEM = Actor("system", "ledger")
 
 SETTLE = "settle"
-"""The command that does nothing but what every command does first: end what is due."""
+"""The command that only settles what is due, as every command does first."""
 
 
 class AppendPlan(msgspec.Struct, frozen=True, gc=False):
-    """Events that one command makes, by whom, and in which window of server time (ms) they may be written."""
+    """The events of one command, their author, and the window of server time (ms) in which to write them."""
 
     events: tuple[Event, ...] = ()
     actor: Actor = SYSTEM
@@ -33,14 +33,14 @@ NOTHING = AppendPlan()
 
 
 class Done(msgspec.Struct, Generic[S], frozen=True, gc=False):
-    """What came of a command: the state that holds now, and the events that this command itself made."""
+    """The result of a command: the state after it, and the events that it made."""
 
     state: S
     events: tuple[Recorded, ...] = ()
 
 
 class Fold(Protocol[S]):
-    """What a kind of stream folds to, and how it decides. Pure, but for `settle`, which may look who is there."""
+    """The fold and the decisions of a kind of stream. Pure, except that `settle` may read leases."""
 
     def initial(self, key: StreamKey) -> S: ...
 
@@ -49,20 +49,20 @@ class Fold(Protocol[S]):
     def decide(self, state: S, command: Any, now_ms: int) -> AppendPlan: ...
 
     async def settle(self, state: S, now_ms: int) -> AppendPlan:
-        """What is due at this moment; asked where `next_due_ms` has come."""
+        """Return the events that are due now; called when `next_due_ms` has passed."""
         ...
 
     def next_due_ms(self, state: S) -> int | None: ...
 
     def keeps_due(self, event: Event) -> bool:
-        """Whether a new event of this kind never changes what is due; then `due_hint` need not be asked."""
+        """Return whether events of this type leave all deadlines unchanged, so that `due_hint` need not be called."""
         ...
 
     def due_hint(self, before: S, after: S, after_ms: int) -> Due | str | None: ...
 
 
 class Regression(msgspec.Struct, frozen=True):
-    """The command with which a stream records that its server has lost entries."""
+    """The command that records in a stream that its server has lost entries."""
 
     seen: Position
     found: Position

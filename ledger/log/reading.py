@@ -1,4 +1,4 @@
-"""Entries as they lie in a stream, read and checked one by one as a fold takes them in."""
+"""Decoding and checks of a stream's entries, one by one before they are folded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_pa
 
 
 def check_entry_time(key: StreamKey, at: Position) -> None:
-    """Raise DamageError for a time that no clock shows and that could not be written."""
+    """Raise DamageError for a time outside the range that can be formatted."""
     if at.ms > ENTRY_MS_MAX:
         raise DamageError(
             f"stream `{key.name}` version {at.version} is dated {at.ms} ms, after the year 9989; run verify",
@@ -51,7 +51,7 @@ def check_entry_time(key: StreamKey, at: Position) -> None:
 
 
 def contradicts(page: Sequence[Entry], known: Position, known_payload: bytes) -> bool:
-    """Whether a page is of another history than the last entry known: the server has lost what a wake-up had brought."""
+    """Return whether a page contradicts the last entry known: the server lost an entry that a wake-up carried."""
     return any(
         (entry.version == known.version and (entry.position, entry.payload) != (known, known_payload))
         or (entry.version < known.version and entry.position > known)
@@ -60,7 +60,7 @@ def contradicts(page: Sequence[Entry], known: Position, known_payload: bytes) ->
 
 
 def check_info(key: StreamKey, info: StreamInfo | None) -> None:
-    """What the server says of a stream must fit a log that only grows. Raises DamageError."""
+    """Check that a stream's metadata is that of an append-only log. Raises DamageError."""
     if info is None:
         return
     check_entry_time(key, info.last)

@@ -1,7 +1,7 @@
-"""Reads that matter, recorded: who signed in, tried to, looked at a session, at a link, or took an export.
+"""An audit trail of reads: sign-ins, failed ones, views of sessions and of answer links, and exports.
 
-They are no events of a session: nothing is decided by them, and they may be forgotten after a time. Each kind has a
-stream of its own, so that a flood of one pushes out none of another.
+They are not events of a session: no decision depends on them, and they have a retention. Each kind has a stream of its
+own, so that a flood of one kind trims none of another.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 KEPT_MS: Final = 90 * DAY_MS
 KEPT_COUNT_MAX: Final = 100_000
-"""Of each kind; about 20 MB."""
+"""The retention of each kind by count; about 20 MB."""
 
 TEXT_CHARS_MAX: Final = 256
 
 
 class AuditedRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One read, or `count` of the same that came soon after each other.
+    """One read, or `count` equal reads shortly after each other.
 
-    `name` is a person's or a token's; `what` is the session, request or file; `address` is where it came from.
+    `name` is a person's or a token's; `what` is the session, request or file; `address` is the client's.
     """
 
     kind: Kind
@@ -43,7 +43,7 @@ class AuditedRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class RecordedRead(msgspec.Struct, frozen=True):
-    """A read with the server's time at which it was written."""
+    """A read with the server time (ms) of its record."""
 
     ms: int
     read: AuditedRead
@@ -53,7 +53,7 @@ class RecordedRead(msgspec.Struct, frozen=True):
 
 
 async def record(store: Store, reads: tuple[AuditedRead, ...], kept_ms: int = KEPT_MS) -> None:
-    """Write reads, and let go of those that are too old or too many. Raises StoreError."""
+    """Append reads, and trim those that are too old or too many. Raises StoreError."""
     oldest_ms = max(await store.now_ms() - kept_ms, 0)
     for kind in KINDS:
         lines = [msgspec.json.encode(_bounded(one)) for one in reads if one.kind == kind]
@@ -64,7 +64,7 @@ async def record(store: Store, reads: tuple[AuditedRead, ...], kept_ms: int = KE
 async def recorded(
     store: Store, kinds: tuple[Kind, ...] = KINDS, *, since_ms: int = 0, count: int = 1000
 ) -> list[RecordedRead]:
-    """The newest reads of these kinds, oldest first. Raises StoreError."""
+    """Return the newest reads of these kinds, oldest first. Raises StoreError."""
     found = await asyncio.gather(*(store.admin.reads(kind, since_ms, count) for kind in kinds))
     rows = [RecordedRead(ms, msgspec.json.decode(line, type=AuditedRead)) for lines in found for ms, line in lines]
     rows.sort(key=lambda one: one.ms)
@@ -72,7 +72,7 @@ async def recorded(
 
 
 def _bounded(read: AuditedRead) -> AuditedRead:
-    """A name that somebody tries to sign in with is as long as they like."""
+    """Bound the texts of a read: the name of a failed sign-in is the caller's own text."""
     texts = {
         name: value[:TEXT_CHARS_MAX] for name in read.__struct_fields__ if isinstance(value := getattr(read, name), str)
     }

@@ -1,8 +1,8 @@
-"""One stream as one process sees it: the cached fold, and at most one append in flight.
+"""A process's handle of one stream: the cached fold, and at most one append in flight.
 
-Commands that arrive while an append is in flight are decided together, in order, on the state after it, and leave as
-one append. What is decided without an append (nothing to do, or a refusal) is decided on a state that was read after
-the command came, so that an acknowledged event of another process is always seen.
+Commands that arrive while an append is in flight are decided together, in order, on the state after it, and written as
+one append. A decision without an append (nothing to do, or a refusal) rests on a state that was read after the command
+arrived, so that an acknowledged event of another process is always seen.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ S = TypeVar("S")
 log = logging.getLogger(__name__)
 
 ROUNDS_MAX = 64
-"""Tries of one batch (conflicts, windows) before it is given up; each round has seen what the one before had not."""
+"""Retries of one batch (conflicts, windows) before it fails; each round has seen more than the one before."""
 
 Observer = Callable[[Recorded | None], None]
 Work: TypeAlias = "Coroutine[Any, Any, list[Job[S]]]"
-"""What brings jobs to their end, and gives back those that did not fit."""
+"""A coroutine that completes jobs, and returns those that did not fit."""
 
 
 class Stream(Generic[S]):
-    """The cached fold of one stream, its commands in a row, and who watches it."""
+    """The cached fold of one stream, its command queue and its observers."""
 
     def __init__(self, store: Store, key: StreamKey, fold: Fold[S], tallies: Tallies | None = None) -> None:
         self.key = key
@@ -68,22 +68,22 @@ class Stream(Generic[S]):
         self.position = START
         self._payload = b""
         self.folded = False
-        """Whether `state` is that of the stream, as far as is known here."""
+        """True when `state` is the fold of the stream, as far as this process has read it."""
         self._in_flight: Batch[S] | None = None
         self._safe = START
-        """The last entry that is known to be as safe as the settings demand."""
+        """The last entry with confirmed replication (`Durability`)."""
 
     def _forget(self) -> None:
-        """Fold anew before the next command. Those who only look keep what they know until then."""
+        """Fold again before the next command. Readers keep the old state until then."""
         self.folded = False
 
-    # --- what callers do --------------------------------------------------------------------------------------------
+    # --- the public interface ---------------------------------------------------------------------------------------
 
     async def submit(self, command: Any, companion: Stream[Any] | None = None) -> Done[S]:
-        """Decide a command on fresh state and append what it makes.
+        """Decide a command on fresh state and append its events.
 
-        `companion` is another stream that is read in the same flush. Raises what `decide` refuses with, StoreError,
-        InDoubtError or DamageError. Cancelling the caller does not take the append back.
+        `companion` is another stream that is read in the same flush. Raises the refusal of `decide`, StoreError,
+        InDoubtError or DamageError. Cancelling the caller does not undo the append.
         """
         job: Job[S] = Job(command, companion)
         if not self._posts(job):
@@ -92,14 +92,14 @@ class Stream(Generic[S]):
         return await job.future
 
     async def refresh(self) -> S:
-        """State read from the server after this call began."""
+        """Return the state, read from the server after this call began."""
         return (await self.submit(None)).state
 
     async def confirm(self) -> bool:
-        """Whether all that is folded here is as safe as the settings demand (`Durability`).
+        """Return whether the folded entries have confirmed replication (`Durability`).
 
-        False when the server has lost some of it; what is left is folded then. Raises InDoubtError when it is not safe
-        in time, StoreError. A wake-up leaves before replicas have what it tells of: nobody acts on it without this.
+        False when the server has lost some of them; the rest is then folded. Raises InDoubtError when the confirmation
+        does not come in time, StoreError. A wake-up precedes replication, so callers must confirm before they act on it.
         """
         if not self._confirms or self.position <= self._safe:
             return True
@@ -112,24 +112,24 @@ class Stream(Generic[S]):
         return True
 
     async def make_safe(self) -> None:
-        """As `confirm`, of what was just written here. Raises InDoubtError also when it was lost."""
+        """As `confirm`, after a write of this process. Raises InDoubtError also when it was lost."""
         if not await self.confirm():
             raise InDoubtError(f"stream `{self.key.name}`: the server lost what was written; do it again")
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Call `observer` with every event from here on, and with None when the state was folded from nothing."""
+        """Call `observer` with every later event, and with None when the state was folded from the start."""
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
     @property
     def observed(self) -> bool:
-        """Whether somebody here waits for what comes."""
+        """Return whether the stream has observers."""
         return bool(self._observers)
 
     def woken(self, wake_up: WakeUp) -> None:
-        """A wake-up is taken if it brings the next versions; else the stream is read.
+        """Fold the entries of a wake-up if they are the next versions; otherwise read the stream.
 
-        One that comes while the stream is being folded may tell of what that read does not see any more.
+        A wake-up during a fold may announce entries that the current read does not include.
         """
         if not self.folded:
             if self._observers or self._draining:
@@ -138,7 +138,7 @@ class Stream(Generic[S]):
             self.read_soon()
 
     def _takes(self, entries: Sequence[Entry]) -> bool:
-        """Whether a wake-up's entries are folded now. Those of the append in flight are known, and not decoded again."""
+        """Return whether to fold a wake-up's entries now. Those of the append in flight are not decoded again."""
         batch = self._in_flight
         if batch is not None and self.position == batch.after and [one.payload for one in entries] == batch.payloads:
             self._take_own(batch, entries[0].ms)
@@ -154,17 +154,17 @@ class Stream(Generic[S]):
         self._jobs.append(job)
         self._wake_drainer()
 
-    # --- the short way ----------------------------------------------------------------------------------------------
+    # --- the fast path ----------------------------------------------------------------------------------------------
 
     def _posts(self, job: Job[S]) -> bool:
-        """Whether a command's append is on its way now, without a task for it; if not, it must stand in the row.
+        """Post a command's append at once, without a task; return False if the command must be queued.
 
-        So nearly all commands go: the state is known, nobody is before them, nothing is due, and they make events.
+        Nearly all commands take this path: the state is folded, the queue is empty, nothing is due, and they make events.
         """
         if not self.folded or job.command is None or job.companion is not None or self._jobs or self._draining:
             return False
         if self._confirms or not self._store.can_post:
-            return False  # nothing is decided in vain
+            return False  # decide only what can be posted
         batch = self._begin()
         due_ms = self._fold.next_due_ms(batch.state)
         if due_ms is not None:
@@ -182,7 +182,7 @@ class Stream(Generic[S]):
         return False
 
     def _posted(self, job: Job[S], batch: Batch[S], append: Append, answer: AppendResult | None, lost: bool) -> None:
-        """What came of it; anything but written is looked into in the row, before whatever has come since."""
+        """Handle the result of a posted append; any but `Appended` is handled in the queue, before later commands."""
         self._in_flight = None
         if isinstance(answer, Appended):
             try:
@@ -214,7 +214,7 @@ class Stream(Generic[S]):
             raise
         except LedgerError as error:
             if lost:
-                # A refusal now says nothing of what was sent before.
+                # A refusal now does not settle the earlier attempt.
                 text = f"stream `{self.key.name}`: no answer came, and then {error.text}: ask again with the same id"
                 raise InDoubtError(text) from error
             raise
@@ -230,7 +230,7 @@ class Stream(Generic[S]):
             self._drainer = asyncio.create_task(self._drain(), name=f"drain {self.key.name}")
 
     async def _drain(self, jobs: list[Job[S]] | None = None, begun: Work[S] | None = None) -> None:
-        """Handle whatever stands in the row; before it these jobs, of which `begun` takes care."""
+        """Process the queue, after these jobs, which `begun` completes."""
         if jobs and begun is not None:
             await self._bring_to_end(jobs, begun)
         while self._jobs:
@@ -244,7 +244,7 @@ class Stream(Generic[S]):
         except Foreign as error:
             self._fail(jobs, DamageError(f"stream `{self.key.name}`: {error.text}", stream=self.key.name))
         except InputError as error:
-            # One command's event cannot be written; those decided beside it must not pay for that.
+            # One command's event cannot be written; the commands of the same batch must not fail with it.
             if len(jobs) == 1:
                 self._fail(jobs, error)
             self._jobs.extendleft(job.alone() for job in reversed(jobs) if not job.future.done())
@@ -266,7 +266,7 @@ class Stream(Generic[S]):
     def _fail(self, jobs: Sequence[Job[S]], error: BaseException) -> None:
         if isinstance(error, InDoubtError | DamageError):
             self._forget()
-            # Wake-ups are passed over while nothing is folded, so whoever waits here needs a new fold at once.
+            # Wake-ups are ignored while nothing is folded, so observers need a new fold at once.
             if self._observers and isinstance(error, InDoubtError):
                 self.read_soon()
         self._tallies.failed(error)
@@ -274,9 +274,9 @@ class Stream(Generic[S]):
             job.fail(error)
 
     async def _handle(self, jobs: list[Job[S]], after: AppendResult | None = None) -> list[Job[S]]:
-        """Bring every job to its end but those that did not fit; these are given back.
+        """Complete the jobs, and return those that did not fit.
 
-        `after` is what an append of these jobs has come to already.
+        `after` is the result of an append that was already sent for them.
         """
         read_for_them = after is not None or await self._ensure_folded()
         told_ms = after.now_ms if isinstance(after, OutsideWindow) else None
@@ -288,7 +288,7 @@ class Stream(Generic[S]):
             left = self._plan(batch, due, jobs)
             if batch.events:
                 answer = await self._append(batch, jobs)
-                # Nodes of a cluster have clocks of their own: only that of this stream's node counts.
+                # Each node of a cluster has its own clock: only that of this stream's node counts.
                 told_ms = answer.now_ms if isinstance(answer, OutsideWindow) else None
                 if isinstance(answer, Appended) or await self._learn(batch, answer):
                     self._finish(batch)
@@ -306,7 +306,7 @@ class Stream(Generic[S]):
         )
 
     def _begin(self, told_ms: int | None = None) -> Batch[S]:
-        """An empty batch at this moment; `told_ms` is what the server said the time was."""
+        """Return an empty batch for now; `told_ms` is the server's time, if it reported one."""
         now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
         return Batch(self.state, self.position, self._next_prev(), now_ms)
 
@@ -315,10 +315,10 @@ class Stream(Generic[S]):
         return due_ms is not None and due_ms <= batch.now_ms
 
     async def _settled(self, batch: Batch[S], told_ms: int | None) -> tuple[Batch[S], AppendPlan]:
-        """A batch to begin with, and what is due in it. Who only reads causes nothing.
+        """Return a new batch with the plan of what is due. Reads alone settle nothing.
 
-        From here to the append nothing may wait. Where `settle` did, wake-ups may have brought entries meanwhile, and
-        what is decided on the state before them must not be appended after them.
+        Between this and the append nothing may be awaited. If `settle` awaited, wake-ups may have added entries, and a
+        decision on the state before them must not be appended after them.
         """
         while True:
             due = await self._fold.settle(batch.state, batch.now_ms)
@@ -327,7 +327,7 @@ class Stream(Generic[S]):
             batch = self._begin(told_ms)
 
     def _plan(self, batch: Batch[S], due: AppendPlan, jobs: list[Job[S]]) -> list[Job[S]]:
-        """Decide the jobs, after what is due; gives back those that do not fit into the append."""
+        """Decide the jobs, after what is due; return those that do not fit into the append."""
         if due.events:
             batch.take(due)
         if due.more:
@@ -341,9 +341,9 @@ class Stream(Generic[S]):
         return []
 
     def _decide(self, batch: Batch[S], job: Job[S], now_ms: int) -> bool:
-        """Whether it is decided; if not, it must be decided once the events before it are written.
+        """Decide a job; return False if the events before it must be written first.
 
-        For a refusal says when and by whom that happened which it rests on, and an event's time is only known then.
+        A refusal names the time of the event it rests on, which is only known once that event is written.
         """
         first = len(batch.events)
         error: LedgerError | None = None
@@ -358,7 +358,7 @@ class Stream(Generic[S]):
         return True
 
     def _ahead(self, batch: Batch[S]) -> S:
-        """The state after all of the batch, as if it were written at its `now_ms`."""
+        """Return the state after the whole batch, as if it were written at its `now_ms`."""
         while batch.folded_count < len(batch.events):
             event, actor, event_id = batch.events[batch.folded_count]
             batch.folded_count += 1
@@ -410,16 +410,16 @@ class Stream(Generic[S]):
         return self._fold.due_hint(self.state, self._ahead(batch), now_ms)
 
     def _take_own(self, batch: Batch[S], ms: int) -> None:
-        """Fold what was just written, as it was decided: nothing has to be decoded for that."""
+        """Fold the events just written, without decoding them."""
         batch.recorded = recorded_of(batch, Position(ms, batch.after.version + 1))
         if ms == batch.now_ms and batch.folded_count == len(batch.events) == 1 and self.position == batch.after:
-            # It was folded when it was decided, for this very millisecond.
+            # Already folded when it was decided, for this same millisecond.
             self.state, self.position = batch.state, Position(ms, batch.after.version + 1)
             self._payload = batch.payloads[0]
             self._tell(batch.recorded[0])
             return
         for recorded, payload in zip(batch.recorded, batch.payloads, strict=True):
-            # A wake-up may have brought it already; what is known is passed over.
+            # A wake-up may have delivered it already; known versions are skipped.
             if recorded.version == self.position.version + 1:
                 self.state = self._fold.evolve(self.state, recorded)
                 self.position = Position(ms, recorded.version)
@@ -427,7 +427,7 @@ class Stream(Generic[S]):
                 self._tell(recorded)
 
     async def take_beside(self, entries: Sequence[Entry]) -> None:
-        """Entries that another stream's append brought along; when they fill a page, the rest is read."""
+        """Fold entries that were read with another stream's append; if they fill a page, read the rest."""
         if not self._absorb_quietly(entries) or len(entries) >= PAGE_COUNT:
             await self.refresh()
 
@@ -437,7 +437,7 @@ class Stream(Generic[S]):
         return chain.after_entry(self.position.ms, self.position.version, self._payload)
 
     async def _learn(self, batch: Batch[S], answer: AppendResult) -> bool:
-        """Take in what an append came to; True when the batch is in the log."""
+        """Apply the result of an append; return True when the batch is in the log."""
         match answer:
             case Appended():
                 return True
@@ -452,9 +452,9 @@ class Stream(Generic[S]):
                 return False
 
     async def _catch_up(self, batch: Batch[S], conflict: Conflict) -> None:
-        """Fold what others wrote. Our own event among it means: appended, and only the answer was lost.
+        """Fold other writers' entries. If our own event is among them, the append succeeded and only its reply was lost.
 
-        The search begins where the append began, not where the fold is: a wake-up may have brought our own entries.
+        The search starts at the append's position, not at the fold's: a wake-up may have delivered our own entries.
         """
         page = conflict.entries
         while page:
@@ -470,7 +470,7 @@ class Stream(Generic[S]):
             page = await self._store.read(self.key, after, PAGE_COUNT)
 
     async def _fold_again(self) -> None:
-        """The server has lost what was seen here: go on from what it has, and record it."""
+        """Fold again after the server lost entries seen here, and record the regression."""
         seen = self.position
         log.warning("stream %s: the server has lost entry %s; folding again", self.key.name, seen)
         self._forget()
@@ -483,7 +483,7 @@ class Stream(Generic[S]):
     async def _learn_regression(self, batch: Batch[S]) -> None:
         answer = await self._append(batch, ())
         if isinstance(answer, Conflict):
-            # Another writer is repairing too; its record of the loss is as good as ours.
+            # Another writer recorded the loss first, which suffices.
             await self._catch_up(batch, answer)
 
     def _finish(self, batch: Batch[S]) -> None:
@@ -497,7 +497,7 @@ class Stream(Generic[S]):
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def _ensure_folded(self) -> bool:
-        """Fold from nothing if there is nothing; True when the server was read just now."""
+        """Fold the stream if it is not folded; return True if this read the server."""
         if self.folded:
             return False
         opening = await self._store.open(self.key)
@@ -513,7 +513,7 @@ class Stream(Generic[S]):
         return True
 
     def _fold_anew(self, entries: Sequence[Entry]) -> None:
-        """In one go, so that nobody ever looks at a state that is folded in part."""
+        """Fold from the start and replace the state at once, so that no reader sees a partial fold."""
         key, evolve = self.key, self._fold.evolve
         state, before = self._fold.initial(key), Entry(*START, b"")
         for entry in entries:
@@ -525,7 +525,7 @@ class Stream(Generic[S]):
         self._tell(None)
 
     async def _read_tail(self) -> None:
-        """Read what is new, and with it the last entry known: if that is not there any more, entries were lost."""
+        """Read new entries together with the last known one; if that is missing, the server has lost entries."""
         while True:
             seen, payload = self.position, self._payload
             page = await self._store.read(self.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
@@ -538,7 +538,7 @@ class Stream(Generic[S]):
                 return
 
     def _absorb_quietly(self, entries: Sequence[Entry]) -> bool:
-        """Take entries that nobody asked for; False when they do not follow on, so that the stream must be read."""
+        """Fold entries from a wake-up; return False when they do not follow, so that the stream must be read."""
         if not self.folded:
             return False
         if entries and entries[0].version > self.position.version + 1:
@@ -546,12 +546,12 @@ class Stream(Generic[S]):
         try:
             self._absorb(entries)
         except DamageError:
-            # Whoever reads next meets the same damage and has a caller to tell.
+            # The next read raises the same damage to its caller.
             return False
         return True
 
     def _absorb(self, entries: Sequence[Entry]) -> None:
-        """Fold entries that come next, passing over those already known."""
+        """Fold the next entries, skipping known ones."""
         for entry in entries:
             if entry.position <= self.position:
                 continue

@@ -1,4 +1,4 @@
-"""All streams that a process holds, and the one subscriber that wakes them."""
+"""The open streams of a process, and their one subscriber to wake-ups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WakeUpObserver = Callable[[WakeUp], None]
 
 
 class Streams:
-    """Folds by key. One that nobody holds is dropped, but for the most recently used."""
+    """Streams by key. Unreferenced ones are dropped, except the most recently used."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -70,11 +70,11 @@ class Streams:
         return self._get(StreamKey("project", project_id), self._project_fold)
 
     def access(self) -> Stream[AccessState]:
-        """The one stream of access tokens."""
+        """Return the stream of access tokens."""
         return self._get(StreamKey("access", ACCESS_ID), self._access_fold)
 
     def passkeys(self) -> Stream[PasskeysState]:
-        """The one stream of people's passkeys."""
+        """Return the stream of passkeys."""
         return self._get(StreamKey("access", PASSKEYS_ID), self._passkeys_fold)
 
     @property
@@ -91,12 +91,12 @@ class Streams:
             self._recent.popitem(last=False)
         return stream
 
-    # --- being woken ------------------------------------------------------------------------------------------------
+    # --- wake-ups ---------------------------------------------------------------------------------------------------
 
     async def watch(self, stream: Stream[Any]) -> None:
-        """From the return on, every append to this stream reaches its fold: by wake-up, or at the latest by sweep.
+        """Subscribe to this stream: after the return every append reaches its fold, by wake-up or at the latest by sweep.
 
-        Subscribe, wait for the confirmation, then read: the other order loses what is appended in between.
+        Subscribes, waits for the confirmation, then reads: the other order would lose appends in between.
         """
         if stream in self._watched:
             return
@@ -105,7 +105,7 @@ class Streams:
         self._watched.add(stream)
 
     def on_wake_up(self, observer: WakeUpObserver, on_gap: Callable[[int], None]) -> None:
-        """Hear of appends to any stream of the partitions that are subscribed."""
+        """Subscribe to appends to any stream of the subscribed partitions."""
         self._observers.append(observer)
         self._gap_observers.append(on_gap)
 
@@ -130,10 +130,10 @@ class Streams:
                 if stream.observed:
                     stream.read_soon()
 
-    # --- deadlines of those who wait here ---------------------------------------------------------------------------
+    # --- deadlines of waiters of this process -----------------------------------------------------------------------
 
     def set_alarm(self, at_ms: int, stream: Stream[Any]) -> None:
-        """Settle this stream when the time has come, should nobody else have done it."""
+        """Settle this stream at a time (server ms), unless it has been settled by then."""
         self._alarm_count += 1
         heapq.heappush(self._alarms, (at_ms + self._store.clock.grace_ms, self._alarm_count, stream.key))
         if self._alarms[0][1] == self._alarm_count:
@@ -174,12 +174,12 @@ class Streams:
             await stream.submit(SETTLE)
             due_ms = self._session_fold.next_due_ms(stream.state) if stream.key.kind == "session" else None
             if due_ms is not None and due_ms <= self._store.clock.now_ms():
-                # The clock of the stream's own node is behind the one known here: not due there yet.
+                # The clock of the stream's node is behind our estimate: not due there yet.
                 self.set_alarm(self._store.clock.now_ms() + SETTLE_AGAIN_MS, stream)
         except StoreError as error:
-            # Whoever waits here must not wait for ever because the server was away when the deadline came.
+            # A waiter must not wait for ever because the server was unreachable at the deadline.
             log.warning("settling %s failed, trying again: %s", stream.key.name, error)
             self.set_alarm(self._store.clock.now_ms() + SETTLE_AGAIN_MS, stream)
         except LedgerError as error:
-            # Damage or a newer schema: trying again changes nothing, and every reader of the stream is told.
+            # Damage or a newer schema: a retry changes nothing, and every reader of the stream gets the error.
             log.warning("settling %s failed: %s", stream.key.name, error)

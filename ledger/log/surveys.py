@@ -1,4 +1,4 @@
-"""Many streams read side by side: rows of those that can be read, and a problem for each that cannot."""
+"""Reads across many streams: rows of the readable ones, and a problem for each unreadable one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Survey(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def unread(self) -> str:
-        """The streams that were not looked into, as a part of a sentence; empty when there are none."""
+        """Return the unread streams as a part of a sentence; empty when there are none."""
         if not self.problems:
             return ""
         names = ", ".join(f"`{one.key.name}`" for one in self.problems[:NAMED_MAX])
@@ -52,7 +52,7 @@ class Survey(msgspec.Struct, Generic[T], frozen=True):
 
 
 async def survey(keys: Iterable[StreamKey], read: Callable[[StreamKey], Awaitable[T]]) -> Survey[T]:
-    """Read each stream; the damage of one is its own. Raises StoreError."""
+    """Read each stream; damage to one does not affect the others. Raises StoreError."""
     wanted = list(keys)
     found: Survey[T] = Survey([], [])
     for start in range(0, len(wanted), READ_AT_ONCE_COUNT):
@@ -69,6 +69,6 @@ async def survey(keys: Iterable[StreamKey], read: Callable[[StreamKey], Awaitabl
 
 
 def problem_of(key: StreamKey, error: DamageError) -> StreamProblem:
-    """The error of a stream's reader, with the stream's name where the text lacks it."""
+    """Return the problem of a stream, with the stream's name where the error's text lacks it."""
     text = error.text if key.id in error.text else f"stream `{key.name}`: {error.text}"
     return StreamProblem(key, error.code, text)

@@ -1,4 +1,4 @@
-"""What one process counts of its own appends, for its metrics: the log tells nothing of what did not get into it."""
+"""Counters of a process's failed appends, for its metrics; the log has no record of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from ledger.core.errors import InDoubtError
 
 
 class Tallies:
-    """Since the process began."""
+    """Counters since the start of the process."""
 
     def __init__(self) -> None:
         self.conflicts = 0
-        """Appends that found entries they had not seen, and were decided again."""
+        """Append conflicts (lost races, retried)."""
         self.in_doubt = 0
-        """Writes that no answer came to."""
+        """Writes without a reply."""
 
     def failed(self, error: BaseException) -> None:
         self.in_doubt += isinstance(error, InDoubtError)

@@ -1,8 +1,7 @@
-"""Whether a stream is what the ledger wrote. Pure: the entries and what the server says of them come in as values.
+"""Verification of a stream against its hash chain and metadata. Pure: entries and metadata are arguments.
 
-What the chain cannot see by itself: a stream whose end was cut off, or was rewritten together with all that follows,
-is again a stream that the ledger could have written; and the time of the newest append is borne out only by the next.
-A `Head` that was kept elsewhere shows all three.
+Limits of the chain: a stream that was truncated, or rewritten from some entry to its end, is again a valid stream; and
+the time of the newest append is only covered by the next one. A `Head` that was saved elsewhere reveals all three.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ Kind: TypeAlias = Literal[
 ]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-"""What can be wrong; `docs/reference/log-format.md` explains each."""
+"""The kinds of problems; `docs/reference/log-format.md` explains each."""
 
 _ENTRY_ID: Final = re.compile(r"(0|[1-9]\d{0,19})-([1-9]\d{0,19})", re.ASCII)
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One finding. `version` is where it was found, None where it concerns the whole stream."""
+    """One finding. `version` is its entry's, None where it concerns the whole stream."""
 
     version: int | None
     kind: Kind
@@ -50,14 +49,14 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Head(NamedTuple):
-    """A place in a stream, and the lower-case hex SHA-256 that the entry after it bears as `prev`."""
+    """A position in a stream, and the lower-case hex SHA-256 that the next entry has as `prev`."""
 
     position: Position
     hash: str
 
 
 def head_of(entry: Entry) -> Head:
-    """What to keep elsewhere, so that a stream that was cut or rewritten up to here shows."""
+    """Return the head to save elsewhere, which reveals a later truncation or rewrite up to here."""
     return Head(entry.position, chain.after_entry(entry.ms, entry.version, entry.payload))
 
 
@@ -67,10 +66,10 @@ def verify_entries(
     info: StreamInfo | None = None,
     head: Head | None = None,
 ) -> list[Problem]:
-    """All that is wrong with a stream, in the order of its entries; nothing is an empty list.
+    """Return all problems of a stream, in the order of its entries.
 
-    `entries` are all entries from the first, as the server holds them. `info` is what the server said of the stream
-    before they were read; entries that came since are no problem. `head` is a place that was known before.
+    `entries` are all entries from the first, as stored. `info` is the stream's metadata from before they were read; later
+    entries are no problem. `head` is a position that was saved earlier.
     """
     reading = _Reading(key, head)
     for entry in entries:
@@ -83,7 +82,7 @@ def verify_entries(
 
 
 class _Reading:
-    """One pass over a stream. After a problem it goes on from the entry that is there."""
+    """One pass over a stream. After a problem it continues from the present entry."""
 
     def __init__(self, key: StreamKey, head: Head | None) -> None:
         self.problems: list[Problem] = []
@@ -97,7 +96,7 @@ class _Reading:
     def _report(self, version: int | None, kind: Kind, text: str) -> None:
         self.problems.append(Problem(version, kind, text))
 
-    # --- one entry after the other ----------------------------------------------------------------------------------
+    # --- entry by entry ---------------------------------------------------------------------------------------------
 
     def take(self, one: Entry | RawEntry) -> None:
         self._count += 1
@@ -120,7 +119,7 @@ class _Reading:
             self._at_head = entry
 
     def _unwrap(self, raw: RawEntry) -> Entry | None:
-        """The entry in its own form; None where it holds nothing that the chain could go on from."""
+        """Return the entry in the ledger's format; None where it has no payload from which the chain could continue."""
         written = _ENTRY_ID.fullmatch(raw.id)
         version = int(written[2]) if written else None
         if [name for name, _ in raw.fields] != [b"d"]:
@@ -190,7 +189,7 @@ class _Reading:
             prev, ms=entry.ms, before_ms=before.ms, before_version=before.version, before_payload=before.payload
         )
 
-    # --- against what is known besides ------------------------------------------------------------------------------
+    # --- against metadata and the saved head ------------------------------------------------------------------------
 
     def compare_with_server(self, info: StreamInfo) -> None:
         last = START if self._before is None else self._before.position

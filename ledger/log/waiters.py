@@ -1,4 +1,4 @@
-"""Who waits here for a request of one session, and what wakes them."""
+"""The tasks of this process that wait for requests of one session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger.log.streams import Streams
 
 
 class Waiters:
-    """The tasks that wait for requests of a stream; it is observed as long as there are any."""
+    """The tasks that wait for requests of a stream, which is observed while there are any."""
 
     def __init__(self, streams: Streams, stream: Stream[Any]) -> None:
         self._streams = streams
@@ -21,7 +21,7 @@ class Waiters:
         self._stop_observing: Callable[[], None] | None = None
 
     async def until_changed(self, request_id: str, deadline_ms: int | None) -> None:
-        """Return after the next event that may concern the request, at the latest when it should have expired."""
+        """Return after the next event that may concern the request, at the latest at its deadline."""
         if self._stop_observing is None:
             self._stop_observing = self._stream.observe(self._changed)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -45,7 +45,7 @@ class Waiters:
             self._stop_observing = None
 
     def _changed(self, recorded: Recorded | None) -> None:
-        """Wake who waits for the request that an event is about; all of them when it may be about any."""
+        """Wake the waiters for the request of an event; all of them when it may concern any."""
         request_id = None if recorded is None else getattr(recorded.event, "request_id", None)
         for waited in [request_id] if request_id else list(self._waiting):
             for future in self._waiting.pop(waited, ()):

@@ -33,8 +33,8 @@ Broken = Callable[[], Awaitable[None]]
 class Subscriber:
     """A subscriber that subscribes to its channels at each connect; `on_message` gets messages and confirmations.
 
-    `refused` handles a refused subscription; if it returns False, the connection is closed. `broken` is called between two
-    connections.
+    `refused` handles a refused subscription; if it returns False, the connection is closed. `broken` is called between
+    two connections.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Subscriber:
             log.warning("reached the server again after %.1f s", seconds)
 
     def _take_over(self, connection: AbstractConnection) -> asyncio.Future[None] | None:
-        """Take over reading; the returned future fails when the connection breaks. None: redis-py's methods are needed."""
+        """Take over reading; the future fails when the connection breaks. None: redis-py's methods are needed."""
         writer = writer_of(connection) if self._direct else None
         if writer is None:
             return None

@@ -148,8 +148,8 @@ def open_folder(path: Path) -> DataFolder:
 def _refuse_foreign(folder: DataFolder) -> None:
     """Raise EmbeddedServerError for a folder of another user.
 
-    Files of two users in one folder would lock both out, and its owner could replace them. Root is refused too: it could
-    be led to take over another user's folder and close it.
+    Files of two users in one folder would lock both out, and its owner could replace them. Root is refused too, because
+    it could be led to take over another user's folder and close it.
     """
     owners = {folder.path.stat().st_uid}
     with suppress(FileNotFoundError):
