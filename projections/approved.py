@@ -1,6 +1,6 @@
-"""View `approved`: grants that were not revoked, one row a grant (CONTRACT's `approved` object).
+"""View `approved`: grants that were not revoked, one row for each (CONTRACT's `approved` object).
 
-A grant that ends by its own time stays in the view, since no event ends it; readers leave it out.
+An expired grant stays in the view, because no event ends it; readers filter it out.
 """
 
 from __future__ import annotations

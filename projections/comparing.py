@@ -1,4 +1,4 @@
-"""Views as they are, beside views as the log alone makes them: nothing is changed, and no snapshot is used."""
+"""Comparison of the live views with views rebuilt from the log alone: read-only, without snapshots."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Data = dict[str, dict[str, bytes]]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """One field of a view, live and rebuilt; `text` says what is wrong where there is nothing to put side by side."""
+    """One field of a view, live and rebuilt; `text` describes a problem without two values to compare."""
 
     view: str
     partition: int
@@ -39,7 +39,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         return self.text is None and self.live == self.rebuilt
 
     def as_json(self) -> dict[str, Any]:
-        """CONTRACT's row of `rebuild --verify`, and the partition."""
+        """Return CONTRACT's row of `rebuild --verify`, and the partition."""
         sides = None if self.same else self.text or {"live": _readable(self.live), "rebuilt": _readable(self.rebuilt)}
         return {
             "view": self.view,
@@ -84,7 +84,7 @@ class Rebuilt:
 
 
 async def compare_partition(store: Store, partition: int, names: Sequence[str]) -> AsyncIterator[Compared]:
-    """Every field of a partition's views; `names` are the views that it has besides those that every one has."""
+    """Iterate over every field of a partition's views; `names` are its views besides the fixed ones."""
     live = await store.views.read(partition, COMPARED)
     rebuilt = Rebuilt()
     heads = {StreamKey.parse(name): Position.parse(at.decode()) for name, at in live[HEADS].items()}
@@ -103,7 +103,7 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
         for one in _fields(partition, view, live[view], rebuilt.views.get(view, {})):
             yield one
     for key, version in zip(heads, await asyncio.gather(*map(store.checkpoint, heads)), strict=True):
-        # The views may have moved on since; behind what they are as of they never are.
+        # The views may have advanced since, but are never behind their recorded head.
         if version < heads[key].version:
             text = f"the checkpoint is {version}, the views are as of version {heads[key].version}"
             yield Compared(view=CHECKPOINTS, partition=partition, key=key.name, text=text)
@@ -120,7 +120,7 @@ def _expected(name: str, heads: Mapping[StreamKey, Position]) -> bool:
 def _timeline(
     partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes], since: range
 ) -> Iterator[Compared]:
-    """Lines that came since the heads were read are no difference."""
+    """Compare timelines; lines written after the heads were read are no difference."""
     known = {field: line for field, line in live.items() if not (field.isdecimal() and int(field) in since)}
     yield from _fields(partition, view, known, rebuilt)
 

@@ -16,7 +16,7 @@ COUNTS: Final = "counts"
 def project_counts(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
     was, now = settled_change(before, recorded, after)
     if was is not None:
-        # An allow that a change of the project's grants took back before anybody was told of it.
+        # An allow that a change of the project's grants reversed before it was returned to anybody.
         yield counted(COUNTS, decision_of(was), -1)
     if now is not None:
         yield counted(COUNTS, decision_of(now), 1)

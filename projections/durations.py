@@ -1,7 +1,7 @@
-"""View `durations`: how long requests waited for their outcome, and how late deadlines were kept: histograms.
+"""View `durations`: histograms of the time from ask to outcome, and of the lateness of expiries.
 
-Each is kept as counts by bucket and a sum in ms, by partition, so that all of them add up to one histogram whichever
-process is asked. Deadlines: `betcode.md` "Permission Timeout Handling".
+Each is stored as counts by bucket and a sum in ms for each partition; their total is one histogram, in every process.
+Deadlines: `betcode.md` "Permission Timeout Handling".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from projections.projection import State, counted, field_of
 
 DURATIONS: Final = "durations"
 LATENESS: Final = "lateness"
-"""Stands where a decision stands in the other fields of the view."""
+"""The histogram's name in place of a decision in the fields of the view."""
 
 SUM: Final = "sum"
 
@@ -28,8 +28,7 @@ DURATION_BUCKETS_MS: Final = (
     *(3_600_000, 14_400_000, 86_400_000, 259_200_000, 604_800_000),
 )
 LATENESS_BUCKETS_MS: Final = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 60_000, 600_000, 3_600_000)
-"""Upper bounds, a value that equals one included; what is above the last counts as `inf`. They never change: a view
-that was made with others could not be added to."""
+"""Inclusive upper bounds in ms; larger values count as `inf`. They never change, because stored counts depend on them."""
 
 INFINITE: Final = "inf"
 
@@ -37,7 +36,7 @@ INFINITE: Final = "inf"
 def project_durations(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
     was, now = settled_change(before, recorded, after)
     if was is not None:
-        # An allow that was taken back before anybody was told of it: as if it had not been.
+        # An allow that was reversed before it was returned to anybody is not counted.
         yield from _settled(was, -1)
     if now is not None:
         yield from _settled(now, 1)
@@ -58,6 +57,6 @@ def _measured(what: str, ms: int, buckets: Sequence[int], by: int) -> Iterator[V
 
 
 def bucket_of(ms: int, buckets: Sequence[int]) -> str:
-    """The bucket's upper bound in ms, as the view names it."""
+    """Return the bucket's upper bound in ms, as in the view's field."""
     at = bisect_left(buckets, ms)
     return str(buckets[at]) if at < len(buckets) else INFINITE

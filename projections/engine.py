@@ -1,7 +1,7 @@
-"""Bringing views up to the head of a stream: from its checkpoint on, in steps that are each wholly done or not at all.
+"""Projection of a stream from its checkpoint to its head, in atomic steps.
 
-Any number of projectors may do this at once: a step counts only where the checkpoint is as it was read, and the one
-who came second reads it again. A crash between two steps leaves views that are as of the step before.
+Any number of projectors may run at once: a step is written only if the checkpoint is unchanged since it was read, and
+the projector that lost the race reads it again. After a crash the views are as of the last complete step.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from projections.views import FIXED, HEADS, Changes, changes_of
 
 STEP_EVENTS: Final = 500
 STEP_BYTES: Final = 1024 * 1024
-"""A step holds at most so many events, and ends after so many bytes of changes: the server runs it in one piece."""
+"""Bounds of a step in events and in bytes of changes, because the server runs a step in one piece."""
 
 PAGE_EVENTS: Final = 500
 
 STREAMS_AT_ONCE_COUNT: Final = 16
-"""Streams that are projected side by side."""
+"""Streams that are projected concurrently."""
 
 RETRIES_MAX: Final = 100
-"""How often others may be first in a row; each time the views have moved on."""
+"""Lost races in a row before an error; the views advance with each."""
 
 
 class CaughtUp(NamedTuple):
-    """How far a stream's views were and are; `events` were projected by this call."""
+    """The positions of a stream's views before and after a call; `events` counts those it projected."""
 
     key: StreamKey
     version: int
@@ -41,13 +41,13 @@ class CaughtUp(NamedTuple):
 
 
 class LostHistoryError(DamageError):
-    """The views hold entries that the stream does not have any more (a failover lost them)."""
+    """The views include entries that the stream has lost (in a failover)."""
 
     code = "LOST_HISTORY"
 
 
 class Seen(NamedTuple):
-    """An event on its way into the views, with the fold before and after it."""
+    """An event to project, with the fold before and after it."""
 
     before: State
     recorded: Recorded
@@ -55,17 +55,17 @@ class Seen(NamedTuple):
 
 
 BeforeStep = Callable[[StreamKey, Sequence[Seen]], Awaitable[None]]
-"""What must have happened in the world before the views say that these events are done with."""
+"""A callback with side effects that must precede the checkpoint of these events."""
 
 
 async def checkpoint_of(store: Store, key: StreamKey) -> Position:
-    """The entry that the stream's views are as of."""
+    """Return the position that the stream's views are as of."""
     held = await store.view_field(HEADS, store.partition_of(key), key.name)
     return START if held is None else Position.parse(held.decode())
 
 
 class Engine:
-    """Catches up with streams; keeps folds, so that the next event of a busy stream costs one fold step."""
+    """A projector of streams, with a cache of folds, so that the next event of a busy stream costs one fold step."""
 
     def __init__(self, store: Store, *, before_step: BeforeStep | None = None, cache: FoldCache | None = None) -> None:
         self._store = store
@@ -73,10 +73,10 @@ class Engine:
         self._cache = cache or FoldCache()
 
     async def catch_up(self, key: StreamKey) -> CaughtUp:
-        """Bring the views up to the head of a stream.
+        """Project a stream to its head.
 
-        Raises DamageError or NewerSchemaError when they cannot follow it to its end; what comes before is projected.
-        Raises LostHistoryError when they are ahead of it: the partition must be projected anew.
+        Raises DamageError or NewerSchemaError for an unreadable event; the events before it are projected.
+        Raises LostHistoryError when the views are ahead of the stream: the partition must be rebuilt.
         """
         try:
             return await self._catch_up(key)
@@ -113,7 +113,7 @@ class Engine:
         return await self._fold_on(key, snapshot or nothing(key), checkpoint)
 
     async def _holds(self, key: StreamKey, folded: Folded) -> bool:
-        """Whether the log still has the entry that a kept fold is as of."""
+        """Return whether the log still has the entry that a cached fold is as of."""
         if folded.position == START:
             return True
         page = await self._store.read(key, Position(folded.position.ms, folded.version - 1), 1)
@@ -134,10 +134,10 @@ class Engine:
             )
         return folded
 
-    # --- from there to the head ---------------------------------------------------------------------------------------
+    # --- from the checkpoint to the head ------------------------------------------------------------------------------
 
     async def _steps(self, key: StreamKey, checkpoint: Position, folded: Folded) -> tuple[int, Folded, bool]:
-        """Project until the head; how many events, the fold then, and whether that was all there is."""
+        """Project to the head; return the count of events, the last fold, and whether the head was reached."""
         events = 0
         while True:
             page = await self._store.read(key, folded.position, PAGE_EVENTS)
@@ -164,7 +164,7 @@ class Engine:
 
 
 class _Step:
-    """Some events that are projected together."""
+    """A batch of events that are projected together."""
 
     def __init__(self, key: StreamKey, folded: Folded) -> None:
         self.key = key
@@ -175,12 +175,12 @@ class _Step:
         self.refused: DamageError | None = None
 
     def take(self, page: Sequence[Entry], at: int) -> int:
-        """Take entries of a page from `at` on until the step is full; where the next one begins."""
+        """Add entries of a page from `at` on until the step is full; return the index of the next one."""
         while at < len(page) and len(self.seen) < STEP_EVENTS and self.changes.size_bytes < STEP_BYTES:
             try:
                 self._add(page[at])
             except DamageError as error:
-                # What came before it is in order, and is shown.
+                # The events before it are valid, and are projected.
                 self.refused = error
                 return len(page)
             at += 1
@@ -214,7 +214,7 @@ async def project_anew(
     keys: Sequence[StreamKey],
     done: Callable[[CaughtUp], None] = lambda _: None,
 ) -> list[DamageError]:
-    """Forget a partition's views and build them again from its streams; what could not be followed to its end."""
+    """Drop a partition's views and rebuild them from its streams; return the streams that could not be read to the end."""
     await store.drop_views(partition, FIXED)
     problems: list[DamageError] = []
     turns = asyncio.Semaphore(STREAMS_AT_ONCE_COUNT)

@@ -1,4 +1,4 @@
-"""A stream folded up to some entry, and a bounded number of such folds kept for the next time."""
+"""The fold of a stream up to an entry, and a bounded cache of such folds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from projections.projection import State
 
 FOLDS_KEPT_COUNT = 1024
 FOLDS_KEPT_EVENTS = 200_000
-"""Events that the kept folds stem from, all together: a long session's fold takes more room than a short one's."""
+"""Total events behind the cached folds: the fold of a long session takes more room than that of a short one."""
 
 
 class Folded(NamedTuple):
-    """The state as of an entry, and that entry's bytes, which the next one is chained to."""
+    """The state as of an entry, and that entry's bytes, to which the next entry is chained."""
 
     state: State
     position: Position = START
@@ -31,13 +31,13 @@ class Folded(NamedTuple):
         return self.position.version
 
     def next(self, key: StreamKey, entry: Entry) -> tuple[Recorded, Folded]:
-        """The event of the next entry and the fold after it. Raises DamageError when it does not follow."""
+        """Return the event of the next entry and the fold after it. Raises DamageError when it does not follow."""
         recorded = read_entry(key, entry, self.position, self.payload)
         return recorded, Folded(_evolve(self.state, recorded), entry.position, entry.payload)
 
 
 def nothing(key: StreamKey) -> Folded:
-    """A stream before its first entry."""
+    """Return the fold of a stream before its first entry."""
     match key.kind:
         case "session":
             return Folded(SessionState(session_id=key.id))
@@ -56,7 +56,7 @@ def _evolve(state: State, recorded: Recorded) -> State:
 
 
 class FoldCache:
-    """The folds that were used last."""
+    """A cache of the most recently used folds."""
 
     def __init__(self, count: int = FOLDS_KEPT_COUNT, events: int = FOLDS_KEPT_EVENTS) -> None:
         self._count = count

@@ -1,4 +1,4 @@
-"""View `grants`: in which stream a grant stands, also after it was revoked."""
+"""View `grants`: the stream of each grant, revoked ones included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far views are behind their streams."""
+"""The lag of views behind their streams."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ COMPARED_AT_ONCE_COUNT: Final = 500
 
 
 async def streams_behind(store: Store, partitions: Collection[int] | None = None) -> AsyncIterator[list[StreamKey]]:
-    """The streams, some at a time, whose views are not as of their last entry; `partitions` None looks at all.
+    """Iterate, page by page, over the streams whose views are not as of their last entry; `partitions` None means all.
 
-    Streams that are gone while their views are still there are among them.
+    Includes streams that no longer exist while their views do.
     """
     seen: set[StreamKey] = set()
     async for keys in _pages(store, partitions):
@@ -29,7 +29,7 @@ async def streams_behind(store: Store, partitions: Collection[int] | None = None
 
 
 async def checkpoints(store: Store, keys: Sequence[StreamKey]) -> list[Position]:
-    """The entry that each stream's views are as of; 0-0 where there is none."""
+    """Return the position that each stream's views are as of; 0-0 where there is none."""
     by_partition: dict[int, list[StreamKey]] = {}
     for key in keys:
         by_partition.setdefault(store.partition_of(key), []).append(key)
@@ -45,7 +45,7 @@ async def checkpoints(store: Store, keys: Sequence[StreamKey]) -> list[Position]
 
 
 async def events_behind(store: Store, keys: Sequence[StreamKey]) -> dict[StreamKey, int]:
-    """How many events of each stream its views do not have yet; those that have all are left out."""
+    """Return the lag of each stream's views in events, without those that have none."""
     known = await checkpoints(store, keys)
     heads = await store.admin.heads(keys)
     return {
@@ -56,7 +56,7 @@ async def events_behind(store: Store, keys: Sequence[StreamKey]) -> dict[StreamK
 
 
 async def _behind(store: Store, keys: Sequence[StreamKey]) -> list[StreamKey]:
-    # The checkpoints first: read after the heads they might be ahead of them.
+    # The checkpoints first: read after the heads, they might be ahead of them.
     known = await checkpoints(store, keys)
     heads = await store.admin.heads(keys)
     return [key for key, at, head in zip(keys, known, heads, strict=True) if at != head]

@@ -1,4 +1,4 @@
-"""How a request ended, as statistics count it: each ask once, whatever the log says of it later."""
+"""The outcomes of requests for statistics: each ask counts once, even if it is judged again later."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ DECISIONS: Final[tuple[Decision, ...]] = (
     "timeout",
     "cancelled",
 )
-"""The label `decision` of CONTRACT's metric."""
+"""The values of the label `decision` of CONTRACT's metric."""
 
 
 def decision_of(settled: Settled) -> Decision:
-    """Whose decision it was: the rules' (auto), a person's (user; also what followed from an answer), or time's."""
+    """Return the decision label: by rules (auto), by a person (user, including cascades of an answer), or by timeout."""
     match settled.outcome:
         case "allowed":
             return "auto_allow" if settled.reply is None else "user_allow"
@@ -37,7 +37,7 @@ def decision_of(settled: Settled) -> Decision:
 
 
 def settled_change(before: State, recorded: Recorded, after: State) -> tuple[Settled | None, Settled | None]:
-    """How the request that an event is about was settled before it and after it; twice None when that is the same."""
+    """Return how the request of an event was settled before and after it; None twice if that is unchanged."""
     request_id = getattr(recorded.event, "request_id", None)
     if not isinstance(before, SessionState) or not isinstance(after, SessionState) or not isinstance(request_id, str):
         return None, None

@@ -1,4 +1,4 @@
-"""View `pending`: what waits for a person, one row a request (CONTRACT's `pending` object)."""
+"""View `pending`: requests that wait for a person, one row for each (CONTRACT's `pending` object)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def project_pending(key: StreamKey, before: State, recorded: Recorded, after: St
 
 
 def _touched(recorded: Recorded, after: SessionState) -> list[str]:
-    """An event is about one request, but for a client that connects: it gives all that wait their full time again."""
+    """Return the ids of the requests that an event changes: one, but all pending ones when a client connects."""
     if isinstance(recorded.event, ClientConnected):
         return sorted(after.pending)
     request_id = getattr(recorded.event, "request_id", None)

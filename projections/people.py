@@ -1,6 +1,6 @@
-"""View `people`: in which sessions a person has answered something, so that past sessions can be found by person.
+"""View `people`: the sessions in which each person has answered a request, to find past sessions by person.
 
-An answer that an agent's side only told of is nobody's here: its author is the agent.
+An answer that was only reported by an agent's side is not listed: its author is the agent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a projection is: a pure function from one more event of a stream to changes of a view's data.
+"""The protocol of a projection: a pure function from an event of a stream to changes of a view's data.
 
-A view lives in the partition of the stream that it comes from, so that its changes and the stream's checkpoint are
-one atomic step. The same history always gives the same bytes: JSON is written with sorted keys, and nothing but the
-event and the fold goes in, no clock and no configuration.
+A view is stored in the partition of its stream, so that its changes and the stream's checkpoint are one atomic step.
+The same history always gives the same bytes: JSON has sorted keys, and the only inputs are the event and the fold, no
+clock and no configuration.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ledger.stores.port import StreamKey, ViewWrite
 State: TypeAlias = SessionState | ProjectState | AccessState
 
 SEPARATOR = "\n"
-"""Between the parts of a field's name: no id holds white space."""
+"""The separator of the parts of a field's name; no id contains white space."""
 
 
 class Projection(Protocol):
-    """One view's data, event by event."""
+    """The changes of one view, event by event."""
 
     def __call__(self, key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterable[ViewWrite]:
-        """The changes that an event makes, given the fold before it and after it."""
+        """Return the changes of an event, given the fold before and after it."""
         ...
 
 
 def field_of(*parts: str) -> str:
-    """The name of a field that several ids make up."""
+    """Return the name of a field that is made of several ids."""
     return SEPARATOR.join(parts)
 
 
@@ -41,12 +41,12 @@ def parts_of(field: str) -> tuple[str, ...]:
 
 
 def row(view: str, field: str, value: dict[str, Any] | None) -> ViewWrite:
-    """Set a row, or remove it (None)."""
+    """Return the change that sets a row, or removes it (None)."""
     return ViewWrite(view, field, None if value is None else canonical_json(value))
 
 
 def listed(view: str, field: str) -> ViewWrite:
-    """Put a name into a list that is looked up by how names begin."""
+    """Return the change that adds a name to a view that is searched by prefix."""
     return ViewWrite(view, field, 0, "sorted")
 
 

@@ -1,6 +1,6 @@
-"""Asking the views. Every answer says which version of each stream it is as of: views may lag behind their log.
+"""Queries of the views. Every result has the version of each stream it is as of, because views may lag.
 
-Rows are those of CONTRACT's objects. What must not lag (may this call run?) is asked of `ledger`, never of a view.
+Rows are CONTRACT's objects. A decision that must not lag (may this call run?) is made by `ledger`, never by a view.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ Row = dict[str, Any]
 
 
 class ViewResult(msgspec.Struct, frozen=True):
-    """Rows, and by the name of each stream they come from (`session:ses_1`) the version that they are as of."""
+    """Rows, and the version that they are as of for each source stream by name (`session:ses_1`)."""
 
     rows: list[Row]
     as_of: dict[str, int]
 
     def version_of(self, key: StreamKey) -> int:
-        """0 where nothing of the stream was projected yet."""
+        """Return the version of a stream; 0 if it was not projected yet."""
         return self.as_of.get(key.name, 0)
 
 
 async def pending(store: Store) -> ViewResult:
-    """What waits for a person anywhere, nearest deadline first; what never expires comes last."""
+    """Return the pending requests of all sessions, nearest deadline first; those that never expire come last."""
     partitions = range(store.partition_count)
     found = await asyncio.gather(*(store.views.read(one, (PENDING, HEADS)) for one in partitions))
     rows = [_decoded(value) for views in found for value in views[PENDING].values()]
@@ -57,7 +57,7 @@ async def pending(store: Store) -> ViewResult:
 
 
 async def pending_of(store: Store, session: str) -> ViewResult:
-    """What waits in a session, in order of asking."""
+    """Return the pending requests of a session, in order of asking."""
     key = StreamKey("session", session)
     views = await store.views.read(store.partition_of(key), (PENDING, HEADS))
     rows = [_decoded(value) for field, value in views[PENDING].items() if parts_of(field)[0] == session]
@@ -73,14 +73,14 @@ async def approved_of(store: Store, key: StreamKey, now_ms: int) -> ViewResult:
 
 
 async def recent_sessions(store: Store, count: int = RECENT_COUNT) -> ViewResult:
-    """The sessions with the newest events, newest first, each with how its requests ended (`outcomes`)."""
+    """Return the sessions with the newest events, newest first, each with counts of its `outcomes`."""
     recent = await store.views.highest(RECENT, count)
     found = await asyncio.gather(*(session_summary(store, session) for session, _ in recent))
     return _joined(found)
 
 
 async def session_summary(store: Store, session: str) -> ViewResult:
-    """One row, or none for a session that was not projected yet."""
+    """Return one row, or none for a session that was not projected yet."""
     key = StreamKey("session", session)
     partition = store.partition_of(key)
     names = ("allowed", "denied", "rejected", "corrected", "expired", "cancelled")
@@ -92,19 +92,19 @@ async def session_summary(store: Store, session: str) -> ViewResult:
         return ViewResult([], {key.name: 0})
     row = _decoded(summary)
     row["outcomes"] = {name: int(count) for name, count in zip(names, counts, strict=True) if count not in (None, b"0")}
-    # The summary changes with every event, so it tells its version itself.
+    # The summary changes with every event, so it has the version itself.
     return ViewResult([row], {key.name: row["version"]})
 
 
 async def projects_of(store: Store, sessions: Sequence[str]) -> dict[str, str | None]:
-    """The projects of those sessions that were projected already; a session's project never changes."""
+    """Return the projects of the sessions that were projected already; a session's project never changes."""
     keys = [StreamKey("session", session) for session in sessions]
     rows = await asyncio.gather(*(store.view_field(SESSIONS, store.partition_of(key), key.id) for key in keys))
     return {key.id: _decoded(row)["project"] for key, row in zip(keys, rows, strict=True) if row is not None}
 
 
 async def timeline(store: Store, session: str, after: int = 0, count: int = TIMELINE_PAGE_COUNT) -> ViewResult:
-    """A session's lines after a version, in order; at most `count` of them."""
+    """Return the lines of a session's timeline after a version, in order; at most `count`."""
     key = StreamKey("session", session)
     partition = store.partition_of(key)
     head = await store.view_field(HEADS, partition, key.name)
@@ -115,42 +115,42 @@ async def timeline(store: Store, session: str, after: int = 0, count: int = TIME
 
 
 async def sessions_of_request(store: Store, request_id: str) -> list[str]:
-    """The sessions that know a request id; an id that was asked a moment ago may not be listed yet."""
+    """Return the sessions with a request id; a new request may not be listed yet."""
     return [parts_of(field)[1] for field in await store.views.starting(REQUESTS, field_of(request_id, ""))]
 
 
 async def sessions_of_person(store: Store, name: str) -> set[str]:
-    """The sessions in which a person has answered something."""
+    """Return the sessions in which a person has answered a request."""
     return {parts_of(field)[1] for field in await store.views.starting(PEOPLE, field_of(name, ""))}
 
 
 async def stream_of_grant(store: Store, grant_id: str) -> StreamKey | None:
-    """Where a grant stands, revoked ones included; one that was made a moment ago may not be listed yet."""
+    """Return the stream of a grant, revoked ones included; a new grant may not be listed yet."""
     found = await store.views.starting(GRANTS, field_of(grant_id, ""))
     return StreamKey.parse(parts_of(found[0])[1]) if found else None
 
 
 async def decisions(store: Store) -> dict[str, int]:
-    """How many asks ended in which way, by the labels of CONTRACT's metric; each ask counts once."""
+    """Return the counts of asks by decision label of CONTRACT's metric; each ask counts once."""
     total = await _summed(store, COUNTS)
     return {label: total[label] for label in DECISIONS}
 
 
 async def notifications(store: Store) -> dict[tuple[str, str], int]:
-    """How many notifications there were, by service and result."""
+    """Return the counts of notifications by service and result."""
     total = await _summed(store, NOTIFICATIONS)
     return {(parts_of(field)[0], parts_of(field)[1]): count for field, count in sorted(total.items())}
 
 
 class SentMessage(msgspec.Struct, frozen=True):
-    """A message that a service took, and the server time (ms) of it."""
+    """A message that a service accepted, and its server time (ms)."""
 
     service: str
     ms: int
 
 
 async def messages_to(store: Store, person: str, services: Sequence[str], now_ms: int) -> dict[str, SentMessage]:
-    """The messages that these services took for a person today and yesterday (UTC), by id."""
+    """Return the messages that these services accepted for a person today and yesterday (UTC), by id."""
     prefixes = [
         field_of(person, service, str(now_ms // DAY_MS - days_ago), "") for service in services for days_ago in (0, 1)
     ]
@@ -160,13 +160,13 @@ async def messages_to(store: Store, person: str, services: Sequence[str], now_ms
 
 
 async def pending_count(store: Store) -> int:
-    """How many requests wait for a person."""
+    """Return the number of pending requests."""
     found = await asyncio.gather(*(store.view(PENDING, one) for one in range(store.partition_count)))
     return sum(map(len, found))
 
 
 async def _summed(store: Store, view: str) -> Counter[str]:
-    """A view of counts, over all partitions."""
+    """Return a view of counts, summed over all partitions."""
     found = await asyncio.gather(*(store.view(view, one) for one in range(store.partition_count)))
     total: Counter[str] = Counter()
     for counts in found:
@@ -175,14 +175,14 @@ async def _summed(store: Store, view: str) -> Counter[str]:
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """How many values were at most each bound (in s, None: no bound), each bucket's own, and the sum of all in s."""
+    """Counts of values by bucket, each with its upper bound (in s, None: no bound), and the sum of all values in s."""
 
     buckets: tuple[tuple[float | None, int], ...]
     sum_seconds: float
 
 
 async def histograms(store: Store) -> dict[str, Histogram]:
-    """How long requests took by decision, and under `lateness` how late deadlines were kept."""
+    """Return the histograms of request durations by decision, and of the lateness of expiries as `lateness`."""
     total = await _summed(store, DURATIONS)
     bounds = dict.fromkeys(DECISIONS, DURATION_BUCKETS_MS) | {LATENESS: LATENESS_BUCKETS_MS}
     return {what: _histogram(what, known, total) for what, known in bounds.items()}
@@ -195,7 +195,7 @@ def _histogram(what: str, bounds: Sequence[int], total: Mapping[str, int]) -> Hi
 
 
 async def versions(store: Store) -> dict[str, int]:
-    """What the views of every stream are as of."""
+    """Return the version that the views of each stream are as of, by stream name."""
     found = await asyncio.gather(*(store.view(HEADS, one) for one in range(store.partition_count)))
     return {name: version for heads in found for name, version in _versions(heads).items()}
 

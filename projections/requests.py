@@ -1,4 +1,4 @@
-"""View `requests`: which sessions know a request id, so that a reply by the id alone need not look everywhere."""
+"""View `requests`: the sessions of each request id, so that a reply by the id alone need not search all sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened, as a sentence for the people who look at a session's timeline."""
+"""Events as sentences for a session's timeline."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from ledger.session.texts import answerer
 from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, quoted, would_run
 
 QUOTED_CHARS: Final = LINE_CHARS
-"""What one quotation of a command, a pattern or a message shows; the log has the whole."""
+"""Characters shown of one quoted command, pattern or message; the log has the whole."""
 
 
 def sentence_of(recorded: Recorded, before: SessionState) -> str:
-    """One sentence that begins with who did it; `before` is the fold before the event."""
+    """Return one sentence that begins with the actor; `before` is the fold before the event."""
     event = recorded.event
     if isinstance(event, NewerEvent):
         return "an event of a newer version of this software"
@@ -64,7 +64,7 @@ def _for(ms: int | None) -> str:
 
 
 def _what(before: SessionState, request_id: str) -> str:
-    """The call that a request is about."""
+    """Return the call of a request in words."""
     request = before.find(request_id)
     if request is None:
         return f"request {request_id}"

@@ -1,4 +1,4 @@
-"""Views of sessions: `sessions` (a summary each), `recent` (by time of the last event), `outcomes` (counts of each)."""
+"""Views of sessions: `sessions` (summaries), `recent` (by time of the last event), `outcomes` (counts)."""
 
 from __future__ import annotations
 

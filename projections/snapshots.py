@@ -1,8 +1,8 @@
-"""Snapshots: the fold of a long stream as of some entry, so that it need not be folded from its first entry again.
+"""Snapshots: stored folds of long streams as of an entry, from which folding continues.
 
-A cache, and only projectors use it: no decision rests on one. It counts only if the code that folds is byte for byte
-the one that made it, if it is whole, and if the log holds the very entry that it is as of; that entry's chain commits
-to all before it. Removing every snapshot changes nothing but the time it takes.
+A cache for projectors: no decision depends on it. A snapshot is used only if it was made by byte for byte the same
+folding code, is complete, and if the log has the exact entry that it is as of, whose hash chain commits to all entries
+before it. Removing every snapshot only costs time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SNAPSHOT_EVERY_EVENTS: Final = 1000
 """Shorter streams fold in milliseconds."""
 
 SNAPSHOT_BYTES: Final = 8 * 1024 * 1024
-"""A larger one costs more to carry about than it saves."""
+"""A larger snapshot costs more to transfer than it saves."""
 
 _FOLDING_CODE: Final = (
     ("ledger.core", "codec.py"),
@@ -62,17 +62,17 @@ _VALUES: Final[dict[str, Any]] = {
 
 
 def _shape_of(state: type[State]) -> type[msgspec.Struct]:
-    """The same members, with plain dictionaries for the maps, which msgspec does not know."""
+    """Return a Struct with the same members, where dictionaries replace the maps that msgspec cannot encode."""
     types = {**_MAPS, **_VALUES}
     return msgspec.defstruct(f"_{state.__name__}", [(name, types.get(name, Any)) for name in state.__struct_fields__])
 
 
 _SHAPES: Final = {"session": _shape_of(SessionState), "project": _shape_of(ProjectState)}
-"""The kinds of streams that may grow long; the access stream is short."""
+"""Struct types of the kinds of streams that may grow long; the access stream is short."""
 
 
 class _Stored(msgspec.Struct, frozen=True):
-    """`at` and `entry` are the id and the digest of the entry that `state` is as of."""
+    """The stored form: `at` and `entry` are id and digest of the entry that `state` is as of."""
 
     code: str
     at: str
@@ -82,7 +82,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 def snapshot_of(key: StreamKey, folded: Folded) -> ViewWrite | None:
-    """The change that keeps a fold, or None when it cannot be kept."""
+    """Return the change that stores a fold, or None when it cannot be stored."""
     code = _code_digest()
     if code is None or key.kind not in _SHAPES:
         return None
@@ -94,7 +94,7 @@ def snapshot_of(key: StreamKey, folded: Folded) -> ViewWrite | None:
 
 
 async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Folded | None:
-    """The fold that a snapshot holds, if it counts and is not beyond a version."""
+    """Return the fold of a snapshot, if it is valid and not beyond a version."""
     held = await store.view_field(SNAPSHOTS, store.partition_of(key), key.name)
     if held is None or key.kind not in _SHAPES:
         return None
@@ -115,7 +115,7 @@ async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Fol
 
 @cache
 def _code_digest() -> str | None:
-    """Changes with every change of the code that folds; None where the code lies in no files."""
+    """Return a digest of the folding code's sources; None where they are not files."""
     try:
         code = [files(package).joinpath(name).read_bytes() for package, name in _FOLDING_CODE]
     except OSError:

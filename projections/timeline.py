@@ -1,4 +1,4 @@
-"""View `timeline:<session>`: one line an event, for people; its field is the version."""
+"""View `timeline:<session>`: one line for each event, for people; its field is the version."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PREFIX: Final = "timeline:"
 
 
 def timeline_view(session: str) -> str:
-    """The name of a session's own view."""
+    """Return the name of a session's view."""
     return _PREFIX + session
 
 
 def timeline_session(view: str) -> str | None:
-    """The session that a view is the timeline of, or None when it is another view."""
+    """Return the session of a timeline view, or None for another view."""
     return view.removeprefix(_PREFIX) if view.startswith(_PREFIX) else None
 
 

@@ -1,4 +1,4 @@
-"""All views, and how one stream's events become changes of them."""
+"""All views, and the changes that one stream's events make in them."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ PROJECTIONS: Final[tuple[Projection, ...]] = (
 )
 
 HEADS: Final = "heads"
-"""The entry that a stream's views are as of: its id tells a lost history from the present one, a version does not."""
+"""The view of the entry that each stream's views are as of; unlike a version, its id reveals a lost history."""
 
 SNAPSHOTS: Final = "snapshots"
-"""Folds of long streams: a cache, in no way part of what the views say."""
+"""The view of snapshots: a cache, not part of the views' content."""
 
 FIXED: Final = (
     *(HEADS, SNAPSHOTS, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES),
     *(REQUESTS, GRANTS, COUNTS, DURATIONS, NOTIFICATIONS, TOLD, PEOPLE),
 )
-"""Every view but the timelines, which bear the names of sessions."""
+"""Every view except the timelines, which are named after sessions."""
 
 
 def changes_of(key: StreamKey, before: State, recorded: Recorded, after: State) -> list[ViewWrite]:
-    """What one event changes in all views."""
+    """Return the changes of one event in all views."""
     return [write for project in PROJECTIONS for write in project(key, before, recorded, after)]
 
 
 class Changes:
-    """Changes of many events of one stream, the later winning over the earlier, counts added up."""
+    """Merged changes of many events of one stream: the last one of a field wins, counts are summed."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], ViewWrite] = {}
@@ -72,9 +72,9 @@ class Changes:
             self._bytes[place] = size
 
     def writes(self, key: StreamKey, head: Position) -> list[ViewWrite]:
-        """The changes, with the head that they are as of.
+        """Return the changes, with the head that they are as of.
 
-        Counts come last: should a server refuse in the middle, what is repeated then is harmless.
+        Counts come last: if the server refuses in the middle, repeating the changes before them is harmless.
         """
         ordered = sorted(self._last.values(), key=lambda write: write.kind == "count")
         return [ViewWrite(HEADS, key.name, str(head).encode()), *ordered]
