@@ -28,7 +28,7 @@ DURATION_BUCKETS_MS: Final = (
     *(3_600_000, 14_400_000, 86_400_000, 259_200_000, 604_800_000),
 )
 LATENESS_BUCKETS_MS: Final = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 60_000, 600_000, 3_600_000)
-"""Inclusive upper bounds in ms; larger values count as `inf`. They never change, because stored counts depend on them."""
+"""Inclusive upper bounds in ms; larger values count as `inf`. They never change: stored counts depend on them."""
 
 INFINITE: Final = "inf"
 

@@ -214,7 +214,7 @@ async def project_anew(
     keys: Sequence[StreamKey],
     done: Callable[[CaughtUp], None] = lambda _: None,
 ) -> list[DamageError]:
-    """Drop a partition's views and rebuild them from its streams; return the streams that could not be read to the end."""
+    """Drop a partition's views and rebuild them from its streams; return the streams that are unreadable."""
     await store.drop_views(partition, FIXED)
     problems: list[DamageError] = []
     turns = asyncio.Semaphore(STREAMS_AT_ONCE_COUNT)

@@ -22,7 +22,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
 
 
 def decision_of(settled: Settled) -> Decision:
-    """Return the decision label: by rules (auto), by a person (user, including cascades of an answer), or by timeout."""
+    """Return the decision label: by rules (auto), by a person (user, cascades included), or by timeout."""
     match settled.outcome:
         case "allowed":
             return "auto_allow" if settled.reply is None else "user_allow"

@@ -36,8 +36,8 @@ ACCESS_ID = "tokens"
 class Token(Value, kw_only=True, frozen=True):
     """A token as state knows it. `expires_ms`, `revoked_ms` and `redeemed_ms` are server times; None is never and not.
 
-    `claimed` is the project that an agent's token was bound to by the first session it opened in one. `owner` is the person
-    for whom it acts.
+    `claimed` is the project that an agent's token was bound to by the first session it opened in one. `owner` is the
+    person for whom it acts.
     """
 
     token_id: str

@@ -1,6 +1,6 @@
-"""A tool call as requests: what its dialect wants allowed first, each asked by itself, then the call.
+"""The requests of a tool call: prerequisites of its dialect, each asked separately, then the call.
 
-OpenCode and BRUTUS ask about directories outside the project before the command that touches them.
+OpenCode and BRUTUS ask about directories outside the project before the command that accesses them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ledger.session.first import BEHIND, call_behind, first_request_id
 from ledger.session.state import Request, SessionState
 
 CONFIRM: Final = "confirm"
-"""The member of a request's metadata that holds its dialect's confirm request."""
+"""The member of a request's metadata with its dialect's confirm request."""
 
 
 _FRAME_BYTES: Final = 2048
-"""What stands in metadata around the call behind a folder: names of members, and of the tool."""
+"""The overhead in metadata around the call behind a folder: names of members, and of the tool."""
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,17 +60,17 @@ def tool_requests(
     cwd: str | None = None,
     always: Iterable[str] | None = None,
 ) -> tuple[ToolRequest, ...]:
-    """The requests of a tool call in the order in which they are asked; the last one is the call itself.
+    """Return the requests of a tool call in the order of asking; the last one is the call itself.
 
-    Those before it have ids made of `request_id`, so that asking again with it attaches to them too. `always` is what
-    the agent proposes to remember, instead of what the dialect would. Raises InputError.
+    Those before it have ids derived from `request_id`, so that asking again with it attaches to them too. `always` is
+    the agent's proposal of what to remember, in place of the dialect's. Raises InputError.
     """
     if not isinstance(tool_input, Mapping):
         raise InputError(f"the input of a tool must be an object, not {type(tool_input).__name__}")
     dialect = policy.source.dialect
     tool_name = known_tool(dialect, check_name(tool_name, "tool name"))
     permission = permission_of(dialect, tool_name)
-    # Checked as `submit` checks it, so that what is judged here and there is the same.
+    # Checked as `submit` checks it, so that the same call is judged here and there.
     call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd).call
     evaluation = policy.evaluate(call)
     first = (
@@ -92,7 +92,7 @@ def tool_requests(
 
 
 def as_asked(requests: Iterable[ToolRequest], state: SessionState) -> tuple[ToolRequest, ...]:
-    """The requests, those that the session knows as they were asked: other rules by now are no other request."""
+    """Return the requests, known ones as they were asked: a change of rules does not make another request."""
     return tuple(_as_asked(request, state) for request in requests)
 
 
@@ -108,13 +108,13 @@ def _as_asked(request: ToolRequest, state: SessionState) -> ToolRequest:
 
 
 def _names_the_call(state: SessionState, known: Request) -> bool:
-    """Whether a request about what comes first was asked with the call behind it; those of older logs were not."""
+    """Return whether a prerequisite was asked with the call behind it; those of older logs were not."""
     settled = state.settled.get(known.request_id)
     return BEHIND in known.metadata if settled is None else settled.input_digest is not None
 
 
 def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, Any]:
-    """Codelia's confirm request (codelia.md 8), for whoever shows the request; none that is too long to look at."""
+    """Return Codelia's confirm request (codelia.md 8) as metadata for display; empty if it is too long."""
     if policy.source.dialect != DIALECT:
         return {}
     confirm = confirm_request(call.tool_name or call.permission, call.input, evaluation)
@@ -123,9 +123,9 @@ def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, An
 
 
 def _is_denied_for_certain(policy: Policy, evaluation: Evaluation) -> bool:
-    """Return whether no answer about a directory, and no grant, can make the call run: nobody is asked then.
+    """Return whether neither an answer about a directory nor a grant can let the call run, so that nobody is asked.
 
-    The programs themselves ask about the directory all the same, and profile `faithful` does as they do.
+    The agents themselves ask about the directory all the same, and profile `faithful` does as they do.
     """
     return evaluation.verdict is Verdict.DENY and policy.source.options.get("profile") != "faithful"
 
@@ -138,7 +138,7 @@ def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str, cal
             always=_grantable(policy.evaluate(first).always or first.patterns),
             request_id=check_id(first_request_id(request_id, first, number), "request id"),
             cwd=first.cwd,
-            # Nobody can judge a folder without the command that wants it.
+            # A person cannot judge a folder without the command that accesses it.
             metadata={
                 BEHIND: call_behind(call.tool_name or call.permission, call.input, METADATA_BYTES - _FRAME_BYTES)
             },
@@ -146,19 +146,19 @@ def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str, cal
 
 
 def _honoured(policy: Policy, call: Call, evaluation: Evaluation, offered: tuple[str, ...]) -> tuple[str, ...]:
-    """What an `always` would really spare the person; the request says which suggestions are left out."""
+    """Return the entries of `always` that have an effect; the request lists the suggestions that were left out."""
     offered = narrowed(policy, call, evaluation, offered)
     idle = not_accepted(policy, call, evaluation, offered)
     return tuple(entry for entry in offered if entry not in idle)
 
 
 def _grantable(entries: tuple[str, ...]) -> tuple[str, ...]:
-    """What fits into a grant; what does not is not offered, and an `always` remembers less."""
+    """Return the entries that fit into a grant; the others are not offered, and an `always` remembers less."""
     return tuple(entry for entry in entries if _fits(entry))[:PATTERN_COUNT]
 
 
 def _shown_patterns(policy: Policy, call: Call, evaluation: Evaluation) -> tuple[str, ...]:
-    """The texts of the parts, for whoever is asked; none where they do not fit or would be judged as something else."""
+    """Return the texts of the parts for display; none where they do not fit or would be judged differently."""
     texts = tuple(dict.fromkeys(part.text for part in evaluation.parts if part.text))
     if len(texts) > PATTERN_COUNT or not all(map(_fits, texts)):
         return ()
@@ -167,7 +167,7 @@ def _shown_patterns(policy: Policy, call: Call, evaluation: Evaluation) -> tuple
 
 
 def _joined(own: Mapping[str, Any], given: Any) -> Any:
-    """What the caller says comes first, but for the call behind a folder; what is no object is checked with requests."""
+    """Merge metadata; the caller's members win, except the call behind a folder. A non-object is refused later."""
     if not isinstance(given, Mapping):
         return own if given is None else given
     if BEHIND not in own:
@@ -179,7 +179,7 @@ def _joined(own: Mapping[str, Any], given: Any) -> Any:
 
 
 def _size_bytes(value: Any) -> int:
-    """What a value takes as JSON; nothing where it is none, which the check of requests says."""
+    """Return the size of a value as JSON; 0 for a value that is none, which the check of requests refuses."""
     try:
         return len(msgspec.json.encode(value))
     except (TypeError, ValueError, msgspec.MsgspecError):
@@ -191,7 +191,7 @@ def _fits(text: str) -> bool:
 
 
 class Asks(Protocol):
-    """What asking about a tool needs of a session."""
+    """The members of a session that asking about a tool uses."""
 
     async def submit(self, *args: Any, **more: Any) -> Result: ...
 
@@ -213,7 +213,7 @@ class Asks(Protocol):
 
 
 class ToolCalls(Remembering):
-    """The part of `Session` that asks about calls of tools."""
+    """The part of `Session` that asks about tool calls."""
 
     async def ask_tool(
         self: Asks,
@@ -229,11 +229,12 @@ class ToolCalls(Remembering):
         cwd: str | None = None,
         actor: Actor | str | None = None,
     ) -> Result:
-        """Ask about a call of a tool as its dialect does, and wait; returns when the call may run.
+        """Ask about a tool call as its dialect does, and wait; return when the call may run.
 
-        What must be allowed first (directories outside the project) is a request of its own, with an id made of
-        `request_id`, and is asked first; the result is that of the call itself. An `always` remembers what the
-        dialect would, or what the agent proposes as `always` where the rules honour it, and in dialect `codelia` is written to the project's file (see `remember`). Raises what `ask` raises.
+        Prerequisites (directories outside the project) are separate requests with ids derived from `request_id`, asked
+        first; the result is that of the call itself. An `always` remembers what the dialect would, or the agent's
+        proposal `always` where the rules accept it; in dialect `codelia` it is also written to the project's file (see
+        `remember`). Raises what `ask` raises.
         """
         request_id = new_request_id() if request_id is None else request_id
         submit = partial(
@@ -269,9 +270,9 @@ class ToolCalls(Remembering):
         cwd: str | None = None,
         actor: Actor | str | None = None,
     ) -> Result:
-        """As `ask_tool` without waiting: the first request that is not allowed yet, or that of the call itself.
+        """As `ask_tool` without waiting: return the first request that is not allowed yet, or that of the call itself.
 
-        Once somebody has allowed the one that was pending, submitting again with the same `request_id` goes on.
+        Once the pending one is allowed, submitting again with the same `request_id` continues with the next.
         """
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
         requests = await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd, always=always)

@@ -1,8 +1,8 @@
-"""The life of a call in one session: submitted, waited for, told.
+"""The life of a call in one session: submit, wait, return the result.
 
-Everybody who learns that a call may run learns it here: `Session` in process, the gateway, the command line and the
-bridges behind it. An allow is told only after what it rests on was read again (`docs/decisions/0013-one-life-of-a-call.md`):
-the project's grants where one of them allowed it, and as many replicas as the settings demand.
+The only path by which an allow is returned: to `Session` in process, the gateway, the command line and the bridges
+behind it. An allow is returned only after its grounds were read again (`docs/decisions/0013-one-life-of-a-call.md`):
+the project's grants where one of them allowed it, and the confirmed replication that the settings demand.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 class _Asking(NamedTuple):
-    """The question of whoever submits a request, and who that is."""
+    """A submitted question and its asker."""
 
     question: Question
     actor: Actor
 
 
 class Calls:
-    """The requests of one session, from the ask to the answer that somebody acts on."""
+    """The requests of one session, from the ask to the result on which the asker acts."""
 
     def __init__(self, ledger: Ledger, stream: Stream[SessionState], grounds: Grounds) -> None:
         self._ledger = ledger
@@ -53,17 +53,17 @@ class Calls:
         self._grounds = grounds
         self._waiters = Waiters(ledger.streams, stream)
         self.token_id: str | None = None
-        """The access token of whoever asks and waits here; None in a process that needs none."""
+        """The access token of the asker that waits here; None in a process that needs none."""
         self.owner: str = ledger.actor_name
-        """The person for whom the asker works: as its token says, else whoever runs this process."""
+        """The person for whom the asker works: its token's owner, else the user of this process."""
 
-    # --- submitted --------------------------------------------------------------------------------------------------
+    # --- submit -----------------------------------------------------------------------------------------------------
 
     async def submit(self, request_id: str, question: Question, actor: Actor) -> Result:
-        """Ask, or attach to what was asked under this id; the result may be pending.
+        """Ask, or attach to the request with this id; the result may be pending.
 
-        Raises SessionClosedError, DifferentRequestError, StoreError; InDoubtError where it is not known whether it
-        may run.
+        Raises SessionClosedError, DifferentRequestError, StoreError; InDoubtError where a reply is missing or the allow
+        is not confirmed.
         """
         asking = _Asking(question, actor)
         result = await self._grounds.by_current_rules(self._ask, request_id, asking)
@@ -76,7 +76,7 @@ class Calls:
         policy = self._grounds.policy(state)
         project = await self._grounds.project(state)
         if project is not None and lifts_denies(policy):
-            # Only here may a grant lift a deny, so only here must even a denial know the newest grants.
+            # In this mode a grant may lift a deny, so even a denial must rest on the newest grants.
             await project.refresh()
         command = Ask(
             actor=actor,
@@ -99,7 +99,7 @@ class Calls:
         done = await self._stream.submit(command, project)
         state = done.state
         if project is not None:
-            # What was appended has read the project's stream in the same flush.
+            # An append has read the project's stream in the same flush.
             state = await self._by_grants_of_now(request_id, project, project.state if done.events else None, asking)
         return result_of(state, request_id)
 
@@ -110,13 +110,13 @@ class Calls:
         evaluation = policy.evaluate(question.call, [grant.as_policy_grant() for grant in grants])
         return await opinions_of(self._ledger.deciders, state.session_id, question, evaluation)
 
-    # --- waited for -------------------------------------------------------------------------------------------------
+    # --- wait -------------------------------------------------------------------------------------------------------
 
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
-        """Return when the request is settled, or after `timeout` seconds with where it stands then.
+        """Return when the request is settled, or after `timeout` seconds with its status then.
 
-        Raises UnknownRequestError, NewerSchemaError; InDoubtError where an allow is not safe in time; UnauthorizedError
-        where the token of whoever waits has ended meanwhile.
+        Raises UnknownRequestError, NewerSchemaError; InDoubtError where an allow is not confirmed in time;
+        UnauthorizedError where the asker's token has ended meanwhile.
         """
         if self.token_id is None:
             return await self._waited(request_id, timeout)
@@ -132,7 +132,7 @@ class Calls:
             await asyncio.gather(waiting, over, return_exceptions=True)
 
     async def _require_token(self, request_id: str, token_id: str) -> None:
-        """Raise UnauthorizedError, and end what was asked with the token, where it is not in force any more."""
+        """Raise UnauthorizedError for a token that is not in force any more, and cancel its requests."""
         if await patiently(partial(self._ledger.tokens.confirm, token_id)):
             return
         request = self._stream.state.pending.get(request_id)
@@ -151,7 +151,7 @@ class Calls:
         except TimeoutError:
             state = await self._grounds.folded()
             require_readable(state)
-        # Time ran out, perhaps while it was made sure that an allow lasts: it does not count until that is known.
+        # Timed out, perhaps while an allow was being confirmed: it does not count before that.
         return await self._told(result_of(state, request_id))
 
     async def _settled(self, request_id: str) -> Result:
@@ -168,7 +168,7 @@ class Calls:
                 return result
 
     async def _patient_state(self) -> SessionState:
-        """The state, however long the server is away: an agent that waits is not told of a server's restart."""
+        """Return the state, retrying while the server is unreachable: a restart must not fail a waiting agent."""
         while not self._stream.folded:
             try:
                 await self._stream.refresh()
@@ -176,18 +176,18 @@ class Calls:
                 await asyncio.sleep(AWAY_SECONDS)
         return self._stream.state
 
-    # --- told -------------------------------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------------------------
 
     async def result(self, request_id: str) -> Result:
-        """Return where a request stands now. Raises UnknownRequestError, StoreError."""
+        """Return the current result of a request. Raises UnknownRequestError, StoreError."""
         return await self._told(result_of(await self._stream.refresh(), request_id))
 
     async def recheck(self, request_id: str) -> None:
-        """Judge a request again that a project's grant allowed, where the project's grants have changed since."""
+        """Judge a request again if a project's grant allowed it and the project's grants have changed since."""
         await self._grounds.by_current_rules(self._looked_at, request_id)
 
     async def _told(self, result: Result) -> Result:
-        """Return a result as somebody may act on it."""
+        """Return a result on which the asker may act."""
         if result.outcome == "allowed" and may_change(self._stream.state, result.request_id, is_asked=False):
             await self.recheck(result.request_id)
             result = result_of(self._stream.state, result.request_id)
@@ -199,7 +199,7 @@ class Calls:
             await self._by_grants_of_now(request_id, project, None, None)
 
     async def _safe(self, result: Result) -> Result:
-        """An allow only when it is signed where that is demanded, and as safe as the settings demand (`Durability`)."""
+        """Return an allow only with the demanded signature and confirmed replication (`Durability`)."""
         if result.outcome == "allowed":
             await self._ledger.passkeys.require_proven(self._stream.state, result)
         if not self._ledger.store.confirms:
@@ -207,15 +207,15 @@ class Calls:
         project = await self._grounds.project(self._stream.state) if result.request.rests_on_project else None
         return await safe_result(result, self._stream, project)
 
-    # --- judged again -----------------------------------------------------------------------------------------------
+    # --- recheck ----------------------------------------------------------------------------------------------------
 
     async def _by_grants_of_now(
         self, request_id: str, project: Stream[ProjectState], shared: ProjectState | None, asking: _Asking | None
     ) -> SessionState:
-        """Return the state once the project's grants of now agree with it.
+        """Return the state once it agrees with the project's current grants.
 
-        `shared` is the project where it was read with or after the request; else it is read, on its primary. `asking`
-        is None for whoever only looks. Raises StoreError where the project cannot be read.
+        `shared` is the project if it was read with or after the request; otherwise it is read, from its primary.
+        `asking` is None for a caller that only reads. Raises StoreError where the project cannot be read.
         """
         for _ in range(TRIES_MAX):
             state = self._stream.state
@@ -237,7 +237,7 @@ class Calls:
         )
 
     async def _again(self, request_id: str, shared: ProjectState, asking: _Asking | None) -> Release | Recheck | None:
-        """The command that decides anew by what the project grants now; None where that is what it was judged by."""
+        """Return the command that decides again by the project's current grants; None if those have not changed."""
         state = self._stream.state
         if not has_changed(state, request_id, shared, self._now_ms()):
             return None
@@ -262,7 +262,7 @@ class Calls:
         )
 
     async def _as_asked(self, request: Request) -> Question:
-        """The question of a settled request, whose input and metadata only the log still holds."""
+        """Return the question of a settled request, whose input and metadata are only in the log."""
         key = self._stream.key
         entries = await self._ledger.store.read(key, Position(request.asked_ms, request.version - 1), 1)
         event = codec.decode(entries[0].payload).event if entries else None
@@ -284,10 +284,10 @@ class Calls:
 async def carry_through(
     submit: Callable[[], Awaitable[Result]], wait: Callable[[Result], Awaitable[Result]], request_id: str
 ) -> Result:
-    """Submit a call and wait for each of its requests in turn; return how the first ends that does not allow it.
+    """Submit a call and wait for each of its requests in turn; return the first result that is no allow, or the last.
 
-    What must be allowed first is a request of its own, after which `submit` goes on to the next. `wait` may give up and
-    return a request that is still pending; that ends it too.
+    Each prerequisite is a separate request, after which `submit` continues with the next. `wait` may give up and return
+    a request that is still pending, which also ends the loop.
     """
     while True:
         result = await submit()

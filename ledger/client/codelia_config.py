@@ -1,7 +1,7 @@
-"""What a "remember" writes beside its grant: rules in Codelia's own file of the project (codelia.md 8).
+"""The rules that a "remember" adds to Codelia's project file, besides its grant (codelia.md 8).
 
-Whoever asks writes, because the agent's side has the project's folder; whoever answers may sit elsewhere. The answer
-and its grant stand in the log by then, and do not depend on the file. Writing twice writes once.
+The asker writes the file, because it runs on the machine of the project's folder; the approver may be elsewhere. The
+answer and its grant are in the log by then, and do not depend on the file. Writing is idempotent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Folder = str | os.PathLike[str]
 
 
 class Remembers(Protocol):
-    """What remembering needs of a session."""
+    """The members of a session that remembering uses."""
 
     async def state(self) -> SessionState: ...
 
@@ -44,15 +44,15 @@ class Remembers(Protocol):
 
 
 class Remembering:
-    """The part of `Session` that writes what an `always` remembers to the project's configuration."""
+    """The part of `Session` that writes the rules of an `always` to the project's configuration."""
 
     async def remember(self: Remembers, result: Result, folder: Folder | None = None) -> Result:
         """In dialect `codelia`, add the rules of an `always` to `.codelia/config.json` (codelia.md 8).
 
-        The same result, with a message that tells what was added, or why that failed: it never raises for that, because
-        the call is allowed whatever becomes of the file. The file is the one that the session's own layer came from,
-        else that of the session's folder, else of `folder`; no folder is made. Nothing is written for any other
-        dialect, reply or outcome, nor for a grant that is revoked by now.
+        Return the result with a message about the added rules, or the failure. A failure never raises, because the call
+        is allowed regardless of the file. The file is that of the session's own layer, else that of the session's
+        folder, else of `folder`; no folder is created. Nothing is written for any other dialect, reply or outcome, nor
+        for a grant that is already revoked.
         """
         settled = result.settled
         if settled is None or result.outcome != "allowed" or settled.reply != "always" or not settled.grants:
@@ -61,7 +61,7 @@ class Remembering:
             state = await self.state()
             if state.policy is None or state.policy.dialect != DIALECT:
                 return result
-            # Not "those in force": whoever answered may be about to write the project's grant.
+            # Not "those in force": the approver may be about to write the project's grant.
             revoked = _revoked(state.grants)
             if (project := await self._project_stream(state)) is not None:
                 revoked |= _revoked((await project.refresh()).grants)
@@ -92,7 +92,7 @@ def _failed(error: LedgerError) -> str:
 
 
 def config_file(source: PolicySource, folder: Folder | None) -> Path | None:
-    """Codelia's file of the project; None where its folder is not known, or not here."""
+    """Return Codelia's file of the project; None where its folder is unknown or not on this machine."""
     loaded = next((layer.file for layer in reversed(source.layers) if _is_projects(layer)), None)
     if loaded is not None:
         return Path(loaded)
@@ -113,10 +113,10 @@ async def _written(file: Path, rules: tuple[RuleObject, ...]) -> str | None:
 
 
 def _write(file: Path, rules: tuple[RuleObject, ...]) -> str | None:
-    """What was added, in words; None where the file said all of it before."""
+    """Add rules; return them in words, or None where the file had all of them."""
     project = file.parent.parent
     if not project.is_dir():
-        # The session may belong to another machine; a folder made here would be nobody's project.
+        # The session may belong to another machine; a folder created here would be no project.
         raise PolicyError(f"there is no folder {shown(str(project))} on this machine", file=str(file))
     allowed = read_layers((load_config(file, strict=False),), strict=False).allow if file.exists() else ()
     new = not_allowed_yet(rules, allowed)

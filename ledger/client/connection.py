@@ -1,4 +1,4 @@
-"""A person's client in a session, for as long as it is there."""
+"""The connection of a person's client to a session."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RENEW_SECONDS = LEASE_MS / 3000
-"""A lease is renewed three times in its life."""
+"""A third of a lease."""
 
 
 def lease_ms(clock: Clock, *, is_held: bool) -> int:
-    """How long a client is believed to be there. `is_held`: it goes on saying so by itself."""
-    # A clock that a test moves by 60 s at once would outrun those renewals, which take real time.
+    """Return the duration of a client's lease. `is_held`: it is renewed automatically."""
+    # A test that moves the clock by 60 s at once would outrun the renewals, which take real time.
     return DURATION_MS_MAX if is_held and clock.is_moved_by_hand else LEASE_MS
 
 
 class ClientConnection:
-    """A client's stay in a session: what was replayed to it, and its lease."""
+    """A client's connection to a session: the requests replayed to it, and its lease."""
 
     def __init__(self, session: Session, presence: Presence, actor: Actor, replayed: list[Pending]) -> None:
         self.session = session
@@ -40,7 +40,7 @@ class ClientConnection:
         self._renewing: asyncio.Task[None] | None = None
 
     async def renew(self) -> None:
-        """Say that the client is still there; without it the lease ends after 30 s."""
+        """Renew the client's lease, which otherwise ends after 30 s."""
         await self.session.renew_lease(self._presence, is_held=self._renewing is not None)
 
     async def disconnect(self) -> None:

@@ -1,4 +1,4 @@
-"""What the commands of one session rest on, as this process knows it: rules, the project's grants, who is there."""
+"""The inputs of one session's commands, as known to this process: rules, the project's grants, presence."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ NOBODY: Final[frozenset[str]] = frozenset()
 NOBODY_THERE: Final = Live(asked_for=NOBODY)
 
 TRIES_MAX: Final = 16
-"""Tries of a command while others change what it rests on; after these it is refused as in doubt."""
+"""Retries of a command whose inputs other processes keep changing, before it fails as in doubt."""
 
 
 class Grounds:
-    """The state of a session's stream, and what else its commands are decided by."""
+    """The state of a session's stream, and the other inputs of its commands."""
 
     def __init__(self, ledger: Ledger, stream: Stream[SessionState]) -> None:
         self._ledger = ledger
         self._stream = stream
 
     async def folded(self) -> SessionState:
-        """Return the state as known here, read from the server only where nothing is known yet."""
+        """Return the cached state, read from the server only if there is none yet."""
         return self._stream.state if self._stream.folded else await self._stream.refresh()
 
     def policy(self, state: SessionState) -> Policy:
@@ -54,7 +54,7 @@ class Grounds:
         return stream
 
     async def live(self, state: SessionState) -> Live:
-        """Return who is there, looked up only where the last look is too old."""
+        """Return the presence, read again only if the last read is too old."""
         return self._known_live(state) or await self._looked_up_live(state)
 
     def _known_live(self, state: SessionState) -> Live | None:
@@ -68,7 +68,7 @@ class Grounds:
         return await self._ledger.streams.session_fold.live(state, self._ledger.store.clock.now_ms())
 
     async def by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Try again when another process has changed the session's rules or clients; by then this one has read them.
+        """Retry when another process has changed the session's rules or clients, which this one has read by then.
 
         Raises InDoubtError after 16 tries, and what `attempt` raises.
         """

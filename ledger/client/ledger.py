@@ -1,4 +1,4 @@
-"""The ledger as a program holds it: sessions, what is pending anywhere, grants, history."""
+"""The client of a ledger: sessions, pending requests, grants, history."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ from ledger.stores.port import Store, StreamKey
 log = logging.getLogger(__name__)
 
 INBOX_FRESH_SECONDS = 1.0
-"""How long a process may rely on who it last saw with the inbox open."""
+"""The maximum age of the cached inbox presence."""
 
 PENDING_SESSIONS_MAX = 100_000
 
 
 class Ledger:
-    """`async with Ledger.connect(url) as ledger:`. One a process is enough; it is safe to use from many tasks."""
+    """A ledger, opened by `async with Ledger.connect(url)`. One for each process; safe to use from many tasks."""
 
     def __init__(
         self,
@@ -114,11 +114,11 @@ class Ledger:
         partitions: int | None = None,
         durability: Durability | None = None,
     ) -> Ledger:
-        """A ledger at a URL (default: `PERMISSION_LEDGER_URL`, else the embedded server of the data folder).
+        """Return the ledger at a URL (default: `PERMISSION_LEDGER_URL`, else the embedded server of the data folder).
 
-        `plugins` are deciders after the rules, before those that installed distributions offer (`entry_points`).
-        `durability` says how safe a grant or an allow must be before it counts (default: what the URL's query says).
-        `clock` is for tests (`ledger.testing`). Entering the block raises StoreError, SetupError or InputError.
+        `plugins` are deciders after the rules, before those of installed distributions (`entry_points`). `durability`
+        is the replication required before a grant or an allow takes effect (default: from the URL's query). `clock` is
+        for tests (`ledger.testing`). Entering the block raises StoreError, SetupError or InputError.
         """
         deciders = [*plugins, *(from_entry_points() if entry_points else ())]
         return cls(
@@ -163,7 +163,7 @@ class Ledger:
             self._server = None
 
     async def _revive(self) -> None:
-        """The embedded server died under us: whoever holds its folder starts it again."""
+        """Restart the embedded server, of which this process holds the folder, after it died."""
         try:
             if self._server is not None:
                 await self._server.revive()
@@ -172,7 +172,7 @@ class Ledger:
 
     @property
     def server_url(self) -> str:
-        """The URL of the server in use; of an embedded one its socket's. Holds the password."""
+        """Return the URL of the server in use, including its password; for an embedded one that of its socket."""
         return self._url if self._server is None else self._server.url
 
     @property
@@ -213,17 +213,17 @@ class Ledger:
         demands: Iterable[DemandRule | Mapping[str, Any]] | None = None,
         actor: Actor | str | None = None,
     ) -> Session:
-        """Open a session, or attach to it; what is not given stays as it is.
+        """Open a session, or attach to it; an omitted argument leaves that setting unchanged.
 
         `rules` are rules (`{permission, pattern, action}`) or a configuration in the dialect's own form; `policy` is
         the same with layers. A new session with a `parent` and without rules or options of its own has its parent's
-        rules; with its own, it still has what its dialect hands on (`ledger.policy.child_policy`): with `denies_alone` only what
-        makes them stricter. `token_id` is the access token whose own a new session becomes.
+        rules; with its own, it still inherits from its parent by its dialect (`ledger.policy.child_policy`), with
+        `denies_alone` only what makes its rules stricter. `token_id` is the access token that will own a new session.
 
-        `cwd` and `home` are the folder that the agent works in and its user's home, absolute paths on the machine where
-        its calls run: rules are judged by them unless `options` name others, and what is not known counts as outside
-        the project. `demands` say which answers must be signed with a passkey (`docs/guides/passkeys.md`); they are
-        added to those of the rules. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
+        `cwd` and `home` are the agent's working folder and its user's home, absolute paths on the machine where its
+        calls run: rules are judged by them unless `options` name others, and an unknown path counts as outside the
+        project. `demands` are conditions on answers, such as a passkey's signature (`docs/guides/passkeys.md`), added
+        to those of the rules. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
         """
         check_id(session_id, "session id")
         source = policy or policy_source_of(rules, dialect, options)
@@ -277,7 +277,7 @@ class Ledger:
         *,
         denies_alone: bool,
     ) -> PolicySource:
-        """What judges a child session; without rules of its `own` it has its parent's, or those of `fallback`."""
+        """Return the policy of a child session: its own, else its parent's, else `fallback`."""
         policy = (await Session(self, parent).state()).policy
         return (
             orphan_source(own or fallback)
@@ -286,18 +286,18 @@ class Ledger:
         )
 
     async def attach(self, session_id: str) -> Session:
-        """A session that is there already. Raises UnknownSessionError."""
+        """Return an existing session. Raises UnknownSessionError."""
         handle = Session(self, check_id(session_id, "session id"))
         if (await handle.state()).opened_ms is None:
             raise UnknownSessionError(f"there is no session `{session_id}`", session=session_id)
         return handle
 
     async def state_at(self, session_id: str, at: str | int | None = None) -> Moment[SessionState]:
-        """A session as of a version, or after the last event at or before an RFC 3339 time."""
+        """Return a session's state as of a version, or after the last event at or before an RFC 3339 time."""
         return await state_at(self.store, StreamKey("session", session_id), self.streams.session_fold, at)
 
     async def sessions(self) -> AsyncIterator[str]:
-        """The ids of all sessions, in no order."""
+        """Iterate over the ids of all sessions, unordered."""
         async for key in self.store.streams():
             if key.kind == "session":
                 yield key.id
@@ -313,9 +313,9 @@ class Ledger:
     def compiled(
         self, source: PolicySource, policy_digest: str, *, cwd: str | None = None, home: str | None = None
     ) -> Policy:
-        """The compiled form of a policy for a folder and a home, with this machine's files as its facts.
+        """Return the compiled policy for a folder and a home, with this machine's files as its facts.
 
-        It is kept while it is in use.
+        It is cached while it is in use.
         """
         key = (policy_digest, cwd, home)
         policy = self._policies.get(key)
@@ -330,14 +330,14 @@ class Ledger:
 
     @property
     def tokens(self) -> Tokens:
-        """The access tokens of the gateway."""
+        """Return the access tokens of the gateway."""
         if self._tokens is None:
             self._tokens = Tokens(self)
         return self._tokens
 
     @property
     def passkeys(self) -> PasskeyBook:
-        """The passkeys of people, and the answers that they sign."""
+        """Return the passkeys of people, and the answers that they sign."""
         if self._passkeys is None:
             self._passkeys = PasskeyBook(self)
         return self._passkeys
@@ -345,25 +345,25 @@ class Ledger:
     # --- requests anywhere ------------------------------------------------------------------------------------------
 
     async def pending(self, session_id: str | None = None) -> list[Pending]:
-        """What waits for a person, nearest deadline first; those that never expire come last."""
+        """Return the pending requests, nearest deadline first; those that never expire come last."""
         if session_id is not None:
             return await (await self.attach(session_id)).pending()
         return (await self.pending_anywhere()).rows
 
     async def pending_anywhere(self) -> Survey[Pending]:
-        """What waits in all sessions, nearest deadline first, and the sessions that cannot be read."""
+        """Return the pending requests of all sessions, nearest deadline first, and the sessions that cannot be read."""
         states = await self.waiting_sessions()
         found = [one for state in states.rows for one in pending_of(state)]
         found.sort(key=lambda one: (one.request.deadline_ms is None, one.request.deadline_ms or 0))
         return Survey(found, states.problems)
 
     async def waiting_sessions(self) -> Survey[SessionState]:
-        """The sessions in which something is pending, as they stand on the server now."""
+        """Return the current states of the sessions with pending requests."""
         due = await self.store.due(None, PENDING_SESSIONS_MAX)
         return await self._states_of(session_id for session_id, _ in due)
 
     async def pending_states(self) -> list[SessionState]:
-        """The same; a session that cannot be read is logged once and left out."""
+        """Return the same as a list; a session that cannot be read is logged once and left out."""
         found = await self.waiting_sessions()
         for problem in found.problems:
             if problem not in self._told:
@@ -375,7 +375,7 @@ class Ledger:
         return await survey((StreamKey("session", one) for one in sessions), lambda key: Session(self, key.id).state())
 
     async def sessions_of(self, request_id: str) -> list[str]:
-        """The sessions that know this request id; those with something pending are looked at first, then all."""
+        """Return the sessions with this request id; searches those with pending requests first, then all."""
         return (await self._knowing(request_id)).rows
 
     async def _knowing(self, request_id: str) -> Survey[str]:
@@ -388,7 +388,7 @@ class Ledger:
         return Survey(known, everywhere.problems)
 
     async def session_of(self, request_id: str, session_id: str | None = None) -> Session:
-        """The session of a request. Raises UnknownRequestError; InputError when several know the id."""
+        """Return the session of a request. Raises UnknownRequestError; InputError when several have the id."""
         if session_id is not None:
             return await self.attach(session_id)
         found = await self._knowing(request_id)
@@ -413,28 +413,28 @@ class Ledger:
         return await (await self.session_of(request_id, session_id)).cancel(request_id, **more)
 
     async def cancel_of_token(self, token_id: str) -> None:
-        """Cancel what was asked with an access token and waits; whoever asked is nobody any more."""
+        """Cancel the pending requests of an access token that has ended."""
         for state in await self.pending_states():
             for request in in_order(state.pending.values()):
                 if request.token_id == token_id:
-                    # Answered meanwhile, it has its end.
+                    # Answered meanwhile.
                     with suppress(AlreadyAnsweredError):
                         await Session(self, state.session_id).cancel(
                             request.request_id, cause="token_revoked", actor=SYSTEM
                         )
 
     async def release_in_project(self, project: str) -> None:
-        """Release what a project's new grants allow in all its sessions that want it (`cascade_always`)."""
+        """Release the requests that a project's new grants allow, in its sessions with `cascade_always = "project"`."""
         for state in await self.pending_states():
             if state.project == project and state.settings.cascade_always == "project":
                 await Session(self, state.session_id).release()
 
     async def approved_anywhere(self) -> list[Approved]:
-        """The grants in force in all projects and sessions, in the order in which they were made."""
+        """Return the grants in force in all projects and sessions, in order of creation."""
         return (await self.grants_anywhere()).rows
 
     async def grants_anywhere(self) -> Survey[Approved]:
-        """The same, and the streams that cannot be read."""
+        """Return the same, and the streams that cannot be read."""
         keys = [key async for key in self.store.streams() if key.kind != "access"]
         each = await survey(keys, self._approved_in)
         found = [one for some in each.rows for one in some]
@@ -450,7 +450,7 @@ class Ledger:
     # --- a project's grants -----------------------------------------------------------------------------------------
 
     async def approved_in_project(self, project: str) -> list[Approved]:
-        """The grants in force in a project."""
+        """Return the grants in force in a project."""
         state = await self.streams.project(check_id(project, "project id")).refresh()
         standing = in_force(state.grants, self.store.clock.now_ms())
         return [Approved(grant=grant, session=grant.session, project=project) for grant in standing]
@@ -466,9 +466,9 @@ class Ledger:
         grant_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Approved:
-        """A standing allow for all sessions of a project, also those to come.
+        """Make a grant for all sessions of a project, future ones included.
 
-        `grant_id` is given where the same call may come twice: an id that is known makes nothing.
+        `grant_id` makes the call idempotent: a known id makes no grant.
         """
         command = GrantInProject(
             actor=self.actor(actor, "person"),
@@ -485,7 +485,7 @@ class Ledger:
         return Approved(grant=done.state.grants[command.grant_id], session=None, project=project)
 
     async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> StreamKey:
-        """End a grant, wherever it stands; gives the stream. Raises UnknownGrantError."""
+        """Revoke a grant in any stream; return the stream. Raises UnknownGrantError."""
         key = await self.stream_of_grant(check_id(grant_id, "grant id"))
         if key.kind == "session":
             await Session(self, key.id).revoke(grant_id, reason=reason, actor=actor)
@@ -499,10 +499,10 @@ class Ledger:
         return key
 
     async def stream_of_grant(self, grant_id: str) -> StreamKey:
-        """Where a grant stands, revoked ones included. Raises UnknownGrantError."""
+        """Return the stream of a grant, revoked ones included. Raises UnknownGrantError."""
         keys = [key async for key in self.store.streams() if key.kind in ("session", "project")]
         problems: list[StreamProblem] = []
-        # Projects first: there are few of them, and most grants stand there.
+        # Projects first: there are few of them, and they have most grants.
         for key in sorted(keys, key=lambda key: key.kind != "project"):
             stream: Stream[Any] = (
                 self.streams.project(key.id) if key.kind == "project" else self.streams.session(key.id)
@@ -520,8 +520,9 @@ class Ledger:
     async def connect_inbox(
         self, client_id: str, *, actor: Actor | str, reach: InboxReach = EVERYWHERE
     ) -> list[Pending]:
-        """A person's client has the inbox open: it is present for every session within its reach, also for those to
-        come; what waits there is replayed to it.
+        """Connect a person's inbox, which is present in every session within its reach, later ones included.
+
+        Return the pending requests of those sessions, for replay.
         """
         who = self.actor(actor, "person")
         presence = Presence(check_id(client_id, "client id"), check_name(who.name, "client name"))
@@ -536,7 +537,7 @@ class Ledger:
         return sorted(replayed, key=lambda one: (one.request.asked_ms, one.session, one.request.version))
 
     async def renew_inbox(self, client_id: str, *, actor: str, reach: InboxReach = EVERYWHERE) -> None:
-        """Say that the client still has the inbox open."""
+        """Renew the lease of a client's inbox."""
         await renew_inbox(self.store, Inbox(Presence(client_id, actor), reach))
 
     async def disconnect_inbox(self, client_id: str, *, actor: Actor | str) -> None:
@@ -549,23 +550,23 @@ class Ledger:
                 await Session(self, state.session_id).disconnect(client_id, actor=who)
 
     def known_inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...] | None:
-        """As `inbox_presence`, where it was looked up within the last second; else None."""
+        """Return the cached `inbox_presence` of the last second; else None."""
         looked_at, inboxes = self._inboxes
         if self._clock is not None or asyncio.get_running_loop().time() - looked_at > INBOX_FRESH_SECONDS:
             return None
         return present_in(inboxes, session, project) if inboxes else ()
 
     async def inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...]:
-        """Who has the inbox open and sees this session in it, as of at most a second ago."""
+        """Return the clients with an open inbox that reaches this session, at most a second old."""
         known = self.known_inbox_presence(session, project)
         if known is not None:
             return known
         if self._clock is not None:
             return present_in(await open_inboxes(self.store), session, project)
         if self._looking is None:
-            # Of all who want to know in this moment, one asks.
+            # Concurrent callers share one read.
             self._looking = asyncio.create_task(self._look_into_inboxes(), name="ledger inboxes")
-            # All who asked may be gone by the time it fails.
+            # All callers may have gone by the time it fails.
             self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
         return present_in(await asyncio.shield(self._looking), session, project)
 
@@ -586,14 +587,14 @@ class Ledger:
     # --- inside -----------------------------------------------------------------------------------------------------
 
     def actor(self, actor: Actor | str | None, kind: str) -> Actor:
-        """The author of an event: as given, else this process's own name."""
+        """Return the author of an event: as given, else this process's own name."""
         if isinstance(actor, Actor):
             return actor
         return Actor(kind, self.actor_name if actor is None else check_name(actor, "actor"))
 
 
 def named_url(url: str | None) -> str:
-    """The URL of the ledger: as given, else of the environment, else the embedded server of the data folder.
+    """Return the URL of the ledger: as given, else of the environment, else the embedded server of the data folder.
 
     Raises InputError for a PERMISSION_LEDGER_URL_FILE that cannot be read.
     """

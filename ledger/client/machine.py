@@ -1,4 +1,4 @@
-"""This machine: facts that policies are judged with, and who works here."""
+"""Facts about this machine for policies, and its user's name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ledger.stores.opening import default_home, embedded_folder
 
 
 def machine_facts() -> DiskFacts:
-    """Files of this machine, and where the ledger's own data lies on it."""
+    """Return the facts of this machine's files, and the folders of the ledger's data."""
     return DiskFacts(own_folders())
 
 
 def own_folders() -> tuple[str, ...]:
-    """The real paths of the data folders: the default one, and that of an embedded server that the environment names."""
+    """Return the real paths of the data folders: the default one, and that of an embedded server in the environment."""
     found = {_real(default_home())}
     url = os.environ.get("PERMISSION_LEDGER_URL", "")
     if url.startswith("embedded:"):
@@ -33,7 +33,7 @@ def _real(folder: Path) -> str:
 
 
 def default_actor_name() -> str:
-    """`user@host`."""
+    """Return `user@host`."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):

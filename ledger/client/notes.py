@@ -1,4 +1,4 @@
-"""The part of `Session` that records what happened beside its requests."""
+"""The part of `Session` that records facts besides its requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Noted(Protocol):
-    """What noting needs of a session."""
+    """The members of a session that notes use."""
 
     _ledger: Ledger
     _stream: Stream[SessionState]
@@ -26,7 +26,7 @@ class Noted(Protocol):
 
 
 class Notes:
-    """What really ran, and who was notified."""
+    """Records of finished tool calls and of notifications."""
 
     async def note_tool_finished(
         self: Noted,
@@ -41,9 +41,9 @@ class Notes:
         key: str | None = None,
         actor: Actor | str | None = None,
     ) -> None:
-        """Record what really ran; `ran`, or `tool_input`, tells whether it was what had been asked.
+        """Record a finished tool call; `ran`, or `tool_input`, is compared with the request.
 
-        The same `key` again notes nothing more.
+        A repeated `key` records nothing.
         """
         command = NoteToolFinished(
             actor=self._ledger.actor(actor, "agent"),
@@ -70,7 +70,7 @@ class Notes:
         text: str | None = None,
         target: str | None = None,
     ) -> None:
-        """Record that a person was notified, could not be, or that a notification was withdrawn."""
+        """Record that a notification was sent, failed, or was withdrawn."""
         command = NoteNotification(
             actor=self._ledger.actor(None, "system"),
             request_id=request_id,
@@ -86,7 +86,7 @@ class Notes:
 
 
 def _digest_of(ran: Question, asked: Request | None) -> str:
-    """The digest of what ran; where it names no folder, that of the request counts."""
+    """Return the digest of the call that ran, in the request's folder if it names none."""
     if asked is None or ran.digest == asked.digest:
         return ran.digest
     return in_folder(ran, asked.cwd).digest

@@ -1,8 +1,8 @@
-"""Deciders after the rules: OpenCode's `permission.ask` hook, which here really is called.
+"""Deciders after the rules, as OpenCode's `permission.ask` hook.
 
-Source: `opencode.md` "Plugin Integration". They run in order; each sees the request and the evaluation. A decider may
-tighten anything and may turn only an ask into an allow; one that fails or takes too long counts as ask (or deny, if it
-says so), never as allow. What each said is recorded with the request.
+Source: `opencode.md` "Plugin Integration". They run in order, each with the request and the evaluation. A decider may
+tighten any verdict and may loosen only an ask to an allow. A failure or timeout counts as ask (or deny, by
+`on_failure`), never as allow. Each opinion is recorded with the request.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ ENTRY_POINT_GROUP = "permission_ledger.deciders"
 
 
 class DeciderAnswer(msgspec.Struct, frozen=True):
-    """What a decider says; `verdict` None is no opinion."""
+    """The result of a decider; `verdict` None is no opinion."""
 
     verdict: Verdict | None = None
     reason: str | None = None
 
 
 class Decider(Protocol):
-    """One decider. `decide` may be a plain function (it then runs in a thread) or a coroutine function.
+    """A decider. `decide` may be a plain function (it then runs in a thread) or a coroutine function.
 
     It returns an `DeciderAnswer`, a verdict (`"allow"`, `"deny"`, `"ask"`), a pair of verdict and reason, or None.
     Optional attributes: `limit_seconds` (default 1), `on_failure` (`"ask"`, the default, or `"deny"`).
@@ -47,13 +47,13 @@ class Decider(Protocol):
 
 
 def from_entry_points() -> list[Decider]:
-    """The deciders that installed distributions offer, by name. Raises InputError when one cannot be loaded."""
+    """Return the deciders of installed distributions, by name. Raises InputError when one cannot be loaded."""
     found: list[Decider] = []
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
         try:
             loaded: Any = point.load()
         except Exception as error:
-            # A decider that is installed but broken must not silently leave the chain: it may be one that denies.
+            # A broken decider must not silently drop out of the chain: it may be one that denies.
             raise InputError(f"the decider `{point.name}` ({point.value}) cannot be loaded: {error}") from error
         decider: Any = loaded() if inspect.isclass(loaded) else loaded
         found.append(decider)
@@ -63,7 +63,7 @@ def from_entry_points() -> list[Decider]:
 async def opinions_of(
     deciders: Sequence[Decider], session: str, question: Question, evaluation: Evaluation
 ) -> tuple[Opinion, ...]:
-    """Ask every decider in order; never raises for what a decider does."""
+    """Call every decider in order; an error of a decider becomes its opinion."""
     return tuple([await _opinion_of(decider, session, question, evaluation) for decider in deciders])
 
 
@@ -75,7 +75,7 @@ async def _opinion_of(decider: Decider, session: str, question: Question, evalua
     except TimeoutError:
         return _failed(decider, f"no answer within {limit:g} s")
     except Exception as error:
-        # Whatever a decider raises is its own; the request is asked (or denied) instead.
+        # An error of a decider must not fail the request; it is asked (or denied) instead.
         log.warning("decider %s failed", decider.name, exc_info=True)
         return _failed(decider, f"{type(error).__name__}: {error}")
     return Opinion(decider.name, answer.verdict, answer.reason)
@@ -101,7 +101,7 @@ def _failed(decider: Decider, why: str) -> Opinion:
 
 
 def check_deciders(deciders: Iterable[Decider]) -> tuple[Decider, ...]:
-    """Refuse at the start what could only fail later. Raises InputError."""
+    """Return the deciders as a tuple. Raises InputError for one without `name` or `decide`."""
     checked = tuple(deciders)
     for decider in checked:
         if not isinstance(getattr(decider, "name", None), str) or not callable(getattr(decider, "decide", None)):

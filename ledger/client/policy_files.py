@@ -1,7 +1,7 @@
-"""Rules reload when their files change, as an event in the session that uses them.
+"""Reload of rules when their files change, recorded as an event of the session that uses them.
 
-The log then tells which rules judged what, and replay needs no file. This module looks at files only through their
-status; reading and checking them is the business of the loader that it is given.
+The log thus has the rules of every verdict, and replay needs no file. This module only reads the status of files; the
+given loader reads and checks them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _Stamp = tuple[int, ...] | None
 
 
 class PolicyFiles:
-    """Files of rules, read when they have changed; one may serve the sessions of a whole process.
+    """Rule files, loaded when they have changed; an instance may serve all sessions of a process.
 
-    `load` reads and checks the files (in a thread) and gives their layers; the files of its layers are watched, and
-    `files` besides them, which need not be there yet.
+    `load` reads and checks the files (in a thread) and returns their layers. The files of the layers are watched, and
+    also `files`, which need not exist yet.
     """
 
     def __init__(self, load: Callable[[], PolicySource], files: Iterable[str | os.PathLike[str]] = ()) -> None:
@@ -44,14 +44,14 @@ class PolicyFiles:
         self._turn = asyncio.Lock()
 
     async def current(self) -> PolicySource:
-        """The rules as they are in the files now. Raises what the loader raises, for as long as it does.
+        """Return the current rules of the files. Raises the loader's error while it persists.
 
-        While a file cannot be read, or one whose rules were in force is gone, there are no rules to judge by: those
-        before the change may have allowed what the change forbids, and "no rules" is never what a broken file means.
+        While a file cannot be read, or one with rules in force is missing, there are no rules to judge by: the old ones
+        may allow what the change forbids, and a broken file never means "no rules".
         """
         async with self._turn:
             if self._stamps is None or self._stamps != self._look():
-                self._stamps = None  # whatever goes wrong from here on goes wrong again at the next ask
+                self._stamps = None  # an error from here on is raised again at the next ask
                 self._stamps = await self._reload()
             return self._source
 
@@ -60,7 +60,7 @@ class PolicyFiles:
 
     async def _reload(self) -> dict[str, _Stamp]:
         while True:
-            # Looked at before they are read: a change in between is seen by the next check.
+            # Their status is read first: a change in between is found by the next check.
             stamps = self._look()
             self._refuse_gone(stamps)
             source = await asyncio.to_thread(self._load)
@@ -72,7 +72,7 @@ class PolicyFiles:
         return stamps
 
     def _refuse_gone(self, stamps: dict[str, _Stamp]) -> None:
-        """Loaders pass over optional files that are missing, which would drop the denies of one that was there."""
+        """Raise PolicyError for a missing file with rules in force: loaders skip it, which would drop its denies."""
         for file in sorted(self._in_force):
             if stamps[file] is None:
                 text = f"{shown(file)} holds rules in force and is gone; put it back, or start anew without it"
@@ -80,7 +80,7 @@ class PolicyFiles:
 
 
 class PolicyWatch:
-    """Keeps one session's rules equal to its files. Made by `watch_policy` and `judge_by_files`."""
+    """The link of one session's rules to its files. Created by `watch_policy` and `judge_by_files`."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class PolicyWatch:
         self._turn = asyncio.Lock()
 
     async def check(self) -> None:
-        """Bring the session's rules up to date. Raises what the loader raises, as long as it does."""
+        """Update the session's rules. Raises the loader's error while it persists."""
         async with self._turn:
             source = await self._files.current()
             if source is not self._applied and not self._judges(source):
@@ -110,12 +110,12 @@ class PolicyWatch:
             self._applied = source
 
     def _judges(self, source: PolicySource) -> bool:
-        """Whether the session has these rules, as far as this process has seen: nothing need be written then."""
+        """Return whether the session's cached state has these rules, so that nothing need be written."""
         stream = self._session.stream
         return stream.folded and stream.state.policy == source
 
     async def look_on(self, seconds: float) -> None:
-        """Check every so many seconds, for a session in which nobody asks."""
+        """Check at an interval in seconds, for a session without asks."""
         while True:
             await asyncio.sleep(seconds)
             try:
@@ -132,11 +132,11 @@ def judge_by_files(
     policy_source: str | None = None,
     denies_alone: bool = False,
 ) -> PolicyWatch:
-    """From here on each ask of this handle is judged by the files as they are at that moment.
+    """Judge each later ask of this handle by the current content of the files.
 
-    Other rules are recorded as `policy_changed` before anything is judged by them, with `policy_source` as the word for
-    where they came from; `denies_alone` as for `Ledger.session`. While the files cannot be read every new ask of this handle raises the loader's error;
-    requests that are pending can still be answered. `PolicyWatch.check` does the same when nobody asks.
+    Changed rules are recorded as `policy_changed` before they judge anything, with `policy_source` as their origin;
+    `denies_alone` as for `Ledger.session`. While the files cannot be read, every new ask of this handle raises the
+    loader's error; pending requests can still be answered. `PolicyWatch.check` updates the rules without an ask.
     """
     watch = PolicyWatch(ledger, session, files, policy_source, denies_alone=denies_alone)
     session.before_asking = watch.check
@@ -155,8 +155,8 @@ async def watch_policy(
 ) -> AsyncIterator[PolicyWatch]:
     """Judge the asks of `session` by the files behind `load`, as `judge_by_files` does, until the block ends.
 
-    `load` and `files` are those of `PolicyFiles`. The files are also looked at every `interval_seconds`, when nobody
-    asks. Raises the loader's error (PolicyError) when the files cannot be read at the start.
+    `load` and `files` are those of `PolicyFiles`. The files are also checked every `interval_seconds`, without an ask.
+    Raises the loader's error (PolicyError) when the files cannot be read at the start.
     """
     watch = PolicyWatch(ledger, session, PolicyFiles(load, files), policy_source)
     await watch.check()
@@ -172,7 +172,7 @@ async def watch_policy(
 
 
 def _stamp(file: str) -> _Stamp:
-    """What changes with a file; its ctime also tells of a mode that was changed."""
+    """Return the status of a file that changes with it; ctime also covers a changed mode."""
     try:
         status = os.stat(file)  # noqa: PTH116 - at every ask
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What an ask or a reply came to, as callers and programs see it."""
+"""Results of asks and replies, and the rows of pending requests and grants."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ERRORS: dict[str, type[RefusalError]] = {
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where a request stands. `outcome` None is pending; `at_ms` is when it was settled, else when it was asked."""
+    """The status of a request. `outcome` None is pending; `at_ms` is when it was settled, else asked (server ms)."""
 
     session: str
     request_id: str
@@ -52,7 +52,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     settled: Settled | None = None
 
     def __repr__(self) -> str:
-        """What a person debugging needs; the request and its evaluation are members of it."""
+        """Return a short form for debugging."""
         names = ("session", "request_id", "version", "outcome", "reply")
         said = [f"{name}={getattr(self, name)!r}" for name in names]
         return f"Result({', '.join(said)}, by={self.by.name!r}, at={self.at!r})"
@@ -63,17 +63,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def code(self) -> str | None:
-        """The code of the error that a refused ask raises."""
+        """Return the code of the error that a refused ask raises."""
         return _ERRORS[self.outcome].code if self.outcome in _ERRORS else None
 
     @property
     def updated_input(self) -> Any:
-        """What the call is to run with, where a person changed its input; else None."""
+        """Return the input to run the call with, where a person changed it; else None."""
         return self.settled.updated_input if self.settled is not None else None
 
     @property
     def told(self) -> str | None:
-        """The prompt at which a person answered, where only the agent's side says so; else None."""
+        """Return the prompt at which a person answered, where only the agent's side reports it; else None."""
         return self.settled.told if self.settled is not None else None
 
     @property
@@ -81,7 +81,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return format_time(self.at_ms)
 
     def error(self) -> RefusalError | None:
-        """The error to raise where the call may not run; None while it is pending or when it is allowed."""
+        """Return the error to raise where the call may not run; None while it is pending or when it is allowed."""
         if self.outcome not in _ERRORS:
             return None
         return _ERRORS[self.outcome](
@@ -97,13 +97,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def reasons(self) -> list[Any]:
-        """Why: the rules that decided, and what deciders after them said."""
+        """Return the rules that decided, and the opinions of deciders after them."""
         rules = self.evaluation.rules if self.evaluation else ()
         said = [opinion for opinion in self.request.opinions if opinion.verdict is not None]
         return [msgspec.to_builtins(one) for one in (*rules, *said)]
 
     def as_json(self) -> dict[str, Any]:
-        """The object of CONTRACT's `ask, reply` row."""
+        """Return the object of CONTRACT's `ask, reply` row."""
         return {
             "session": self.session,
             "request_id": self.request_id,
@@ -122,7 +122,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def result_of(state: SessionState, request_id: str) -> Result:
-    """Where a request of this session stands. Raises UnknownRequestError."""
+    """Return the result of a request of this session. Raises UnknownRequestError."""
     settled = state.settled.get(request_id)
     if settled is not None:
         return _settled(state, settled)
@@ -176,7 +176,7 @@ def _settled(state: SessionState, settled: Settled) -> Result:
 
 
 def _remembered(settled: Settled) -> str | None:
-    """What a person should know who wanted this remembered; None where it is."""
+    """Return a note for a person whose "remember" had a limited effect; None where it is remembered."""
     request = settled.request
     idle = _idle(request)
     standing = [entry for entry in dict.fromkeys(request.always) if entry not in settled.granted_patterns]
@@ -193,28 +193,28 @@ def _entries(entries: Iterable[str]) -> str:
 
 
 def _asked_again(request: Request) -> str | None:
-    """What the next such call is asked about although all that is offered was granted."""
+    """Return a note on what the next such call is asked about although all entries were granted."""
     if not request.still_asked:
         return None
     return f"the next such call is asked about all the same: {'; '.join(request.still_asked)}"
 
 
 def _idle(request: Request) -> str | None:
-    """That the profile would not honour a grant of some entries, offered or left out."""
+    """Return a note on entries, offered or left out, whose grant the profile would not accept."""
     if not request.not_honoured:
         return None
     return f"a grant of {_entries(request.not_honoured)} would lift nothing of this call in profile hardened"
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that waits for a person, as it is shown; `is_replay` when it was asked before the client came."""
+    """A pending request for display; `is_replay` if it was asked before the client connected."""
 
     session: str
     request: Request
     is_replay: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The object of CONTRACT's `pending` row, and the request's other fields."""
+        """Return the object of CONTRACT's `pending` row, and the request's other fields."""
         request = self.request
         return {
             "session": self.session,
@@ -246,9 +246,9 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def described(self, description: Any = None) -> dict[str, Any]:
-        """Return the same object with `description` and `demanded`, for whoever shows it; views do not store those.
+        """Return the same object with `description` and `demanded` for display, which views do not store.
 
-        `description` is one of the same request that was made before.
+        `description` is a cached one of the same request.
         """
         sentences = demanded(self.request)
         return {
@@ -259,7 +259,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pending_of(state: SessionState, *, is_replay: bool = False) -> list[Pending]:
-    """What waits in a session, in order of asking."""
+    """Return the pending requests of a session, in order of asking."""
     return [
         Pending(session=state.session_id, request=request, is_replay=is_replay)
         for request in in_order(state.pending.values())
@@ -267,14 +267,14 @@ def pending_of(state: SessionState, *, is_replay: bool = False) -> list[Pending]
 
 
 class Approved(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant in force, and where it stands: in a session's stream or in a project's."""
+    """A grant in force, with its session or its project."""
 
     grant: StandingGrant
     session: str | None
     project: str | None
 
     def as_json(self) -> dict[str, Any]:
-        """The object of CONTRACT's `approved` row."""
+        """Return the object of CONTRACT's `approved` row."""
         grant = self.grant
         return {
             "grant_id": grant.grant_id,

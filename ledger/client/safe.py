@@ -1,4 +1,4 @@
-"""Nobody acts on an allow that a failover could still lose, where the settings demand that (`Durability`)."""
+"""Confirmation of allows before they are returned, so that a failover cannot lose them (`Durability`)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ledger.session.state import SessionState
 T = TypeVar("T")
 
 AWAY_SECONDS = 0.5
-"""How often who waits looks whether the server, or a replica, is back."""
+"""The interval of retries while the server, or a replica, is unreachable."""
 
 
 async def safe_result(result: Result, stream: Stream[SessionState], project: Stream[ProjectState] | None) -> Result:
-    """The result when it may be acted on: an allow only when it, and a project's grant that it rests on, is safe.
+    """Return a result on which to act: an allow once it, and a project's grant behind it, has confirmed replication.
 
-    Where the server lost the allow, what is left: the request is pending again, most likely. Raises InDoubtError when
-    it is not safe after GIVE_UP_SECONDS.
+    If the server lost the allow, return the present status, most likely pending. Raises InDoubtError without
+    confirmation after GIVE_UP_SECONDS.
     """
     loop = asyncio.get_running_loop()
     give_up = loop.time() + GIVE_UP_SECONDS
@@ -43,7 +43,7 @@ async def safe_result(result: Result, stream: Stream[SessionState], project: Str
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Try however long the server is away: an agent that waits is not told of a restart. Doubt it is told of."""
+    """Retry while the server is unreachable: a restart must not fail a waiting agent. InDoubtError is raised."""
     while True:
         try:
             return await attempt()

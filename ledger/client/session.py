@@ -1,4 +1,4 @@
-"""A session as an agent worker, a person's client or a script holds it."""
+"""The client of one session, for agents, people and scripts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class Session(ToolCalls, Notes):
-    """One session of a ledger. Made by `Ledger.session`; safe to use from many tasks at once."""
+    """One session of a ledger. Created by `Ledger.session`; safe to use from many tasks at once."""
 
     def __init__(self, ledger: Ledger, session_id: str) -> None:
         self.id = session_id
@@ -59,10 +59,10 @@ class Session(ToolCalls, Notes):
         self._grounds = Grounds(ledger, self._stream)
         self._calls = Calls(ledger, self._stream, self._grounds)
         self.before_asking: Callable[[], Awaitable[None]] | None = None
-        """Run before each ask; what it raises, the ask raises (see `ledger.client.policy_files`)."""
+        """A callback before each ask; the ask raises its error (see `ledger.client.policy_files`)."""
 
     def on_behalf_of(self, token_id: str | None, owner: str | None = None) -> None:
-        """Ask and wait for the holder of an access token, who works for `owner`: both end when the token does."""
+        """Bind asks and waits to an access token, whose holder works for `owner`; both end with the token."""
         self._calls.token_id = token_id
         self._calls.owner = owner or self._calls.owner
 
@@ -84,12 +84,11 @@ class Session(ToolCalls, Notes):
         cwd: str | None = None,
         actor: Actor | str | None = None,
     ) -> Result:
-        """Ask, and wait as long as it takes; returns when the call may run.
+        """Ask, and wait without a limit; return when the call may run.
 
-        `cwd` is the folder that the call would run in, an absolute path; without it that is the session's.
-
+        `cwd` is the folder that the call would run in, an absolute path (default: the session's).
         Raises DeniedError, RejectedError, CorrectedError, ExpiredError or CancelledError when it may not; InputError
-        for a malformed request; InDoubtError when no answer came from the server (never an allow: ask again with the
+        for a malformed request; InDoubtError when no reply came from the server (never an allow: ask again with the
         same `request_id`). Cancelling the task leaves the request pending; `cancel` withdraws it.
         """
         question = make_question(
@@ -132,7 +131,7 @@ class Session(ToolCalls, Notes):
     ) -> Result:
         """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.
 
-        `cwd` is where the call would run, an absolute path; without it that is the session's.
+        `cwd` is the folder that the call would run in, an absolute path (default: the session's).
         """
         question = make_question(
             permission,
@@ -164,7 +163,7 @@ class Session(ToolCalls, Notes):
         cwd: str | None = None,
         always: Iterable[str] | None = None,
     ) -> tuple[ToolRequest, ...]:
-        """What a call of a tool asks, in order; the last request is the call itself. Raises InputError."""
+        """Return the requests of a tool call, in order; the last one is the call itself. Raises InputError."""
         if self.before_asking is not None:
             await self.before_asking()
         state = await self._grounds.folded()
@@ -175,11 +174,10 @@ class Session(ToolCalls, Notes):
         return as_asked(found, state)
 
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
-        """Return when the request is settled, or after `timeout` seconds with where it stands then.
+        """Return when the request is settled, or after `timeout` seconds with its status then.
 
-        An allow that rests on a grant of the project is told only if that grant still stands; else it is waited for
-        again. Raises NewerSchemaError when something happens in the session that this version cannot understand: it
-        may concern the request.
+        An allow by a grant of the project is returned only if that grant is still in force; otherwise the wait goes on.
+        Raises NewerSchemaError for an event of a newer schema in the session, which may concern the request.
         """
         return await self._calls.wait(request_id, timeout)
 
@@ -200,17 +198,17 @@ class Session(ToolCalls, Notes):
         signed: Signed | None = None,
         role: str | None = None,
     ) -> Result:
-        """Answer a request; the same answer again succeeds and writes nothing.
+        """Answer a request. Idempotent: the same answer again succeeds and writes nothing.
 
-        `reply` is `once`, `session`, `always` or `reject`, a name that BetCode has for one of them, or Codelia's
-        `{ok, remember, reason}`. `updated_input` (with `once`) is what the call may run with instead.
-        `told` names the agent's own prompt where a person is said to have answered: kept for this session at most.
-        A yes to what the rules of now deny ends the request as denied, and the result says so; what the answer grants
-        stands. `signed` is what a passkey of the actor signed for this answer (`Ledger.passkeys`); `role` is the role of
-        the actor, where it is known. Raises PasskeyRequiredError for an unsigned answer where a demand wants it signed,
-        PasskeyRefusedError, InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who, when, what),
-        StaleReplyError, NoInputLockError, DigestMismatchError (something else was shown), EditDeniedError (the rules
-        of now deny the updated input).
+        `reply` is `once`, `session`, `always` or `reject`, BetCode's name for one of them, or Codelia's
+        `{ok, remember, reason}`. `updated_input` (with `once`) replaces the call's input.
+        `told` names the agent's own prompt where a person is reported to have answered; it grants for this session at
+        most. If the current rules deny the call, a yes ends the request as denied, as the result shows; its grants are
+        made all the same. `signed` is the passkey signature of the actor for this answer (`Ledger.passkeys`); `role` is
+        the actor's role, if known. Raises PasskeyRequiredError for an unsigned answer where a demand requires a
+        signature, PasskeyRefusedError, InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who,
+        when, what), StaleReplyError, NoInputLockError, DigestMismatchError (another request was shown), EditDeniedError
+        (the current rules deny the updated input).
         """
         kind, message = parse_answer(reply, message)
         state = await self._grounds.folded()
@@ -244,7 +242,7 @@ class Session(ToolCalls, Notes):
         return result
 
     async def _proof(self, command: Reply, signed: Signed) -> Proof | None:
-        """Return the proof of a signed answer; None for a request that is settled, which takes no further answer."""
+        """Return the proof of a signed answer; None for a settled request, which accepts no further answer."""
         state = await self._stream.refresh()
         request = state.pending.get(command.request_id)
         if request is None:
@@ -263,9 +261,9 @@ class Session(ToolCalls, Notes):
         return proof
 
     async def _answer(self, command: Reply) -> Done[SessionState]:
-        """Reply by the rules and the project's grants as this process knows them now."""
+        """Reply by the rules and the project's grants currently known to this process."""
         state = await self._grounds.folded()
-        # A release that does not stand any more is no answer yet: this one may be the first.
+        # A release that does not hold any more is no answer: this one may be the first.
         await self._calls.recheck(command.request_id)
         project = await self._grounds.project(state)
         if project is not None and command.reply in ("session", "always"):
@@ -282,7 +280,7 @@ class Session(ToolCalls, Notes):
         return done
 
     async def write_project_grants(self, settled: Settled) -> None:
-        """Write the grants of a winning reply to the project's stream; those that stand there already stay as is."""
+        """Write the grants of a winning reply to the project's stream, except those that it has already."""
         state = await self._grounds.folded()
         project = await self._grounds.project(state)
         if project is None:
@@ -299,14 +297,14 @@ class Session(ToolCalls, Notes):
                 reason="the reply was imported" if settled.imported else None,
                 proof=None if settled.imported else settled.proof,
             )
-            # An imported reply may name more grants than patterns: what has no pattern allows nothing.
+            # An imported reply may name more grants than patterns: a grant without a pattern allows nothing.
             for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=False)
         ]
         await asyncio.gather(*(project.submit(command) for command in commands))
         await project.make_safe()
 
     async def release(self) -> None:
-        """Release what the project's grants now allow (`cascade_always = "project"`)."""
+        """Release the requests that the project's grants now allow (`cascade_always = "project"`)."""
         await self._grounds.by_current_rules(self._release)
 
     async def _release(self) -> None:
@@ -340,7 +338,7 @@ class Session(ToolCalls, Notes):
         return result_of(done.state, request_id)
 
     async def close(self, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
-        """Close the session: what is pending is cancelled, nothing more is asked."""
+        """Close the session: pending requests are cancelled, and new asks are refused."""
         await self._stream.submit(Close(actor=self._ledger.actor(actor, "agent"), reason=check_message(reason)))
 
     # --- grants -----------------------------------------------------------------------------------------------------
@@ -355,7 +353,7 @@ class Session(ToolCalls, Notes):
         grant_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Approved:
-        """A standing allow for this session. Pattern `*` is the whole tool. An id that is known makes nothing."""
+        """Make a grant for this session. Pattern `*` is the whole tool. A known id makes no grant."""
         command = MakeGrant(
             actor=self._ledger.actor(actor, "person"),
             grant_id=new_grant_id() if grant_id is None else check_id(grant_id, "grant id"),
@@ -369,7 +367,7 @@ class Session(ToolCalls, Notes):
         return Approved(grant=done.state.grants[command.grant_id], session=self.id, project=done.state.project)
 
     async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
-        """End a grant of this session or of its project; it allows nothing from the return on."""
+        """Revoke a grant of this session or of its project; after the return it allows nothing."""
         who = self._ledger.actor(actor, "person")
         state = await self._stream.refresh()
         project = await self._grounds.project(state)
@@ -381,7 +379,7 @@ class Session(ToolCalls, Notes):
             await self._stream.make_safe()
 
     async def approved(self) -> list[Approved]:
-        """The grants in force here: the session's own, then its project's."""
+        """Return the grants in force: the session's own, then its project's."""
         state = await self._stream.refresh()
         now_ms = self._ledger.store.clock.now_ms()
         own = [
@@ -396,7 +394,7 @@ class Session(ToolCalls, Notes):
     # --- presence and the input lock --------------------------------------------------------------------------------
 
     async def connect(self, client_id: str, *, actor: Actor | str, name: str | None = None) -> ClientConnection:
-        """A person's client has this session open: what is pending is replayed to it in order of asking.
+        """Connect a person's client to this session: pending requests are replayed to it in order of asking.
 
         Use it as `async with await session.connect(…) as connection`; the lease is renewed until the block ends.
         """
@@ -416,7 +414,7 @@ class Session(ToolCalls, Notes):
         return await self._stream.submit(command)
 
     async def renew_lease(self, client: Presence, *, is_held: bool = False) -> None:
-        """Say that a connected client is still there; `is_held` is one that goes on saying so by itself."""
+        """Renew a client's lease; `is_held`: it is renewed automatically."""
         await self._ledger.store.renew_lease(self.id, client, lease_ms(self._ledger.store.clock, is_held=is_held))
 
     async def disconnect(self, client_id: str, *, actor: Actor | str | None = None) -> None:
@@ -424,7 +422,7 @@ class Session(ToolCalls, Notes):
         await self._stream.submit(Disconnect(actor=self._ledger.actor(actor, "person"), client_id=client_id))
 
     async def take_lock(self, client_id: str, *, actor: Actor | str | None = None) -> bool:
-        """Take the input lock, or ask for it: then it passes after 10 s. True when it is held from now on."""
+        """Take the input lock, or request it, after which it passes in 10 s. Return True if it is held now."""
         done = await self._stream.submit(TakeLock(actor=self._ledger.actor(actor, "person"), client_id=client_id))
         return done.state.lock == client_id
 
@@ -435,25 +433,25 @@ class Session(ToolCalls, Notes):
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def state(self) -> SessionState:
-        """The session as it stands on the server now."""
+        """Return the session's current state from the server."""
         return await self._stream.refresh()
 
     async def pending(self) -> list[Pending]:
         return pending_of(await self._stream.refresh())
 
     async def result(self, request_id: str) -> Result:
-        """Where a request stands now; an allow only if the project's grant that it rests on still stands.
+        """Return the current status of a request; an allow only if the project's grant behind it is still in force.
 
         Raises UnknownRequestError.
         """
         return await self._calls.result(request_id)
 
     async def disabled(self, tools: Iterable[str]) -> frozenset[str]:
-        """The tools that the rules deny wholly (`opencode.md` "Disabled Tools Detection")."""
+        """Return the tools that the rules deny entirely (`opencode.md` "Disabled Tools Detection")."""
         return self._grounds.policy(await self._grounds.folded()).disabled(tools)
 
     def events(self, after: int = 0, *, follow_on: bool = True) -> AsyncIterator[LoggedEvent]:
-        """The session's events after a version: those there are, then (`follow_on`) each as it comes. Resumable."""
+        """Iterate over the events after a version: the present ones, then (`follow_on`) each new one. Resumable."""
         return follow(self._streams, self._ledger.store, self._stream, after, follow_on=follow_on)
 
     # --- inside -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The rules and settings of a session to be opened, made of the arguments of `Ledger.session`. Pure."""
+"""The rules and settings of a session to open, from the arguments of `Ledger.session`. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ledger.session.state import SessionState
 
 OPENCODE_SHAPED = ("opencode", "brutus")
 OPENCODE_SECTIONS = frozenset({"permission", "tools", "agent"})
-"""What of a configuration file is read; an object with none of these is a misunderstanding, not "no rules"."""
+"""The sections of a configuration file that are read; an object without any of them is an error, not "no rules"."""
 
 REJECTS_ALONE = ("betcode", "claude", "codelia")
-"""Dialects in whose source a reject ends one request only; OpenCode and BRUTUS end all of the session's."""
+"""Dialects in which a reject ends one request only; in OpenCode and BRUTUS it ends all of the session's."""
 
 
 def policy_source_of(
@@ -48,7 +48,7 @@ def _of_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(state: SessionState, dialect: str, timeouts: Timeouts | None, **named: str | None) -> Settings:
-    """Return the given settings over those that stand; a new session begins with its dialect's. Raises InputError."""
+    """Return the given settings over the current ones; a new session starts with its dialect's. Raises InputError."""
     changes: dict[str, Any] = {}
     if state.opened_ms is None and dialect in REJECTS_ALONE:
         changes["cascade_reject"] = "none"

@@ -1,12 +1,12 @@
-"""The ledger for scripts without an event loop: the same names, arguments and errors, and every call blocks.
+"""The blocking interface, for scripts without an event loop: the same names, arguments and errors.
 
     with SyncLedger.connect("redis://localhost") as ledger:
         session = ledger.session("ses_1", rules=[…])
         session.ask("bash", ["git push"], always=["git push *"])
 
-One background thread runs the loop that the asynchronous face lives in; any number of threads may call at once. No
-call has a logic of its own here: each one hands the asynchronous call of the same name to that loop and waits. An
-interrupt (Ctrl-C) while an ask waits leaves the request pending, as cancelling the task does.
+One background thread runs the event loop of the asynchronous interface; any number of threads may call at once. Each
+call only submits the asynchronous call of the same name to that loop and waits. An interrupt (Ctrl-C) while an ask
+waits leaves the request pending, as cancelling the task does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _END = object()
 
 
 class _Loop:
-    """The background thread, and the calls that are under way in it."""
+    """The background thread, and its calls in flight."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -48,11 +48,11 @@ class _Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._life: asyncio.Task[None] | None = None
         self._open = False
-        # A daemon: a script that forgets to close, or dies, is not kept alive by its ledger.
+        # A daemon, so that it does not keep a script alive that forgets to close or fails.
         self._thread = threading.Thread(target=self._run_thread, name="ledger loop", daemon=True)
 
     def start(self) -> None:
-        """Returns when the ledger is open. Raises what opening it raises."""
+        """Start the thread; return when the ledger is open. Raises what opening it raises."""
         self._thread.start()
         try:
             self._started.result()
@@ -61,18 +61,18 @@ class _Loop:
             raise
 
     def stop(self) -> None:
-        """End the calls that are under way, close the ledger and wait for the thread."""
+        """Cancel the calls in flight, close the ledger and wait for the thread."""
         with self._lock:
             self._open = False
             loop, life = self._loop, self._life
         if loop is not None and life is not None:
-            # The loop may just have ended by itself, as when the ledger could not be opened.
+            # The loop may have ended already, for example when the ledger could not be opened.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(life.cancel)
         self._thread.join()
 
     def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        """What the coroutine comes to in the loop; an interrupt of this thread cancels it there."""
+        """Run a coroutine in the loop and return its result; an interrupt of this thread cancels it."""
         is_own = threading.current_thread() is self._thread
         if is_own:
             coroutine.close()
@@ -83,7 +83,7 @@ class _Loop:
         except concurrent.futures.CancelledError:
             raise StoreError("the ledger was closed while this call waited; a request stays pending") from None
         except BaseException:
-            # Interrupted: without this the ask would wait on in the background, with nobody to hear of it.
+            # Interrupted: without this the ask would go on waiting in the background.
             future.cancel()
             raise
         finally:
@@ -100,7 +100,7 @@ class _Loop:
 
     def _run_thread(self) -> None:
         try:
-            # The runner ends what is left over: tasks, asynchronous generators and the threads of deciders.
+            # The runner ends remaining tasks, asynchronous generators and the threads of deciders.
             with asyncio.Runner() as runner:
                 runner.run(self._live())
         except asyncio.CancelledError:
@@ -122,7 +122,7 @@ class _Loop:
 
 
 class _Face(Generic[A]):
-    """An asynchronous object, and the loop in which its calls are made."""
+    """The blocking interface of an asynchronous object, and the loop that runs its calls."""
 
     def __init__(self, loop: _Loop, inner: A) -> None:
         self._loop = loop
@@ -140,13 +140,13 @@ class _Face(Generic[A]):
             while (item := self._loop.run(following())) is not _END:
                 yield item  # type: ignore[misc]
         finally:
-            # Also reached when a caller drops the iterator after the ledger was closed: then nothing is left to close.
+            # Also runs when a caller drops the iterator after the ledger was closed: then there is nothing to close.
             with suppress(StoreError):
                 self._loop.run(close())
 
 
 def _blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[_Face[A], P], R]:
-    """The blocking call of an asynchronous method, with the same arguments."""
+    """Return the blocking call of an asynchronous method, with the same arguments."""
 
     @functools.wraps(method)
     def call(face: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -158,7 +158,7 @@ def _blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]) -> Ca
 def _blocking_as(
     wrap: Callable[[_Loop, R], F], method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]
 ) -> Callable[Concatenate[_Face[A], P], F]:
-    """As `_blocking`, for a method whose result has a blocking face of its own."""
+    """As `_blocking`, for a method whose result has a blocking interface of its own."""
 
     @functools.wraps(method)
     def call(face: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> F:
@@ -170,7 +170,7 @@ def _blocking_as(
 def _iterating(
     method: Callable[Concatenate[A, P], AsyncIterator[R]],
 ) -> Callable[Concatenate[_Face[A], P], Iterator[R]]:
-    """The blocking iterator of an asynchronous one."""
+    """Return the blocking iterator of an asynchronous one."""
 
     @functools.wraps(method)
     def call(face: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
@@ -180,7 +180,7 @@ def _iterating(
 
 
 class SyncClientConnection(_Face[ClientConnection]):
-    """A client's stay in a session; inside `with session.connect(…) as connection` its lease is renewed."""
+    """A client's connection to a session; inside `with session.connect(…) as connection` its lease is renewed."""
 
     renew = _blocking(ClientConnection.renew)
     disconnect = _blocking(ClientConnection.disconnect)

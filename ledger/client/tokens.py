@@ -1,4 +1,4 @@
-"""Access tokens as a program holds them: made, looked up, listed, revoked. The secret is shown once and kept nowhere."""
+"""The client of access tokens: create, find, list, revoke. The secret is shown once and stored nowhere."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from ledger.log.stream import Stream
 
 PREFIX: Final = "plt"
-"""What every token's text begins with, so that scanners for leaked secrets can be told of it."""
+"""The prefix of every token's text, for scanners of leaked secrets."""
 
 SECRET_BYTES: Final = 32
 TOKEN_TEXT_CHARS: Final = 200
 SCOPE_COUNT: Final = 64
-"""Projects, or sessions, that one token may be bound to."""
+"""The maximum of projects, or of sessions, of one token."""
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 
 class Made(NamedTuple):
-    """A new token, and its text `plt_<id>_<secret>`, which nobody can show again.
+    """A new token, and its text `plt_<id>_<secret>`, which cannot be shown again.
 
-    `proof` is a browser token's second secret, kept apart from the cookie that holds the text.
+    `proof` is a browser token's second secret, stored apart from the cookie with the text.
     """
 
     token: Token
@@ -45,19 +45,19 @@ class Made(NamedTuple):
 
 
 class Tokens:
-    """The tokens of a deployment, followed live: a revoked one is refused everywhere within a wake-up's time."""
+    """The tokens of a deployment, kept current by wake-ups: a revoked one is refused everywhere without delay."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._stream: Stream[AccessState] = ledger.streams.access()
 
     async def watch(self) -> None:
-        """From the return on, what others make or revoke is known here. Raises StoreError."""
+        """Subscribe to changes: after the return, tokens of other processes are known here. Raises StoreError."""
         await self._ledger.streams.watch(self._stream)
         self._stream.observe(lambda _: None)
 
     def on_change(self, observer: Callable[[], None]) -> None:
-        """Be told, as long as this process watches, when a token was made or revoked."""
+        """Call `observer` when a token was created or revoked, while this process watches."""
         self._stream.observe(lambda _: observer())
 
     async def create(
@@ -80,12 +80,12 @@ class Tokens:
         token_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Made:
-        """Make a token.
+        """Create a token.
 
-        An agent's token reaches the sessions opened with it, in one project: of `projects`, else the first one that it
-        opens a session in. `any_project` lifts the second bound, `everything` both. `owner` is the person for whom an
-        agent works (default: whoever makes the token); `folders` are those in which its sessions may work.
-        `secret` and `token_id` are given where the same call may come twice. Raises InputError.
+        An agent's token reaches the sessions opened with it, in one project: that of `projects`, else the first one in
+        which it opens a session. `any_project` lifts the second bound, `everything` both. `owner` is the person for
+        whom an agent works (default: the token's creator); `folders` are those in which its sessions may work. `secret`
+        and `token_id` make the call idempotent. Raises InputError.
         """
         if role not in ROLES:
             raise InputError(f"`{role}` is no role; there are {', '.join(ROLES)}")
@@ -121,7 +121,7 @@ class Tokens:
         return Made(done.state.tokens[command.token_id], f"{PREFIX}_{command.token_id}_{secret}", proof)
 
     async def claim(self, token_id: str, project: str) -> str | None:
-        """Bind an agent's token to the project of its first session; return the project that it is bound to.
+        """Bind an agent's token to the project of its first session; return the bound project.
 
         None for a token that is not bound in this way. Raises UnknownTokenError, StoreError.
         """
@@ -131,17 +131,17 @@ class Tokens:
         return done.state.tokens[token_id].claimed
 
     def claimed_by(self, token: Token) -> str | None:
-        """Return the project that a token, or the one that a browser's stands for, is bound to by its first session."""
+        """Return the project to which its first session bound a token, or a browser token's origin."""
         return self._stream.state.tokens.get(token.root_id, token).claimed
 
     async def find(self, text: str) -> Token:
-        """The token in force that has this text. Raises UnauthorizedError."""
+        """Return the token in force with this text, read from the server if unknown. Raises UnauthorizedError."""
         token_id, secret = parse_token(text)
         if not self._stream.folded:
             await self._stream.refresh()
         found = self._in_force(token_id)
         if found is None:
-            # Made a moment ago by another process, perhaps; a wrong one costs a look at the server.
+            # Another process may have just created it; a wrong token costs one read from the server.
             await self._stream.refresh()
             found = self._in_force(token_id)
         if found is None or not hmac.compare_digest(found.digest, digest_of(secret)):
@@ -149,21 +149,21 @@ class Tokens:
         return found
 
     def held(self, token_id: str) -> Token | None:
-        """A token that is in force, as far as this process knows."""
+        """Return a token that is in force, as far as this process knows."""
         return self._in_force(token_id)
 
     def known(self, text: str) -> Token | None:
-        """Return the token in force that has this text, as far as this process knows. Raises UnauthorizedError."""
+        """Return the token in force with this text, as far as this process knows. Raises UnauthorizedError."""
         token_id, secret = parse_token(text)
         found = self._in_force(token_id)
         return found if found is not None and hmac.compare_digest(found.digest, digest_of(secret)) else None
 
     def still_in_force(self, token_id: str) -> bool:
-        """Whether a token that was found before holds now, as far as this process knows."""
+        """Return whether a token is still in force, as far as this process knows."""
         return self._in_force(token_id) is not None
 
     async def all(self) -> list[Token]:
-        """Every token there ever was, in the order in which they were made."""
+        """Return all tokens, ended ones included, in order of creation."""
         state = await self._stream.refresh()
         return sorted(state.tokens.values(), key=lambda token: (token.at_ms, token.token_id))
 
@@ -187,14 +187,14 @@ class Tokens:
             stop()
 
     async def confirm(self, token_id: str) -> bool:
-        """Return whether a token that was found before holds now, read from the server. Raises StoreError."""
+        """Return whether a token is still in force, read from the server. Raises StoreError."""
         await self._stream.refresh()
         return self.still_in_force(token_id)
 
     async def revoke(self, token_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> Token:
-        """End a token, the browsers that signed in with it, and the requests that wait for whoever holds it.
+        """Revoke a token, the browser tokens made from it, and cancel the pending requests of its holder.
 
-        The same again ends what the first time could not. Raises UnknownTokenError, StoreError.
+        A repeated call completes a partial one. Raises UnknownTokenError, StoreError.
         """
         command = RevokeToken(
             actor=self._ledger.actor(actor, "person"),
@@ -207,17 +207,17 @@ class Tokens:
         return done.state.tokens[token_id]
 
     async def person(self, name: str) -> TokenHolder:
-        """The person of this name by the tokens of this moment, read from the server. Raises StoreError."""
+        """Return the person of this name by the current tokens, read from the server. Raises StoreError."""
         return person_of(await self._stream.refresh(), name, self._ledger.store.clock.now_ms())
 
     async def links_replaced_ms(self) -> int | None:
-        """When the key of answer links was last replaced; None is never. Raises StoreError."""
+        """Return when (server ms) the key of answer links was last replaced; None is never. Raises StoreError."""
         return (await self._stream.refresh()).links_replaced_ms
 
     async def rotate_links(self, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
-        """End all answer links that are out: they are signed with a new key from now on. Raises StoreError."""
+        """Invalidate all issued answer links by a new signing key. Raises StoreError."""
         command = NoteLinkKey(actor=self._ledger.actor(actor, "person"), reason=check_message(reason, "reason"))
-        # The key first: an event without a new key would say that links have ended which have not.
+        # The key first: an event without a new key would record an end of links that are still valid.
         await self._ledger.store.admin.replace_link_key()
         await self._stream.submit(command)
 
@@ -226,8 +226,8 @@ class Tokens:
 
 
 def parse_token(text: str) -> tuple[str, str]:
-    """The id and the secret of a token's text. Raises UnauthorizedError."""
-    # Ids hold one `_` themselves (`tok_…`); the secret may hold any number.
+    """Split a token's text into id and secret. Raises UnauthorizedError."""
+    # Ids contain one `_` (`tok_…`); the secret may contain any number.
     parts = text.split("_", 3) if len(text) <= TOKEN_TEXT_CHARS else []
     if len(parts) != 4 or parts[0] != PREFIX or not parts[3]:
         raise UnauthorizedError(f"this is not a token; tokens begin with `{PREFIX}_`")
@@ -235,17 +235,17 @@ def parse_token(text: str) -> tuple[str, str]:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a secret. It is 256 random bits, so a plain SHA-256 cannot be guessed back."""
+    """Return the stored digest of a token's secret, which has 256 random bits, so that a plain SHA-256 is enough."""
     return sha256(secret.encode()).hexdigest()
 
 
 def is_proof_of(token: Token, proof: str) -> bool:
-    """Return whether this is the second secret of a browser token; False for one that was made without."""
+    """Return whether this is the second secret of a browser token; False for a token without one."""
     return token.proof_digest is not None and hmac.compare_digest(token.proof_digest, digest_of(proof))
 
 
 def token_json(token: Token, now_ms: int) -> dict[str, Any]:
-    """One row of `token list`."""
+    """Return one row of `token list`."""
     return {
         "token_id": token.token_id,
         "name": token.name,

@@ -149,8 +149,8 @@ class AskedDetail(Value, kw_only=True, frozen=True):
     """`cwd` is the folder that the call would run in: its own, else the session's; None in older logs.
 
     `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift nothing of this call.
-    `still_asked` says why the next such call is asked about although all of `always` was granted. `offers` are choices of
-    what to remember, the narrowest first.
+    `still_asked` says why the next such call is asked about although all of `always` was granted. `offers` are choices
+    of what to remember, the narrowest first.
     """
 
     patterns: tuple[str, ...] = ()
@@ -170,9 +170,9 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
 
     `digest` is the SHA-256 of what was asked (see `ledger.core.requests`); `grants` are the grants that lifted it;
     `project_version` is the version of the project's stream that it was judged by. `token_id` is the access token of
-    whoever asked over a gateway: the request ends with it. `owner` is the person for whom the asker works, as that token
-    says it; `demands` are conditions on the answer. `proofs` are those of the grants that allowed a call whose answer a
-    passkey must sign.
+    whoever asked over a gateway: the request ends with it. `owner` is the person for whom the asker works, as that
+    token says it; `demands` are conditions on the answer. `proofs` are those of the grants that allowed a call whose
+    answer a passkey must sign.
     """
 
     request_id: str

@@ -11,8 +11,8 @@ from ledger.core.policy import Verdict
 def any_binding(events: Iterable[Event]) -> bool:
     """Return whether an event lets a tool call run, now or later, or ends such a permission.
 
-    Losing a reject or an expiry in a failover is harmless: the request is pending again, and nothing was allowed. Losing a
-    revoke is not: its grant would be in force again.
+    Losing a reject or an expiry in a failover is harmless: the request is pending again, and nothing was allowed.
+    Losing a revoke is not: its grant would be in force again.
     """
     return any(_is_binding(event) for event in events)
 

@@ -106,7 +106,7 @@ class HistoryCache:
     async def _walk(
         self, key: StreamKey, folds: list[CachedFold], begin: CachedFold
     ) -> AsyncIterator[tuple[Recorded, Any]]:
-        """Iterate over the events after a cached fold, with the state after each. Concurrent walks cache equal folds."""
+        """Iterate over the events after a cached fold, with the state after each. Safe to run concurrently."""
         position, payload, state = begin.position, begin.payload, begin.state
         try:
             while page := await self._store.read(key, position, PAGE_COUNT):

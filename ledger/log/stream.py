@@ -99,7 +99,8 @@ class Stream(Generic[S]):
         """Return whether the folded entries have confirmed replication (`Durability`).
 
         False when the server has lost some of them; the rest is then folded. Raises InDoubtError when the confirmation
-        does not come in time, StoreError. A wake-up precedes replication, so callers must confirm before they act on it.
+        does not come in time, StoreError. A wake-up precedes replication, so callers must confirm before they act on
+        it.
         """
         if not self._confirms or self.position <= self._safe:
             return True
@@ -159,7 +160,8 @@ class Stream(Generic[S]):
     def _posts(self, job: Job[S]) -> bool:
         """Post a command's append at once, without a task; return False if the command must be queued.
 
-        Nearly all commands take this path: the state is folded, the queue is empty, nothing is due, and they make events.
+        Nearly all commands take this path: the state is folded, the queue is empty, nothing is due, and they make
+        events.
         """
         if not self.folded or job.command is None or job.companion is not None or self._jobs or self._draining:
             return False
@@ -452,7 +454,7 @@ class Stream(Generic[S]):
                 return False
 
     async def _catch_up(self, batch: Batch[S], conflict: Conflict) -> None:
-        """Fold other writers' entries. If our own event is among them, the append succeeded and only its reply was lost.
+        """Fold other writers' entries. With our own event among them, the append succeeded and its reply was lost.
 
         The search starts at the append's position, not at the fold's: a wake-up may have delivered our own entries.
         """

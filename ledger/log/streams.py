@@ -94,7 +94,7 @@ class Streams:
     # --- wake-ups ---------------------------------------------------------------------------------------------------
 
     async def watch(self, stream: Stream[Any]) -> None:
-        """Subscribe to this stream: after the return every append reaches its fold, by wake-up or at the latest by sweep.
+        """Subscribe to this stream: every later append reaches its fold, by wake-up or at the latest by sweep.
 
         Subscribes, waits for the confirmation, then reads: the other order would lose appends in between.
         """

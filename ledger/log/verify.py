@@ -68,8 +68,8 @@ def verify_entries(
 ) -> list[Problem]:
     """Return all problems of a stream, in the order of its entries.
 
-    `entries` are all entries from the first, as stored. `info` is the stream's metadata from before they were read; later
-    entries are no problem. `head` is a position that was saved earlier.
+    `entries` are all entries from the first, as stored. `info` is the stream's metadata from before they were read;
+    later entries are no problem. `head` is a position that was saved earlier.
     """
     reading = _Reading(key, head)
     for entry in entries:

@@ -115,8 +115,8 @@ class Reply(Judging, frozen=True, kw_only=True):
     """Answer a request. `administrator` may answer without the input lock, and it is marked.
 
     `updated_input` is what the person made of the tool's input; only `once` goes with it. `told` is the prompt where
-    the agent's side says that a person answered: such an answer is kept for this session at most. `proof` is what a passkey
-    signed, its signature checked already; `role` is that of whoever answers, None where it is not known.
+    the agent's side says that a person answered: such an answer is kept for this session at most. `proof` is what a
+    passkey signed, its signature checked already; `role` is that of whoever answers, None where it is not known.
     """
 
     request_id: str

@@ -20,8 +20,8 @@ _NAMES: Final = ("wait_replicas", "wait_ms", "wait_aof")
 class Durability(msgspec.Struct, frozen=True, kw_only=True):
     """The replication required before a grant or an allow takes effect; by default none.
 
-    `wait_replicas` replicas must confirm within `wait_ms`, and with `wait_aof` the primary's fsync as well. Otherwise the
-    write is in doubt and never an allow; it is not undone.
+    `wait_replicas` replicas must confirm within `wait_ms`, and with `wait_aof` the primary's fsync as well. Otherwise
+    the write is in doubt and never an allow; it is not undone.
     """
 
     wait_replicas: int = 0

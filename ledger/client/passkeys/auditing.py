@@ -1,7 +1,7 @@
-"""A stream's answers, grants and passkeys held against the passkeys that are known. Pure.
+"""Audit of a stream's answers, grants and passkeys against known passkeys. Pure.
 
-The chain shows that history was not edited; it cannot show who wrote it. This shows it for what a passkey signed, or
-should have: a writer on the server has no such key.
+The chain proves that history was not edited, but not who wrote it. Passkey signatures prove the author, because a
+writer on the server has no such key.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Anchors(NamedTuple):
 
 
 def anchors_of(recorded: Iterable[Recorded], kept: Known | None) -> Anchors:
-    """Return what the stream of passkeys comes to.
+    """Return the anchors of the stream of passkeys.
 
-    With a list that was `kept` only its passkeys count, and those to whose registration one of them consented.
+    With a `kept` list, only its passkeys count, and those whose registration one of them signed.
     """
     state, trusted = PasskeysState(), dict(kept or {})
     for one in recorded:
@@ -53,13 +53,13 @@ def anchors_of(recorded: Iterable[Recorded], kept: Known | None) -> Anchors:
 
 
 def _as_of_now(passkey: Passkey, state: PasskeysState) -> Passkey:
-    """A kept passkey with what the log says of its removal; its person and its key stay those of the list."""
+    """Return a kept passkey with its removal from the log; person and key stay those of the list."""
     found = state.passkeys.get(passkey.credential_id)
     return passkey if found is None else replace(passkey, removed_ms=found.removed_ms)
 
 
 def readable(entries: Iterable[Entry]) -> Iterator[Recorded]:
-    """The entries that hold events; what else is in a stream the chain's check reports."""
+    """Iterate over the entries that decode as events; the chain's check reports the others."""
     for entry in entries:
         try:
             envelope = codec.decode(entry.payload)
@@ -69,7 +69,7 @@ def readable(entries: Iterable[Entry]) -> Iterator[Recorded]:
 
 
 def unproven(key: StreamKey, recorded: Iterable[Recorded], anchors: Anchors) -> list[Problem]:
-    """Return the answers, grants and registrations of a stream that no known passkey signed as they stand there."""
+    """Return the answers, grants and registrations of a stream without a valid signature of a known passkey."""
     if key.kind == "session":
         found = _of_session(key, recorded, anchors.known)
     elif key == PASSKEYS:
@@ -103,7 +103,7 @@ def _of_session(key: StreamKey, recorded: Iterable[Recorded], known: Known) -> I
 
 
 def _lacks_demands(state: SessionState, event: Asked) -> bool:
-    """Return whether the rules of that moment demand what a request that a person or a grant answers does not carry."""
+    """Return whether a request lacks demands of the rules of that moment, though a person or a grant answers it."""
     if state.policy is None or event.detail is None or not (event.verdict is Verdict.ASK or event.grants):
         return False
     detail = event.detail

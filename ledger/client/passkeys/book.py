@@ -1,4 +1,4 @@
-"""The passkeys of a deployment as a program holds them: registered, removed, challenged, and their answers proved."""
+"""The client of a deployment's passkeys: registration, removal, challenges, and proofs of answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ C = TypeVar("C", AnswerClaims, EnrolmentClaims)
 
 
 class Challenge(NamedTuple):
-    """What a person is asked to sign, and the passkeys of theirs that may."""
+    """The claims for a person to sign, and their passkeys that may sign them."""
 
     claims: Claims
     passkeys: list[Passkey]
@@ -48,12 +48,12 @@ class PasskeyBook:
         self._stream: Stream[PasskeysState] = ledger.streams.passkeys()
 
     async def all(self) -> list[Passkey]:
-        """Return every passkey there ever was, in the order in which they were registered. Raises StoreError."""
+        """Return all passkeys, removed ones included, in order of registration. Raises StoreError."""
         state = await self._stream.refresh()
         return sorted(state.passkeys.values(), key=lambda one: (one.at_ms, one.credential_id))
 
     async def of(self, person: str) -> list[Passkey]:
-        """Return the passkeys of a person that count. Raises StoreError."""
+        """Return the valid passkeys of a person. Raises StoreError."""
         return (await self._stream.refresh()).of(person)
 
     # --- challenges -------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class PasskeyBook:
         message: str | None = None,
         updated_input: Any = None,
     ) -> Challenge:
-        """Return what a person must sign for this answer to a pending request. Raises UnknownRequestError."""
+        """Return the challenge of an answer to a pending request. Raises UnknownRequestError."""
         request = state.pending.get(request_id)
         if request is None:
             raise UnknownRequestError(
@@ -90,7 +90,7 @@ class PasskeyBook:
     async def enrolment_challenge(
         self, person: str, action: Literal["register", "remove"], credential_id: str | None = None
     ) -> Challenge:
-        """Return what a new passkey, and one that the person has, must sign for a change of their passkeys."""
+        """Return the challenge of a change of a person's passkeys, for the new passkey and a present one."""
         claims = EnrolmentClaims(person=person, action=action, credential_id=credential_id, **self._fresh())
         return await self._issued(claims)
 
@@ -102,10 +102,10 @@ class PasskeyBook:
         secret = await self._ledger.store.admin.secret()
         return Challenge(issue(claims, secret), await self.of(claims.person))
 
-    # --- what was signed --------------------------------------------------------------------------------------------
+    # --- proofs -----------------------------------------------------------------------------------------------------
 
     async def prove(self, claims: Claims, signed: Signed) -> Proof:
-        """Return the proof of a signature over these claims; its challenge is used up by this.
+        """Return the proof of a signature over these claims, and use up its challenge.
 
         Raises PasskeyRefusedError, UnknownPasskeyError, MissingExtraError, StoreError.
         """
@@ -141,7 +141,7 @@ class PasskeyBook:
             raise PasskeyRefusedError("this challenge is too old; sign a new one")
 
     async def require_proven(self, state: SessionState, result: Result) -> None:
-        """Raise DamageError for an allow that lacks a signature which was demanded or which it claims."""
+        """Raise DamageError for an allow without a signature that was demanded or that it claims."""
         settled = result.settled
         if settled is None or not (settled.request.demands or settled.proof):
             return
@@ -156,7 +156,7 @@ class PasskeyBook:
                 agent="stop",
             )
 
-    # --- registered and removed -------------------------------------------------------------------------------------
+    # --- registration and removal -----------------------------------------------------------------------------------
 
     async def register(
         self,
@@ -172,7 +172,7 @@ class PasskeyBook:
         token_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Passkey:
-        """Register a passkey from an authenticator's response; `consent` is of one that the person has already.
+        """Register a passkey from an authenticator's response; `consent` is signed by one that the person has already.
 
         Raises PasskeyRequiredError without it, PasskeyRefusedError, InputError, MissingExtraError, StoreError.
         """
@@ -206,7 +206,7 @@ class PasskeyBook:
         reason: str | None = None,
         actor: Actor | str | None = None,
     ) -> Passkey:
-        """Remove a passkey with the consent of one of the person's, or as an administrator of the ledger itself.
+        """Remove a passkey, with the consent of one of the person's or as an administrator of the ledger.
 
         Raises UnknownPasskeyError, PasskeyRequiredError, PasskeyRefusedError, StoreError.
         """

@@ -1,8 +1,8 @@
 """The description of a request: what would run, told from the tool's input, else from the patterns that were judged.
 
-`ledger.session.would_run.lines` tells it in lines, for tables, timelines and messages. `ledger.session.would_run.describing` tells all
-of it, section by section, for whoever answers; its shape is in `ledger.session.would_run.model`. Every reader draws these two
-with its own escapes.
+`ledger.session.would_run.lines` tells it in lines, for tables, timelines and messages.
+`ledger.session.would_run.describing` tells all of it, section by section, for whoever answers; its shape is in
+`ledger.session.would_run.model`. Every reader draws these two with its own escapes.
 """
 
 from __future__ import annotations

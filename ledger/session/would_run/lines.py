@@ -42,8 +42,8 @@ class WouldRun(msgspec.Struct, frozen=True):
     """What a request would do.
 
     `texts` are shown one after the other; lines within one stay lines. `beside` are the members of the input that are
-    in none of them, each after its name. `judged_as` are the patterns that the texts do not hold: rules were asked about
-    these. A reader shows all three.
+    in none of them, each after its name. `judged_as` are the patterns that the texts do not hold: rules were asked
+    about these. A reader shows all three.
     """
 
     kind: Kind

@@ -25,14 +25,14 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One text of a request, whole.
 
     `kind` says how it is drawn and `origin` which member of the request it is of, never `label`: an agent may call a
-    member `folder`. `label` is the member's own name (`command`, `edits[2].old_string`) or, for origins other than `input` and
-    `metadata`, a word of ours (`pattern`, `folder`, `asked by`). `text` is as the agent wrote it; where `is_json` is
-    true it is the JSON of a value that is no text. `rows` are there for commands: the text one part a line; joined,
-    they are `text` byte for byte. `lines` and `chars` tell its size. `may_fold` says that it is long: a reader that
-    folds it shows how much is folded, and takes no allow before it was opened. `repeats` says that all of it stands
-    word for word in an earlier section, so that a reader may leave it out. `marks` and `label_marks` are the spans of
-    characters that are not what they seem. `dangers` are facts about this text. In JSON, members that are false or
-    empty are left out.
+    member `folder`. `label` is the member's own name (`command`, `edits[2].old_string`) or, for origins other than
+    `input` and `metadata`, a word of ours (`pattern`, `folder`, `asked by`). `text` is as the agent wrote it; where
+    `is_json` is true it is the JSON of a value that is no text. `rows` are there for commands: the text one part a
+    line; joined, they are `text` byte for byte. `lines` and `chars` tell its size. `may_fold` says that it is long: a
+    reader that folds it shows how much is folded, and takes no allow before it was opened. `repeats` says that all of
+    it stands word for word in an earlier section, so that a reader may leave it out. `marks` and `label_marks` are the
+    spans of characters that are not what they seem. `dangers` are facts about this text. In JSON, members that are
+    false or empty are left out.
     """
 
     kind: SectionKind
