@@ -1,4 +1,4 @@
-"""Agents that editors start by ACP, each with a model that a test wrote: what starts them, and one shell command in their words."""
+"""Agents that editors start by ACP, each with a scripted model: command lines, and one shell command in their terms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALL: Final = "call_1"
 class AcpAgent(NamedTuple):
     """`run` makes the turn in which the model calls the shell, `model` a model that says turns, `environment` its settings.
 
-    `words` come behind the program. `tool` is the shell's name of the agent, with the input that it asks about.
+    `words` follow the program. `tool` is the agent's name of its shell tool, with the input that it asks about.
     """
 
     words: tuple[str, ...]
@@ -28,7 +28,7 @@ class AcpAgent(NamedTuple):
 
 
 def beside(program: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which the program finds what is installed with it, such as its Node.js."""
+    """Return an environment in which the program finds what is installed with it, such as its Node.js."""
     return {**environment, "PATH": f"{program.parent}:{environment['PATH']}"}
 
 
@@ -50,7 +50,7 @@ def qwen_shell(command: str) -> list[openai_model.Call]:
 
 
 def copilot(home: Home, url: str) -> dict[str, str]:
-    """With a model of one's own it needs no account, and offline it speaks with nobody else."""
+    """Configure Copilot: with a custom model it needs no account, and offline it contacts nobody else."""
     provider = {"BASE_URL": url, "API_KEY": "none"}
     return home.environment(
         {
@@ -62,7 +62,7 @@ def copilot(home: Home, url: str) -> dict[str, str]:
 
 
 def kimi(home: Home, url: str) -> dict[str, str]:
-    """Its settings name a provider; with one it needs no account."""
+    """Configure Kimi: with a provider in its settings it needs no account."""
     kept = home.folder / "home" / ".kimi-code"
     kept.mkdir(exist_ok=True)
     (kept / "config.toml").write_text(
@@ -74,7 +74,7 @@ def kimi(home: Home, url: str) -> dict[str, str]:
 
 
 def claude(home: Home, url: str) -> dict[str, str]:
-    """Its settings name the mode that asks: without them 0.101.0 starts in `auto`."""
+    """Configure Claude: its settings name the mode that asks; without them 0.101.0 starts in `auto`."""
     kept = home.folder / "home" / ".claude"
     kept.mkdir(exist_ok=True)
     (kept / "settings.json").write_text(json.dumps({"permissions": {"defaultMode": "default"}}))

@@ -1,4 +1,4 @@
-"""A model for Claude Code that says what a test wrote, on loopback: the turn is chosen by how often it has spoken."""
+"""A scripted model for Claude Code, on loopback: the turn is chosen by the number of its earlier answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DONE: Final[Turn] = ({"type": "text", "text": "Done."},)
 
 
 def use(name: str, tool_input: dict[str, Any], call_id: str) -> Block:
-    """A block with which the model calls a tool."""
+    """Return a block with which the model calls a tool."""
     return {"type": "tool_use", "id": call_id, "name": name, "input": tool_input}
 
 
@@ -27,20 +27,20 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed breaks its connections; that is no fault of ours."""
+        """Ignore the error: a killed client breaks its connections."""
 
 
 class Model:
-    """`turns` of the main agent, and of sub-agents by a text of their prompt. `results` is what tools came to.
+    """A model with `turns` of the main agent, and of sub-agents by a text of their prompt. `results` are tool results.
 
-    `heard` is the last conversation that it was shown, as JSON.
+    `conversation` is the last conversation that it received, as JSON.
     """
 
     def __init__(self, turns: Sequence[Turn], agents: Mapping[str, Sequence[Turn]] | None = None) -> None:
         self.turns = turns
         self.agents = agents or {}
         self.results: dict[str, tuple[bool, str]] = {}
-        self.heard = ""
+        self.conversation = ""
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -56,7 +56,7 @@ class Model:
                 elif not body.get("tools"):
                     self._speak(body, [{"type": "text", "text": "a title"}])
                 else:
-                    model.hear(body["messages"])
+                    model.record(body["messages"])
                     self._speak(body, model.turn_for(body["messages"]))
 
             def do_GET(self) -> None:
@@ -109,8 +109,8 @@ class Model:
         self._server.server_close()
         self._thread.join()
 
-    def hear(self, messages: Any) -> None:
-        self.heard = json.dumps(messages)
+    def record(self, messages: Any) -> None:
+        self.conversation = json.dumps(messages)
         for message in messages:
             for block in message["content"] if isinstance(message["content"], list) else ():
                 if block.get("type") == "tool_result":

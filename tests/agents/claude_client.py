@@ -1,4 +1,4 @@
-"""The real Claude Code as a test holds it: started with or without the bridge, spoken to as a host does."""
+"""The real Claude Code under a test's control: started with or without the bridge, driven as a host drives it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONG_S: Final = 45.0
 
 
 class Room:
-    """A folder with all that a client keeps: home, settings, work. Several runs may share it."""
+    """A folder with all files of a client: home, settings, work. Several runs may share it."""
 
     def __init__(self, folder: Path, program: Path, model: Model, work: Path | None = None) -> None:
         self.folder = folder
@@ -63,13 +63,13 @@ class Room:
         }
 
     def start(self, *words: str, wrapper: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Client:
-        """`claude` as a host starts it, behind `wrapper` where one is given."""
+        """Start `claude` as a host does, behind `wrapper` if given."""
         command = [*wrapper, *(["--"] if wrapper else []), str(self.program), *STDIO, *words]
         return Client(command, self.work, self.environment(environment or {}))
 
 
 class Client:
-    """A running client, or the bridge around it; what it says is kept line by line."""
+    """A running client, or the bridge around it; its output is kept line by line."""
 
     def __init__(self, command: Sequence[str], work: Path, environment: dict[str, str]) -> None:
         self.raw: list[bytes] = []
@@ -98,7 +98,7 @@ class Client:
 
     @property
     def session(self) -> str:
-        """The client's own session id, once it has said it."""
+        """Return the client's own session id, once it has reported it."""
 
         def said() -> str:
             found = [one for one in self.messages if one.get("subtype") == "init"]
@@ -131,7 +131,7 @@ class Client:
         self.send({"type": "control_response", "response": told})
 
     def result(self) -> dict[str, Any]:
-        """The message that ends a turn."""
+        """Return the message that ends a turn."""
 
         def ended() -> list[dict[str, Any]]:
             found = [one for one in self.messages if one.get("type") == "result"]
@@ -141,7 +141,7 @@ class Client:
         return wait_until(ended, "the end of the turn", LONG_S)[-1]
 
     def end(self) -> int:
-        """Say no more; its exit code."""
+        """Close stdin; return the exit code."""
         assert self._process.stdin
         with suppress(BrokenPipeError):
             self._process.stdin.close()

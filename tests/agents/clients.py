@@ -1,4 +1,4 @@
-"""The real clients that the journeys drive: pinned, installed into a folder that is kept."""
+"""The real clients that the journeys drive: pinned, and installed into a folder that is kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from tests.agents.installing import InstallError, NpmClient, SourceClient
 
 OFFLINE_VARIABLE: Final = "PERMISSION_LEDGER_TEST_OFFLINE"
-"""Set to 1, clients that are not installed yet are left out, and that is said; otherwise they fail their tests."""
+"""Set to 1, clients that are not installed are left out and reported; otherwise they fail their tests."""
 
 FOLDER_VARIABLE: Final = "PERMISSION_LEDGER_TEST_CLIENTS"
 """The variable that names the folder of installed clients; the default is a folder of the user's cache."""
@@ -20,7 +20,7 @@ NODE: Final = "node@22.23.3"
 
 CLIENTS: Final[dict[str, NpmClient | SourceClient]] = {
     "claude": NpmClient("@anthropic-ai/claude-code", "2.1.330", "claude"),
-    # What a stranger may still have: it asks for each call where the newest one starts in mode `auto`.
+    # A version still in use: it asks for each call where the newest one starts in mode `auto`.
     "claude-older": NpmClient("@anthropic-ai/claude-code", "2.1.197", "claude"),
     "opencode": NpmClient("opencode-ai", "1.18.33", "opencode", needs=("git",)),
     "opencode-sdk": NpmClient("@opencode-ai/sdk", "1.19.3", None, needs=("node",)),
@@ -34,7 +34,7 @@ CLIENTS: Final[dict[str, NpmClient | SourceClient]] = {
     "codex-acp": NpmClient("@agentclientprotocol/codex-acp", "2.6.0", "codex-acp", needs=("node",)),
     # No agent: people sign in there.
     "oidc-provider": NpmClient("oidc-provider", "9.13.3", None, beside=(NODE,)),
-    # In no registry: its runtime is run from its sources. Where they cannot be had it is left out, and that is said.
+    # In no registry: its runtime is run from its sources. Without them it is left out and reported.
     "codelia": SourceClient(
         "https://github.com/kousw/codelia",
         "48e27ff086d8a3579ee8935658d5fbcf06b3cb30",
@@ -63,7 +63,7 @@ def is_installed(name: str) -> bool:
 
 @cache
 def installed(name: str) -> Path:
-    """The client's program, installed when it is not there yet; fails with the installer's words when that cannot be done."""
+    """Return the client's program, installed if needed; fails with the installer's message when that is impossible."""
     client, folder = CLIENTS[name], folder_of(name)
     if not is_installed(name):
         assert not is_offline(), f"{client.label} is not installed, and {OFFLINE_VARIABLE}=1"

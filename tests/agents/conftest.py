@@ -1,4 +1,4 @@
-"""Journeys of real clients: run by `make test-agents` only, each marked with the client that it drives."""
+"""Journeys of real clients: run only by `make test-agents`, each marked with the client that it drives."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["ann", "gateway"]
 collect_ignore = [] if browser_left_out() is None else ["test_sign_in_provider.py"]
 
 DRIVEN: Final = pytest.StashKey[dict[str, str | None]]()
-"""The clients that were asked for, and why one is left out."""
+"""The requested clients, and the reason when one is left out."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`make test` needs no client and no network."""
+    """Ignore these files in `make test`, which needs no client and no network."""
     return None if config.getoption("--agents") else True
 
 
 def clients_of(item: pytest.Item) -> tuple[str, ...]:
-    """Those without which a test cannot run."""
+    """Return the clients that a test requires."""
     marker = item.get_closest_marker("agents")
     assert marker, f"{item.nodeid} must say which clients it drives: @pytest.mark.agents(NAME, …)"
     names: tuple[str, ...] = marker.args
@@ -38,13 +38,13 @@ def clients_of(item: pytest.Item) -> tuple[str, ...]:
 
 
 def _version(item: pytest.Item) -> str | None:
-    """The client among several versions that a test is run with."""
+    """Return the client of the version that a test is run with."""
     callspec = getattr(item, "callspec", None)
     return None if callspec is None else callspec.params.get("program")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`agents("claude", older="claude-older")`: once with each."""
+    """`agents("claude", older="claude-older")`: run the test once with each."""
     marker = metafunc.definition.get_closest_marker("agents")
     if marker and "older" in marker.kwargs and "program" in metafunc.fixturenames:
         metafunc.parametrize("program", [marker.args[0], marker.kwargs["older"]], indirect=True)

@@ -1,4 +1,4 @@
-"""An editor that speaks ACP with a real agent, behind the bridge or not."""
+"""An editor that drives a real agent by ACP, behind the bridge or not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ASK: Final = "session/request_permission"
 
 
 class Editor:
-    """One session, new or an earlier one that is loaded again, and one prompt under way."""
+    """One session, new or loaded again, and one prompt in flight."""
 
     def __init__(self, client: RpcClient, model: Any, home: Home, *, load: str | None = None) -> None:
         self.client, self.model, self.home = client, model, home

@@ -28,7 +28,7 @@ def is_installed() -> bool:
 
 @cache
 def installed() -> Path:
-    """A folder for PYTHONPATH; made when it is not there yet, and fails with pip's own words when that cannot be done."""
+    """Return a folder for PYTHONPATH, installed if needed; fails with pip's own message when that is impossible."""
     if not is_installed():
         assert not is_offline(), f"the frameworks are not installed, and {OFFLINE_VARIABLE}=1"
         words = ["--quiet", "--require-hashes", "--only-binary", ":all:", "--upgrade", "--target", str(folder())]

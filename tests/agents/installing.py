@@ -14,14 +14,14 @@ INSTALL_SECONDS: Final = 600
 
 
 class InstallError(AssertionError):
-    """A client cannot be installed; the text is the installer's."""
+    """A client cannot be installed; the text is the installer's message."""
 
 
 class NpmClient(NamedTuple):
     """A program of an npm package; `program` None is a library, and the program is its folder.
 
-    `needs` are programs of this machine that it cannot do without. `beside` are packages that it is installed with, such
-    as the Node.js that it wants where the machine's may be older; the programs of both stand in one folder.
+    `needs` are programs that this machine must have. `beside` are packages that it is installed with, such
+    as a Node.js newer than the machine's may be; the programs of both are in one folder.
     """
 
     package: str
@@ -78,7 +78,7 @@ class SourceClient(NamedTuple):
     def install(self, folder: Path) -> None:
         """Raises InstallError."""
         source, bun = folder / "source", folder / "node_modules" / ".bin" / "bun"
-        # First what a machine may be unable to reach.
+        # First the step that may fail without a network.
         run(["git", "init", "--quiet", str(source)])
         run(["git", "-C", str(source), "fetch", "--quiet", "--depth", "1", self.repository, self.commit])
         run(["git", "-C", str(source), "checkout", "--quiet", "--force", self.commit])

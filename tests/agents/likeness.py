@@ -25,13 +25,13 @@ ID_NAMES: Final = frozenset({"processId", "slug"})
 
 
 class Likeness:
-    """One run. Ids are named by when they were first seen, so that one that stands for two does not pass."""
+    """One run. Ids are named by first occurrence, so that one id in the place of two is a difference."""
 
     def __init__(self) -> None:
         self._named: dict[str, str] = {}
 
     def of(self, messages: Iterable[Any]) -> list[str]:
-        """Each message as text."""
+        """Return each message as text."""
         return [json.dumps(self._value(one), sort_keys=True) for one in messages]
 
     def _value(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A model that speaks OpenAI's chat completions on loopback, and says what a test wrote, one turn after another."""
+"""A scripted model that serves OpenAI's chat completions on loopback, one turn after another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Turn = Sequence[Call]
 
 
 def use(name: str, arguments: dict[str, Any], call_id: str) -> Call:
-    """A call of a tool."""
+    """Return a call of a tool."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
@@ -25,13 +25,13 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed breaks its connections; that is no fault of ours."""
+        """Ignore the error: a killed client breaks its connections."""
 
 
 class Model:
-    """Each request with tools gets the next of `turns`, and a last word when there are none left.
+    """A model that answers each request with tools by the next of `turns`, and by a last word after them.
 
-    `requests` is all that the client said to it.
+    `requests` are all requests of the client.
     """
 
     def __init__(self, turns: Sequence[Turn]) -> None:
@@ -50,7 +50,7 @@ class Model:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 model.requests.append(body)
-                calls = model.heard(body["messages"]) if body.get("tools") else ()
+                calls = model.next_turn(body["messages"]) if body.get("tools") else ()
                 delta: dict[str, Any] = {"role": "assistant", "content": "" if calls else "Done."}
                 if calls:
                     delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
@@ -76,7 +76,7 @@ class Model:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self._thread.start()
 
-    def heard(self, messages: Sequence[dict[str, Any]]) -> Turn:
+    def next_turn(self, messages: Sequence[dict[str, Any]]) -> Turn:
         with self._lock:
             for message in messages:
                 if message.get("role") == "tool":

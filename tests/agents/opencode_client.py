@@ -1,4 +1,4 @@
-"""The real `opencode serve` as a test holds it, and the bridge beside it."""
+"""The real `opencode serve` under a test's control, and the bridge beside it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class OpenCodeClient:
         return self._home.opencode(self.model.url)
 
     def start(self, more: dict[str, str] | None = None) -> None:
-        """Returns when it says that it listens: before that, what it is asked is never answered."""
+        """Start the server; return when it reports that it listens, since earlier requests are never answered."""
         log = self.folder / "log"
         log.write_bytes(b"")
         words = [*self._wrapper, str(self._program), "serve", "--hostname", "127.0.0.1", "--port", str(self.port)]
@@ -77,10 +77,10 @@ class OpenCodeClient:
         if self._process and self._process.poll() is None:
             self.kill()
 
-    # --- what a user of it does
+    # --- actions of its user
 
     async def open(self) -> str:
-        """A new session; its id."""
+        """Open a new session; return its id."""
         session: str = (await self.http.post("/session", json={"title": "a journey"})).json()["id"]
         return session
 
@@ -90,7 +90,7 @@ class OpenCodeClient:
         assert (await self.http.post(f"/session/{session}/prompt_async", json=body)).status_code == 204
 
     async def begin(self) -> str:
-        """A new session with work to do; its id."""
+        """Open a new session with work to do; return its id."""
         session = await self.open()
         await self.say(session)
         return session
@@ -102,7 +102,7 @@ class OpenCodeClient:
         return (await self.http.post(f"/permission/{request_id}/reply", json={"reply": reply})).status_code
 
     async def pending(self) -> list[str]:
-        """The ids of the requests that it waits for, ghosts included."""
+        """Return the ids of its pending requests, ghosts included."""
         return [one["id"] for one in (await self.http.get("/permission")).json()]
 
     async def tool(self, session: str, call_id: str) -> Row:

@@ -1,4 +1,4 @@
-"""Record what the real Claude Code says and is told: `python -m tests.agents.record_claude FOLDER [NAME…]`.
+"""Record the messages of the real Claude Code and its host: `python -m tests.agents.record_claude FOLDER [NAME…]`.
 
 The transcripts in tests/data/agents/claude are made by this; paths of the machine are replaced.
 """
@@ -30,9 +30,9 @@ QUESTION: Final = {
 
 
 class Scenario(NamedTuple):
-    """`answers` by call id, in the order in which they are given, once all of them are asked; None interrupts.
+    """`answers` by call id, given in this order once all of them are asked; None interrupts.
 
-    `later` are answers to what is asked after those. `words` are options of the client.
+    `later` are answers to later requests. `words` are options of the client.
     """
 
     turns: Sequence[Turn]
@@ -119,7 +119,7 @@ def record(client: Client, scenario: Scenario) -> list[dict[str, str]]:
 
 
 def _asked_about(client: Client, answers: Mapping[str, Any]) -> dict[str, str]:
-    """The control ids of calls by their own, once all of these are asked about; empty until then."""
+    """Return the control ids of calls by call id, once all of these are asked about; empty until then."""
     asked_ids = {one["request"]["tool_use_id"]: str(one["request_id"]) for one in client.requests()}
     return asked_ids if set(answers) <= set(asked_ids) else {}
 

@@ -1,4 +1,4 @@
-"""Record what Codelia's real runtime says and is told: `python -m tests.agents.record_codelia FOLDER`.
+"""Record the messages of Codelia's real runtime and its host: `python -m tests.agents.record_codelia FOLDER`.
 
 The transcripts in tests/data/agents/codelia are made by this; paths of the machine are replaced.
 """
@@ -25,7 +25,7 @@ REJECTED: Final = (
 
 
 class Scenario(NamedTuple):
-    """`answers` in the order in which they are asked for; None cancels the run."""
+    """`answers` in the order of the requests; None cancels the run."""
 
     turns: Sequence[Turn]
     answers: Sequence[dict[str, Any] | None]
@@ -46,7 +46,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
 
 
 class Recorder:
-    """A host that writes down what is said, in order."""
+    """A host that records all messages, in order."""
 
     def __init__(self, client: RpcClient) -> None:
         self._client = client
@@ -64,7 +64,7 @@ class Recorder:
         self._client.end.say(message)
 
     def call(self, name: str, method: str, params: dict[str, Any]) -> Any:
-        """The result of a request."""
+        """Return the result of a request."""
         self.tell({"jsonrpc": "2.0", "id": name, "method": method, "params": params})
         [answer] = wait_until(
             lambda: [one for one in self._client.end.messages if one.get("id") == name and "method" not in one],
@@ -81,7 +81,7 @@ def record(client: RpcClient, scenario: Scenario) -> list[dict[str, str]]:
     host.call("init", "initialize", {"protocol_version": "0", "client": about, "ui_capabilities": capabilities})
     run = host.call("run", "run.start", {"input": {"type": "text", "text": "do the work"}})["run_id"]
     for count, answer in enumerate(scenario.answers, 1):
-        asked = client.hears(ASK, count)[count - 1]
+        asked = client.received(ASK, count)[count - 1]
         if answer is None:
             host.call("stop", "run.cancel", {"run_id": run})
         host.tell({"jsonrpc": "2.0", "id": asked["id"], "result": answer or {"ok": False}})

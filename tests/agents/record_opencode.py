@@ -1,4 +1,4 @@
-"""Record what the real OpenCode tells of its `question` tool: `python -m tests.agents.record_opencode FOLDER`.
+"""Record the events of the real OpenCode's `question` tool: `python -m tests.agents.record_opencode FOLDER`.
 
 The transcript `question` in tests/data/agents/opencode is made by this; ids, times and paths of the machine are replaced.
 """
@@ -45,7 +45,7 @@ IDS: Final = re.compile(r"\b(evt|ses|msg|prt|que|per)_[0-9A-Za-z]{20,}")
 
 
 class Recording:
-    """Entries as they come; an id is named by its kind and by when it was first seen."""
+    """Entries in order of arrival; an id is named by its kind and its first occurrence."""
 
     def __init__(self, client: OpenCodeClient) -> None:
         self.entries: list[Row] = []
@@ -76,7 +76,7 @@ class Recording:
         return await wait_until_async(found, f"{count} events", LONG_S)
 
     async def asked(self, count: int) -> str:
-        """The id of the question that is the `count`-th."""
+        """Return the id of the `count`-th question."""
         found = await self.wait(lambda event: event["type"] == "question.asked", count)
         request_id: str = found[-1]["properties"]["id"]
         return request_id
@@ -105,7 +105,7 @@ def _without_times(value: Any) -> Any:
 
 
 async def record(client: OpenCodeClient) -> Recording:
-    """One question is answered, one dismissed, and at the third the agent is stopped."""
+    """Record one question that is answered, one that is dismissed, and a third at which the agent is stopped."""
     recording = Recording(client)
     following = asyncio.create_task(recording.follow())
     await recording.wait(lambda event: event["type"] == "server.connected", 1)

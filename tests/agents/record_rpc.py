@@ -1,4 +1,4 @@
-"""Record what real agents that speak JSON lines say to a plain host: `python -m tests.agents.record_rpc FOLDER`.
+"""Record the messages of real agents that use JSON lines and a plain host: `python -m tests.agents.record_rpc FOLDER`.
 
 The transcripts `codex/sub-agent`, `codex/sub-agent-v2` and `acp/opencode-load` in tests/data/agents are made by this;
 ids, times and paths of the machine are replaced.
@@ -123,12 +123,12 @@ def opencode_load(place: Path) -> Talk:
     session = talk.call("session/new", about)["sessionId"]
     prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "do the work"}]}
     talk.begin("session/prompt", prompt)
-    talk.client.hears(ASK)
+    talk.client.received(ASK)
     talk.again()
     talk.call("initialize", begin)
     talk.call("session/load", {"sessionId": session, **about})
     prompted = talk.begin("session/prompt", prompt)
-    [asked] = talk.client.hears(ASK)
+    [asked] = talk.client.received(ASK)
     talk.say(chosen(asked["id"], "once"))
     talk.client.ended(prompted)
     talk.close()

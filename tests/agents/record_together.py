@@ -27,7 +27,7 @@ from tests.support.servers import RealServer
 
 MARGIN_PIXELS: Final = 16
 NEVER: Final = {"attended": "none", "unattended": "none", "cap": "none"}
-"""A record is read for years: nothing in it may expire."""
+"""Timeouts without expiry: a recording is read for years."""
 
 
 async def record(gateway: RunningGateway, server: RealServer, folder: Path, work: Path, picture: Path | None) -> None:
@@ -59,7 +59,7 @@ async def record(gateway: RunningGateway, server: RealServer, folder: Path, work
 
 
 async def photograph(gateway: RunningGateway, server: RealServer, count: int, picture: Path) -> None:
-    """All that waits, without what stands beside it."""
+    """Take a picture of all pending requests, without the rest of the page."""
     async with (
         AsyncExitStack() as stack,
         async_playwright() as playwright,

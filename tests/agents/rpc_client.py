@@ -1,4 +1,4 @@
-"""The real clients that are spoken to line by line, as a test holds them: behind the bridge or not, as an editor does."""
+"""Real clients driven line by line under a test's control: behind the bridge or not, as an editor drives them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODELIA_MODEL: Final = "kimi-k2.5"
 
 
 class Home:
-    """A folder with all that a client keeps."""
+    """A folder with all files of a client."""
 
     def __init__(self, folder: Path, work: Path | None = None) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class Home:
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         return {
-            # Behind all others our command, which a hook in a project's settings names.
+            # After all others the folder of our command, which a hook in a project's settings names.
             "PATH": f"{os.environ['PATH']}:{Path(sys.executable).parent}",
             "PYTHONPATH": str(ROOT),
             "HOME": str(self.folder / "home"),
@@ -48,7 +48,7 @@ class Home:
         }
 
     def gemini(self, url: str, hook: str | None = None) -> dict[str, str]:
-        """Settings for Gemini CLI with the model at `url`; its environment."""
+        """Write settings for Gemini CLI with the model at `url`; return its environment."""
         kept = self.folder / "home" / ".gemini"
         kept.mkdir(exist_ok=True)
         settings: dict[str, Any] = {
@@ -74,7 +74,7 @@ class Home:
         )
 
     def codex(self, url: str, hooks: Any = None, features: Sequence[str] = ()) -> dict[str, str]:
-        """Settings for Codex with the model at `url`, and features of its own switched on; its environment."""
+        """Write settings for Codex with the model at `url`, and with its features enabled; return its environment."""
         kept = self.folder / "home" / ".codex"
         kept.mkdir(exist_ok=True)
         (kept / "config.toml").write_text(
@@ -90,7 +90,7 @@ class Home:
         return self.environment({"CODEX_HOME": str(kept), "TEST_KEY": "none"})
 
     def codelia(self, url: str) -> dict[str, str]:
-        """Settings for Codelia's runtime with the model at `url`, which speaks chat completions; its environment."""
+        """Write settings for Codelia's runtime with the model at `url` (chat completions); return its environment."""
         kept = self.folder / "home" / ".codelia"
         (kept / "cache").mkdir(parents=True, exist_ok=True)
         limits = {"contextWindow": 200_000, "inputTokens": 200_000, "outputTokens": 8192}
@@ -98,14 +98,14 @@ class Home:
         (kept / "config.json").write_text(
             json.dumps({"version": 1, "model": {"provider": "moonshot", "name": CODELIA_MODEL}})
         )
-        # What it knows of models; without it the runtime wants to read that from the network first.
+        # The list of models; without it the runtime first reads it from the network.
         known = {"version": 1, "cachedAt": "2026-01-01T00:00:00Z", "expiresAt": "2099-01-01T00:00:00Z"}
         entries = {"moonshot": {CODELIA_MODEL: about}}
         (kept / "cache" / "models.dev.json").write_text(json.dumps({**known, "entries": entries}))
         return self.environment({"MOONSHOT_BASE_URL": url, "MOONSHOT_API_KEY": "none"})
 
     def opencode(self, url: str) -> dict[str, str]:
-        """Settings for OpenCode with the model at `url`; its environment."""
+        """Write settings for OpenCode with the model at `url`; return its environment."""
         model = {"name": "Scripted", "tool_call": True, "limit": {"context": 200_000, "output": 8192}}
         provider = {
             "npm": "@ai-sdk/openai-compatible",
@@ -158,18 +158,18 @@ class RpcClient:
         self._count = 0
 
     def begin(self, method: str, params: Message) -> int:
-        """Send a request; its id."""
+        """Send a request; return its id."""
         self._count += 1
         self.end.say({"jsonrpc": "2.0", "id": self._count, "method": method, "params": params})
         return self._count
 
     def ended(self, rpc_id: int) -> Message:
-        """The result of a request of ours."""
+        """Return the result of a request of ours."""
 
         def found() -> list[Message]:
             return [one for one in self.end.messages if one.get("id") == rpc_id and "method" not in one]
 
-        [answer, *_] = wait_until(found, f"the end of {rpc_id}; heard {self.end.lines[-5:]}", LONG_S)
+        [answer, *_] = wait_until(found, f"the end of {rpc_id}; received {self.end.lines[-5:]}", LONG_S)
         assert "result" in answer, answer
         result: Message = answer["result"]
         return result
@@ -177,7 +177,7 @@ class RpcClient:
     def call(self, method: str, params: Message) -> Message:
         return self.ended(self.begin(method, params))
 
-    def hears(self, method: str, count: int = 1) -> list[Message]:
+    def received(self, method: str, count: int = 1) -> list[Message]:
         """Return the client's messages of a method, after waiting for at least `count` of them."""
 
         def found() -> list[Message]:
@@ -241,7 +241,7 @@ def command(home: Home, environment: Mapping[str, str], *words: str) -> str:
 
 
 def start_program(words: Sequence[str], home: Home, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A client that is spoken to by its command line."""
+    """Start a client that is driven by its command line."""
     return subprocess.Popen(
         words,
         cwd=home.work,

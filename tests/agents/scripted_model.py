@@ -1,4 +1,4 @@
-"""A model for Codex and Gemini CLI that says what a test wrote, on loopback: turn after turn, in the API of each."""
+"""A scripted model for Codex and Gemini CLI, on loopback: turn after turn, in the API of each."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed breaks its connections; that is no fault of ours."""
+        """Ignore the error: a killed client breaks its connections."""
 
 
 class ScriptedModel:
-    """`results` is what tools came to: by the id of the call for Codex, by the tool's name for Gemini CLI.
+    """A model; `results` are tool results, by the id of the call for Codex, by the tool's name for Gemini CLI.
 
-    `requests` is all that the client said to it.
+    `requests` are all requests of the client.
     """
 
     def __init__(self, *turns: Turn) -> None:
@@ -59,7 +59,7 @@ class ScriptedModel:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def say_next(self, *turns: Turn) -> None:
-        """These, and nothing that was still to be said."""
+        """Replace the remaining turns by these."""
         with self._lock:
             self._turns = list(turns)
 

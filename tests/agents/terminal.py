@@ -1,4 +1,4 @@
-"""A program on a terminal of its own, as a person sits at it: what it shows is read, and keys are pressed."""
+"""A program on a terminal of its own: its screen is read, and keys are sent to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONTROL: Final = re.compile(rb"\x1b\[[0-9;?<>=]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(
 
 
 class Terminal:
-    """Started at once; `close` ends it. White space is left out of what was shown: programs move the cursor instead."""
+    """A started program; `close` ends it. White space is left out of the output: programs move the cursor instead."""
 
     def __init__(self, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         self._shown = b""
@@ -39,12 +39,12 @@ class Terminal:
         os.write(self._descriptor, keys.encode())
 
     def wait_for(self, text: str, what: str) -> None:
-        """Until it has shown a text."""
+        """Wait until the program has shown a text."""
         wanted = "".join(text.split())
         wait_until(lambda: wanted in self.shown(), what, LONG_S)
 
     def shown(self) -> str:
-        """All that it has shown until now."""
+        """Return all output so far."""
         return "".join(_CONTROL.sub(b"", self._shown).decode(errors="replace").split())
 
     def close(self) -> None:

@@ -267,7 +267,7 @@ async def test_an_agent_that_was_killed_with_its_bridge_and_resumed_attaches_to_
     ann = gateway.person()
     await ann.waiting(session)
     wait_until(gateway.is_waited_for, "the first asker to say that it waits", 30)
-    # A client that was killed before it wrote down what it was doing has nothing to resume.
+    # A client that was killed before it recorded its work has nothing to resume.
     wait_until(lambda: place.has_written(session, "toolu_1"), "the client to write down its call", 30)
     first.kill()
     first.wait()
@@ -318,8 +318,8 @@ async def test_a_plan_is_sent_back_with_words_and_approved_as_a_person_changed_i
     place = room()
     client = start(place, words=("--permission-mode", "plan"))
     client.result()
-    # The client names a file in what it tells the model, and shows as the plan what the model wrote there.
-    [file] = set(re.findall(r'[^\s"\\]+/plans/[a-z-]+\.md', place.model.heard))
+    # The client names a file to the model, and shows that file's contents as the plan.
+    [file] = set(re.findall(r'[^\s"\\]+/plans/[a-z-]+\.md', place.model.conversation))
     plans = [
         [use(name, value, f"toolu_{name}_{text}")]
         for text in ("all", "less")
@@ -344,7 +344,7 @@ async def test_a_plan_is_sent_back_with_words_and_approved_as_a_person_changed_i
 
 
 async def test_wrapped_or_not_the_client_says_the_same(room: MakeRoom, start: Start, tmp_path: Path) -> None:
-    """But for what changes with every run: ids, times, and the order in which threads speak."""
+    """Equal except for what changes with every run: ids, times, and the order of threads."""
     proof = tmp_path / "work" / "proof"
     place = room([bash(make(proof), "toolu_1")])
     plain = start(place, bridged=False)
@@ -373,7 +373,7 @@ async def _cancelled(person: Any, session: str) -> list[tuple[str, str]]:
 
 
 async def _ran(person: Any, session: str) -> list[tuple[str, bool]]:
-    """The requests whose calls ran, and whether what ran was what had been asked, or what a person made of it."""
+    """Return the requests whose calls ran, and whether they ran as asked, or as a person edited them."""
     events = await person.events(session)
     return [
         (row["event"]["request_id"], row["event"].get("as_asked")) for row in events if row["type"] == "tool_finished"

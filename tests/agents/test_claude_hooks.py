@@ -1,4 +1,4 @@
-"""Journeys of the real Claude Code that asks by our installed hooks, or our MCP tool, with nobody in between."""
+"""Journeys of the real Claude Code that asks by our installed hooks, or our MCP tool, without a bridge."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ COMMAND = (sys.executable, "-m", "workers.cli", "bridge", "claude")
 
 
 class Plain:
-    """`claude -p …`, without a host that could be asked."""
+    """`claude -p …`, without a host that answers."""
 
     def __init__(self, room: Room, gateway: RunningGateway, rules: Path) -> None:
         self.room = room
-        # A client does not wait for long until a server of tools has started, and a busy machine is slow at that.
+        # A client waits only briefly for an MCP server to start, which is slow on a busy machine.
         patience = {"MCP_TIMEOUT": "30000", "MCP_CONNECT_TIMEOUT_MS": "30000", "MCP_CONNECTION_NONBLOCKING": "0"}
         self.environment = room.environment({"PERMISSION_LEDGER_HOME": str(gateway.home), **patience})
         self.rules = rules
@@ -165,7 +165,7 @@ def test_a_wrapped_command_without_stream_json_has_our_hooks_for_that_run(plain:
 
 
 def prompt_tool(plain: Plain, gateway: RunningGateway) -> list[str]:
-    """The options with which the client asks our tool."""
+    """Return the options with which the client asks our tool."""
     arguments = [*COMMAND[1:], "--prompt-tool", "--session", "ses_tool", "--rules", str(plain.rules)]
     environment = {"PYTHONPATH": str(ROOT), "PERMISSION_LEDGER_HOME": str(gateway.home)}
     server = {"command": COMMAND[0], "args": arguments, "env": environment}

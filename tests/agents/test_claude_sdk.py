@@ -33,7 +33,7 @@ class Host:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, *commands: str, **options: Any) -> None:
-        """The model gives one command a turn; `options` are those of the callback."""
+        """Start a run in which the model gives one command a turn; `options` are those of the callback."""
         self.room.model.turns = [[bash(command, f"toolu_{index}")] for index, command in enumerate(commands)]
         said = {"cli": str(self.room.program), "options": {"session": SESSION, "cwd": str(self.room.work), **options}}
         places = {
@@ -64,7 +64,7 @@ class Host:
         return out.strip()
 
     def made(self) -> list[str]:
-        """The files that the commands made."""
+        """Return the files that the commands made."""
         return sorted(path.name for path in self.room.work.iterdir())
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Journeys of the real Claude Code at a terminal, with our hooks: its prompt and the inbox are asked at once."""
+"""Journeys of the real Claude Code at a terminal, with our hooks: its prompt and the inbox ask at the same time."""
 
 from __future__ import annotations
 

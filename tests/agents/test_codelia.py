@@ -244,7 +244,7 @@ async def test_without_the_bridge_such_a_host_gets_a_no(start: Start) -> None:
 
 async def test_wrapped_or_not_the_host_hears_the_same_but_for_the_question(start: Start) -> None:
     plain = start([shell("touch proof")], wrapped=False)
-    [asked] = plain.client.hears(ASK)
+    [asked] = plain.client.received(ASK)
     plain.client.end.say(answered(asked, ok=True))
     plain.status()
     wrapped = start([shell("touch proof")], allow=[{"tool": "bash", "command": "touch"}])

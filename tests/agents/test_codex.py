@@ -125,7 +125,7 @@ async def test_calls_at_once_are_answered_here_and_there(start: Start, gateway: 
     ide = start([shell("touch one"), shell("touch two", "call_b")])
     ann = gateway.person()
     rows = {row["input"]["command"]: row["request_id"] for row in await ann.waiting(ide.thread, 2)}
-    asked = {one["params"]["itemId"]: one["id"] for one in ide.client.hears(COMMAND, 2)}
+    asked = {one["params"]["itemId"]: one["id"] for one in ide.client.received(COMMAND, 2)}
     ide.client.end.say(decided(asked["call_b"], "accept"))
     await ann.reply(ide.thread, rows["touch one"], "once")
     assert ide.status() == "completed"
@@ -137,7 +137,7 @@ async def test_the_prefix_that_codex_would_remember_is_a_grant_that_answers_the_
     start: Start, gateway: RunningGateway
 ) -> None:
     ide = start([shell("touch proof")], [shell("touch proof", "call_b")])
-    [asked] = ide.client.hears(COMMAND)
+    [asked] = ide.client.received(COMMAND)
     words = asked["params"]["proposedExecpolicyAmendment"]
     decision = {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": words}}
     ide.client.end.say(decided(asked["id"], decision))
@@ -196,10 +196,10 @@ async def test_a_resumed_thread_attaches_to_what_is_pending_and_uses_its_answer_
     first = start([shell("touch proof")])
     ann = gateway.person()
     [shown] = await ann.waiting(first.thread)
-    first.client.hears(COMMAND)
+    first.client.received(COMMAND)
     first.client.kill()
     again = start([shell("touch proof", "call_b")], [shell("touch proof", "call_c")], resume=first.thread)
-    again.client.hears(COMMAND)
+    again.client.received(COMMAND)
     assert [row["request_id"] for row in await ann.pending(first.thread)] == [shown["request_id"]]
     await ann.reply(first.thread, shown["request_id"], "once")
     another = await ann.answer_next(first.thread, "reject")
@@ -216,7 +216,7 @@ async def test_what_was_answered_while_the_agent_was_gone_counts_for_another_cal
     first = start([shell("touch proof")])
     ann = gateway.person()
     [shown] = await ann.waiting(first.thread)
-    first.client.hears(COMMAND)
+    first.client.received(COMMAND)
     first.client.kill()
     await ann.reply(first.thread, shown["request_id"], reply)
     again = start([shell("touch proof", "call_b")], resume=first.thread)
@@ -235,7 +235,7 @@ async def test_a_sub_agent_asks_below_its_parent(
     start: Start, gateway: RunningGateway, namespace: str, more: dict[str, str], features: tuple[str, ...]
 ) -> None:
     spawn = Call("spawn_agent", {"message": "work", **more}, "call_s", namespace=namespace)
-    # The two threads take turns as they come: each of them runs some of these.
+    # The order of the two threads is not fixed: each runs some of these.
     work = [[shell("touch one", f"call_{number}")] for number in range(6)]
     ide = start([spawn], *work, features=features)
     ann = gateway.person()
@@ -299,7 +299,7 @@ async def test_an_installed_hook_runs_once_it_is_trusted_and_after_uninstalling_
     model.say_next([shell("touch second", "call_b")])
     client = RpcClient([str(program), "app-server"], home, environment)
     ide = Ide(client, model, home, trusts=False)
-    [asked] = client.hears(COMMAND)
+    [asked] = client.received(COMMAND)
     client.end.say(decided(asked["id"], "accept"))
     assert (ide.status(), (home.work / "second").exists()) == ("completed", True)
     assert await ann.pending("hooked") == []

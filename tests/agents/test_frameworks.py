@@ -1,4 +1,4 @@
-"""The examples, as programs on the real frameworks: what rules decide, what a person does, and what the agent is told."""
+"""The examples as programs on the real frameworks: rules decide, a person answers, and the agent gets the result."""
 
 from __future__ import annotations
 

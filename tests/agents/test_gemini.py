@@ -68,7 +68,7 @@ async def test_the_editor_answers_first_and_its_always_is_a_grant_that_answers_t
     start: Start, gateway: RunningGateway
 ) -> None:
     editor = start(shell("touch proof"), shell("touch proof && touch second"))
-    [asked] = editor.client.hears(ASK)
+    [asked] = editor.client.received(ASK)
     always = next(one["optionId"] for one in asked["params"]["options"] if one["kind"] == "allow_always")
     editor.client.end.say(chosen(asked["id"], always))
     editor.stop_reason()
@@ -119,10 +119,10 @@ async def test_an_agent_that_was_killed_with_its_bridge_and_started_again_attach
     first = start(shell("touch proof"), options=("--session", "kept"))
     ann = gateway.person()
     [shown] = await ann.waiting("kept")
-    first.client.hears(ASK)
+    first.client.received(ASK)
     first.client.kill()
     again = start(shell("touch proof"), options=("--session", "kept"))
-    again.client.hears(ASK)
+    again.client.received(ASK)
     assert [row["request_id"] for row in await ann.pending("kept")] == [shown["request_id"]]
     await ann.reply("kept", shown["request_id"], "once")
     assert (again.stop_reason(), (again.home.work / "proof").exists()) == ("end_turn", True)

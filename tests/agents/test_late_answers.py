@@ -1,4 +1,4 @@
-"""Answers that come after more than five minutes: `make test-agents AGENTS_ARGS=--slow`, and not in every run.
+"""Answers after more than five minutes: `make test-agents AGENTS_ARGS=--slow`, and not in every run.
 
 All agents ask at the same time, so that one wait serves all of them.
 """
@@ -30,7 +30,7 @@ from workers.bridges.claude.hooking import hook_settings
 
 LATE_S: Final = 310.0
 HOOK_LIMIT_S: Final = 60
-"""Short, so that the hook has to say several times that nobody has answered yet."""
+"""The hook's limit; short, so that the hook reports several times that no answer has come."""
 
 ENDED_S: Final = 60.0
 PATIENCE_S: Final = LATE_S + 290
@@ -43,7 +43,7 @@ pytestmark = [
 
 
 class Agent(NamedTuple):
-    """One that has asked for something; `proof` is there when it ran."""
+    """An agent that has asked; `proof` exists once the call ran."""
 
     name: str
     session: str
@@ -51,7 +51,7 @@ class Agent(NamedTuple):
 
 
 class AsksAgain(anthropic_model.Model):
-    """Makes the same call again for as long as it is told to; `results` is what it was told."""
+    """Repeats the same call until it is stopped; `results` are the answers it received."""
 
     def __init__(self, command: str) -> None:
         super().__init__([])
@@ -64,7 +64,7 @@ class AsksAgain(anthropic_model.Model):
 
 
 class Agents:
-    """The agents of one run, and all that must be ended after it."""
+    """The agents of one run, and everything to end after it."""
 
     def __init__(self, folder: Path, gateway: RunningGateway, stack: AsyncExitStack) -> None:
         self._folder = folder
@@ -126,7 +126,7 @@ class Agents:
 
     def _start_plain(self, room: Room, *words: str) -> None:
         """`claude -p`, which ends by itself."""
-        # A busy machine is slow at starting a server of tools.
+        # Starting an MCP server is slow on a busy machine.
         patience = {"MCP_TIMEOUT": "30000", "MCP_CONNECT_TIMEOUT_MS": "30000", "MCP_CONNECTION_NONBLOCKING": "0"}
         process = subprocess.Popen(
             [str(room.program), "-p", "do the work", *words],
@@ -168,7 +168,7 @@ async def test_an_answer_after_five_minutes_is_the_answer_to_what_was_asked(
 
 
 async def _pass(seconds: float) -> None:
-    """The agents' own limits are by the clock of the machine, so the time has really to pass."""
+    """Let real time pass: the agents' own limits use the machine's clock."""
     clock = asyncio.get_running_loop().time
     until = clock() + seconds
     await wait_until_async(lambda: clock() >= until, f"{seconds:g} s to pass", seconds + ENDED_S)

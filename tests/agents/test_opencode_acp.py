@@ -25,7 +25,7 @@ Start = Callable[..., Editor]
 
 @pytest.fixture
 def start(gateway: RunningGateway, program: Path, tmp_path: Path) -> Iterator[Start]:
-    """An editor with OpenCode behind `words`, the bridge's unless others are given."""
+    """Start an editor with OpenCode behind `words`, by default the bridge's."""
     editors: list[Editor] = []
 
     def start(
@@ -79,7 +79,7 @@ async def test_a_person_rejects_and_the_turn_ends_without_the_command(start: Sta
 async def test_the_editor_allows_once_and_is_asked_about_the_next(start: Start, gateway: RunningGateway) -> None:
     editor = start([bash("echo one", "call_a")], [bash("echo one", "call_b")])
     for count in (1, 2):
-        asked = editor.client.hears(ASK, count)[-1]
+        asked = editor.client.received(ASK, count)[-1]
         editor.client.end.say(chosen(asked["id"], "once"))
     assert editor.stop_reason() == "end_turn"
     assert editor.model.results == {"call_a": "one\n", "call_b": "one\n"}
@@ -132,10 +132,10 @@ async def test_a_session_that_is_loaded_again_attaches_to_what_is_pending_and_us
     first = start(touch())
     ann = gateway.person()
     [shown] = await ann.waiting(first.session)
-    first.client.hears(ASK)
+    first.client.received(ASK)
     first.client.kill()
     again = start(touch("call_b"), touch("call_c"), load=first.session)
-    again.client.hears(ASK)
+    again.client.received(ASK)
     assert [row["request_id"] for row in await ann.pending(first.session)] == [shown["request_id"]]
     await ann.reply(first.session, shown["request_id"], "once")
     another = await ann.answer_next(first.session, "reject")
@@ -152,7 +152,7 @@ async def test_what_was_answered_while_the_agent_was_gone_counts_for_another_cal
     first = start(touch())
     ann = gateway.person()
     [shown] = await ann.waiting(first.session)
-    first.client.hears(ASK)
+    first.client.received(ASK)
     first.client.kill()
     await ann.reply(first.session, shown["request_id"], reply)
     again = start(touch("call_b"), load=first.session)
@@ -190,7 +190,7 @@ async def test_beside_its_server_too_the_editor_and_the_inbox_are_both_asked(
     words = [sys.executable, "-m", "workers.cli", "bridge", "opencode", "--"]
     editor = start(touch(), [bash("echo two", "call_b")], words=words)
     ann = gateway.person()
-    [asked] = editor.client.hears(ASK)
+    [asked] = editor.client.received(ASK)
     await ann.waiting(editor.session)
     editor.client.end.say(chosen(asked["id"], "once"))
 

@@ -36,7 +36,7 @@ ASK: Final = {
 
 
 class Sdk:
-    """A node process with the client in it, in its form of today and in the older one."""
+    """A node process with the client, in its current form and in the older one."""
 
     def __init__(self, package: Path, url: str, token: str, directory: str = DIRECTORY) -> None:
         self._process = subprocess.Popen(
@@ -50,7 +50,7 @@ class Sdk:
         self._count = 0
 
     def call(self, client: str, *path: str, **parameters: Any) -> tuple[int, Any, Any]:
-        """Status, data and error of a call of the client."""
+        """Call the client; return status, data and error."""
         self._count += 1
         rpc_id = self._count
         self._end.say({"id": rpc_id, "client": client, "path": path, "parameters": parameters})
@@ -61,20 +61,20 @@ class Sdk:
         [answer] = wait_until(found, f"the answer to {path}", LONG_S)
         return answer["status"], answer["data"], answer["error"]
 
-    def heard(self, origin: str, kind: str) -> list[Row]:
-        """The events of a kind in one of its streams."""
+    def events_of(self, origin: str, kind: str) -> list[Row]:
+        """Return the events of a kind in one of its streams."""
         rows = [one["event"] for one in self._end.messages if one.get("from") == origin]
         payloads = [one["payload"] if origin == "today, all" else one for one in rows]
         return [one["properties"] for one in payloads if one["type"] == kind]
 
-    def hears(self, kind: str, *properties: Row) -> None:
-        """In each of its streams, and nothing else of that kind."""
+    def receives(self, kind: str, *properties: Row) -> None:
+        """Check that each stream received these events of a kind, and no others."""
         for origin in ("today", "today, all", "older"):
-            assert self._heard_in_time(origin, kind, len(properties)) == list(properties), origin
+            assert self._events_in_time(origin, kind, len(properties)) == list(properties), origin
 
-    def _heard_in_time(self, origin: str, kind: str, count: int) -> list[Row]:
+    def _events_in_time(self, origin: str, kind: str, count: int) -> list[Row]:
         def enough() -> list[Row]:
-            found = self.heard(origin, kind)
+            found = self.events_of(origin, kind)
             return found if len(found) >= count else []
 
         return wait_until(enough, f"{count} {kind} in {origin}", LONG_S)
@@ -98,7 +98,7 @@ def url() -> str:
 
 @pytest.fixture
 def gateway(server: RealServer, url: str) -> Iterator[RunningGateway]:
-    """On TCP as well: that is all that the client speaks."""
+    """A gateway that also listens on TCP, the only transport of the client."""
     running = RunningGateway(server, "--listen", url.removeprefix("http://"))
     try:
         running.start()
@@ -109,7 +109,7 @@ def gateway(server: RealServer, url: str) -> Iterator[RunningGateway]:
 
 @pytest.fixture
 async def agent(gateway: RunningGateway) -> AsyncIterator[GatewayClient]:
-    """Some agent, in the directory that the client looks at."""
+    """An agent in the directory that the client shows."""
     async with GatewayClient(gateway.agent_place) as client:
         await client.open_session("ses_1", cwd=DIRECTORY, dialect="opencode", project="shop")
         yield client
@@ -117,15 +117,15 @@ async def agent(gateway: RunningGateway) -> AsyncIterator[GatewayClient]:
 
 @pytest.fixture
 def sdk(gateway: RunningGateway, agent: GatewayClient, program: Path, url: str) -> Iterator[Sdk]:
-    """Only when all its streams are open: events are not told again."""
+    """A client whose streams are all open: events are not repeated."""
     running = Sdk(program, url, gateway.token())
-    running.hears("server.connected", {})
+    running.receives("server.connected", {})
     yield running
     running.close()
 
 
 def listed(request_id: str, session: str = "ses_1") -> Row:
-    """The request as OpenCode's own server lists it, and tells of it."""
+    """Return the request as OpenCode's own server lists and publishes it."""
     return {
         "id": request_id,
         "sessionID": session,
@@ -146,7 +146,7 @@ async def test_it_lists_what_waits_and_is_told_of_it(sdk: Sdk, agent: GatewayCli
     await agent.submit("ses_1", {**ASK, "request_id": "per_1"})
     assert sdk.call("today", "permission", "list") == (200, [listed("per_1")], None)
     assert sdk.call("today", "permission", "list", directory="/home/me/other") == (200, [], None)
-    sdk.hears("permission.asked", listed("per_1"))
+    sdk.receives("permission.asked", listed("per_1"))
 
 
 @pytest.mark.parametrize("reply", ["once", "always"])
@@ -154,7 +154,7 @@ async def test_it_allows_and_every_stream_says_so(sdk: Sdk, agent: GatewayClient
     await agent.submit("ses_1", {**ASK, "request_id": "per_1"})
     assert sdk.call("today", "permission", "reply", requestID="per_1", reply=reply) == (200, True, None)
     assert await outcome(agent, "per_1") == ("allowed", reply, None)
-    sdk.hears("permission.replied", {"sessionID": "ses_1", "requestID": "per_1", "reply": reply})
+    sdk.receives("permission.replied", {"sessionID": "ses_1", "requestID": "per_1", "reply": reply})
     assert sdk.call("today", "permission", "list") == (200, [], None)
     again = await agent.submit("ses_1", {**ASK, "request_id": "per_2"})
     assert again["outcome"] == (None if reply == "once" else "allowed"), "an always is a grant"
@@ -168,7 +168,7 @@ async def test_it_rejects_with_words_and_what_else_waits_falls_with_that(sdk: Sd
     assert await outcome(agent, "per_1") == ("corrected", "reject", "use the other remote")
     assert await outcome(agent, "per_2") == ("rejected", "reject", None)
     replied = [{"sessionID": "ses_1", "requestID": one, "reply": "reject"} for one in ("per_1", "per_2")]
-    sdk.hears("permission.replied", *replied)
+    sdk.receives("permission.replied", *replied)
 
 
 async def test_it_answers_in_a_session_by_the_older_way_in_both_its_forms(sdk: Sdk, agent: GatewayClient) -> None:
@@ -191,7 +191,7 @@ async def test_a_person_who_answered_elsewhere_was_first_and_it_is_told_as_openc
     await bob.close()
     status, data, error = sdk.call("today", "permission", "reply", requestID="per_1", reply="reject")
     assert (status, data, error["_tag"], error["requestID"]) == (404, None, "PermissionNotFoundError", "per_1")
-    sdk.hears("permission.replied", {"sessionID": "ses_1", "requestID": "per_1", "reply": "once"})
+    sdk.receives("permission.replied", {"sessionID": "ses_1", "requestID": "per_1", "reply": "once"})
 
 
 async def test_what_opencode_would_refuse_is_refused_in_its_words(sdk: Sdk, agent: GatewayClient) -> None:

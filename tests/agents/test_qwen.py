@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.agents("qwen"), pytest.mark.timeout(240)]
 
 QWEN = AGENTS["qwen"]
 ALONE = ("--approval-mode", "yolo")
-"""Nobody but the hook stands between the model and the machine."""
+"""Settings in which only the hook protects the machine from the model."""
 
 
 class Hooked:
@@ -35,7 +35,7 @@ class Hooked:
         return hook_command("qwen", self.home, self.environment, *words)
 
     def start(self) -> asyncio.Future[int]:
-        """Begin a run of a script, up to its end."""
+        """Run a script to its end."""
 
         def run() -> int:
             with start_program(

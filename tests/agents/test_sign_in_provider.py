@@ -51,7 +51,7 @@ class Directory:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, gateway_url: str, **people: list[str]) -> None:
-        """Returns when it listens."""
+        """Start the provider; return when it listens."""
         self._uris = {"redirect_uri": f"{gateway_url}/v1/oidc/callback", "sign_out_uri": f"{gateway_url}/sign-in"}
         self.put(**people)
         # Node.js as it was installed beside the package: the machine's may be older than the provider wants.
@@ -65,12 +65,12 @@ class Directory:
         self._says("ready")
 
     def put(self, **people: list[str]) -> None:
-        """The groups of each person from now on."""
+        """Replace the groups of each person."""
         known = {name: {"groups": groups} for name, groups in people.items()}
         self._file.write_text(json.dumps({**self._uris, "people": known}))
 
     def take_new_key(self) -> None:
-        """Returns when the old one is withdrawn."""
+        """Take a new key; return when the old one is withdrawn."""
         assert self._process
         assert self._process.stdin
         self._process.stdin.write("\n")
@@ -83,7 +83,7 @@ class Directory:
             self._process.communicate()
 
     def _says(self, word: str) -> None:
-        """Read on to this line, past the package's own notices."""
+        """Read up to this line, past the package's own notices."""
         assert self._process
         assert self._process.stdout
         assert word in (line.strip() for line in self._process.stdout), "the provider ended"
@@ -123,7 +123,7 @@ async def goes_to_the_provider(page: Page, gateway: RunningGateway) -> None:
 
 
 async def types_a_password(page: Page, name: str) -> None:
-    """The provider's own pages: who it is, then that this client may know."""
+    """Fill in the provider's own pages: the password, then the consent."""
     await page.locator("input[name=login]").fill(name)
     await page.locator("input[name=password]").fill("any")
     await page.locator("button[type=submit]").click()
@@ -131,7 +131,7 @@ async def types_a_password(page: Page, name: str) -> None:
 
 
 async def is_in(page: Page, gateway: RunningGateway) -> None:
-    """Come back, press the button, and be who the provider says."""
+    """Return to the gateway, press the button, and check the signed-in person."""
     await page.get_by_role("button", name="Sign in on this browser").click()
     await expect(page.get_by_role("button", name="Sign in on this browser")).to_have_count(0)
     await page.goto(f"{gateway.page_url}/account")

@@ -25,12 +25,12 @@ pytestmark = [pytest.mark.agents("claude", "opencode", "gemini", "codex"), pytes
 LONG_MS = 60_000
 REPLIES = {name: reply for name, (reply, _) in ANSWERS.items()}
 NARROWED = ("codex",)
-"""Every edit is what these suggest to remember. The page offers less: an answer for this once, and a grant for the file."""
+"""Clients that suggest to remember every edit. The page offers less: allow once, and a grant for the file."""
 
 
 @pytest.fixture
 def gateway(server: RealServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningGateway]:
-    """A gateway that browsers reach too."""
+    """A gateway that browsers can reach."""
     running = RunningGateway(server, with_pages=True)
     monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(running.home))
     try:
@@ -42,7 +42,7 @@ def gateway(server: RealServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run
 
 @pytest.fixture
 async def together(gateway: RunningGateway, tmp_path: Path) -> AsyncIterator[Together]:
-    """Every client, each waiting for an answer."""
+    """All clients, each waiting for an answer."""
     clients = Together(gateway, tmp_path, tmp_path / "shop")
     try:
         await clients.start()
@@ -56,7 +56,7 @@ def replayed(server: RealServer) -> list[dict[str, Any]]:
 
 
 def assert_whole(together: Together, server: RealServer, replies: Mapping[str, str]) -> None:
-    """One replay shows how all of them waited and what became of each; every chain is whole."""
+    """Check that one replay shows every request and its end, and that every chain is whole."""
     rows = replayed(server)
     by_name = {session: name for name, session in together.sessions.items()}
     outcomes = {
@@ -115,7 +115,7 @@ async def test_in_a_browser_each_client_has_a_card_and_gets_the_answer_given_the
 
 
 async def _answered(person: Visitor, name: str, session: str) -> None:
-    """By the keyboard: a card that has just moved takes no click, and each answer moves the cards below."""
+    """Answer by the keyboard: a card that has just moved takes no click, and each answer moves the cards below."""
     reply, message = ANSWERS[name]
     card = person.card(session)
     await expect(person.page.locator(".deck[data-quiet]")).to_have_count(1, timeout=LONG_MS)

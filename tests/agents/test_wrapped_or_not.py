@@ -1,4 +1,4 @@
-"""With every answer an allow, a client behind a bridge says what it says without: all of it, but for ids and times."""
+"""With every answer an allow, a client behind a bridge sends the same messages as without, except for ids and times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Said = tuple[list[str], list[str]]
 
 PATCH: Final = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** End Patch\n"
 STEPS_COUNT: Final = 3
-"""Of the agent in OpenCode: two calls and a last word. It tells of the differences before, and after each."""
+"""The steps of the agent in OpenCode: two calls and a last word. It reports the differences before and after each."""
 
 UNORDERED: Final = (
     "server.heartbeat", "session.updated", "session.diff", "file.watcher.updated",
@@ -50,7 +50,7 @@ def rules(tmp_path: Path) -> str:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Callable[[], Home]:
-    """The same empty folder again: paths stand in what clients say."""
+    """The same empty folder again: clients send paths."""
 
     def made() -> Home:
         folder = tmp_path / "run"
@@ -135,7 +135,7 @@ def opencode_acp(program: Path, home: Home, environment: dict[str, str], words: 
 
 
 class Follower:
-    """All that an OpenCode server tells of a project, until it is closed."""
+    """All events of an OpenCode server about a project, until it is closed."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.events: list[dict[str, Any]] = []
@@ -150,7 +150,7 @@ class Follower:
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         return [one["properties"] for one in self.events if one["type"] == kind]
 
-    async def hears(self, kind: str) -> None:
+    async def wait_for(self, kind: str) -> None:
         await wait_until_async(lambda: bool(self.of_kind(kind)), kind, LONG_S)
 
     async def close(self) -> None:
@@ -164,7 +164,7 @@ async def opencode(client: OpenCodeClient, through: int, *, answers: bool) -> Sa
     address = f"http://127.0.0.1:{through}"
     async with httpx.AsyncClient(base_url=address, params=query, timeout=30, trust_env=False) as http:
         follower = Follower(http)
-        await follower.hears("server.connected")
+        await follower.wait_for("server.connected")
         session = (await http.post("/session", json={"title": "a journey"})).json()["id"]
         model = {"providerID": "test", "modelID": "scripted"}
         body = {"parts": [{"type": "text", "text": "do the work"}], "model": model}
@@ -185,7 +185,7 @@ async def opencode(client: OpenCodeClient, through: int, *, answers: bool) -> Sa
 
 
 def said_by_opencode(events: list[dict[str, Any]], messages: list[dict[str, Any]]) -> list[str]:
-    """In order; and after that, each in its own order, what OpenCode tells whenever it gets round to it."""
+    """Return the events in order, followed by those that OpenCode sends at any time, each kind in its own order."""
     kinds = [one["type"] for one in events]
     told = [{name: value for name, value in one.items() if name != "id"} for one in events]
     in_order = [one for one, kind in zip(told, kinds, strict=True) if kind not in UNORDERED]
@@ -195,7 +195,7 @@ def said_by_opencode(events: list[dict[str, Any]], messages: list[dict[str, Any]
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
-    """A server in the same empty folder again."""
+    """Start a server in the same empty folder again."""
     running: list[OpenCodeClient] = []
 
     async def end() -> None:

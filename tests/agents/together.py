@@ -76,11 +76,11 @@ ANSWERS: Final[dict[str, tuple[str, str | None]]] = {
 """A person's reply to each client, with its text."""
 
 PreOpen = Callable[[str, str, str], None]
-"""Takes a session's id, and the dialect and the agent's name that its client will open it with, before that asks."""
+"""A function called with a session's id, and its client's dialect and agent name, before the client asks."""
 
 
 class Together:
-    """`folder` is where clients keep their own, `work` where all of them work. Codelia is there where it can be had."""
+    """`folder` holds the clients' own files, `work` is their common working folder. Codelia takes part if available."""
 
     def __init__(self, gateway: RunningGateway, folder: Path, work: Path, pre_open: PreOpen | None = None) -> None:
         self.gateway, self.folder, self.work = gateway, folder, work
@@ -94,7 +94,7 @@ class Together:
         _git(work, "init", "-q", "-b", "main")
         for name, value in (("user.name", "shop"), ("user.email", "shop@example.com")):
             _git(work, "config", name, value)
-        # Whoever tags does not wait for whoever commits.
+        # Tagging does not wait for committing.
         _git(work, "commit", "-q", "--allow-empty", "-m", "Begin")
         (work / "prices.py").write_text(PRICES)
         (work / "build").mkdir()
@@ -102,7 +102,7 @@ class Together:
         _git(work, "add", "prices.py")
 
     async def start(self) -> None:
-        """Returns when each has a turn under way."""
+        """Start all clients; return when each has a turn in flight."""
         for start in (self._claude, self._gemini, self._codex, self._python):
             await asyncio.to_thread(start)
         if why_left_out("codelia") is None:
@@ -110,7 +110,7 @@ class Together:
         await self._opencode()
 
     async def ended(self) -> None:
-        """Each client has come to the end of its turn."""
+        """Wait until each client has ended its turn."""
         for end in self._ends.values():
             await asyncio.to_thread(end)
         assert self._client is not None
@@ -187,7 +187,7 @@ class Together:
         session = opened["thread"]["id"]
         self._begins("codex", session)
         client.call("turn/start", {"threadId": session, "input": [{"type": "text", "text": "round the prices"}]})
-        self._ends["codex"] = lambda: client.hears("turn/completed")
+        self._ends["codex"] = lambda: client.received("turn/completed")
 
     def _codelia(self) -> None:
         commit = {"command": 'git commit -q -m "Keep prices in a module of their own"'}
@@ -219,7 +219,7 @@ class Together:
         self._closing += [lambda: process.wait(LONG_S), process.kill]
         self._ends["python"] = lambda: process.wait(LONG_S)
 
-    # --- what came of it
+    # --- results
 
     def done(self) -> dict[str, bool]:
         """Return whether each client's tool call was run, by client."""

@@ -25,7 +25,7 @@ BOB: Final = "bob"
 async def ask_and_wait(
     session: Session, request_id: str, *patterns: str, permission: str = "bash", **more: Any
 ) -> asyncio.Task[Result]:
-    """An agent that asks; returns when its request is pending."""
+    """Start an agent's ask; return when its request is pending."""
     task = asyncio.create_task(
         session.ask(permission, patterns or ("git push",), request_id=request_id, **more), name=f"ask {request_id}"
     )
@@ -44,14 +44,14 @@ async def ask_and_wait(
 
 
 async def pend(session: Session, request_id: str, *patterns: str, permission: str = "bash", **more: Any) -> Result:
-    """Ask without waiting; it must be pending."""
+    """Ask without waiting for an answer; the request must be pending."""
     result = await session.submit(permission, patterns or ("git push",), request_id=request_id, **more)
     assert result.outcome is None
     return result
 
 
 async def events_of(session: Session, after: int = 0) -> list[str]:
-    """The types of the session's events after a version."""
+    """Return the types of the session's events after a version."""
     return [event.type async for event in session.events(after, follow_on=False)]
 
 
@@ -64,7 +64,7 @@ async def pending_ids(session: Session) -> list[str]:
 
 
 async def raised(awaitable: Awaitable[object]) -> LedgerError:
-    """The error of the ledger with which this ends."""
+    """Return the ledger's error that ends this call."""
     try:
         answer = await awaitable
     except LedgerError as error:

@@ -1,4 +1,4 @@
-"""Ledgers as programs open them: any number on one storage, as processes share a server; the test moves the clock."""
+"""Ledgers as programs open them: any number on one storage, as processes share a server, on the test's clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def url(storage: RealServer | None) -> str:
 
 @pytest.fixture
 async def open_ledger(url: str, clock: TestClock) -> AsyncIterator[OpenLedger]:
-    """Open one more ledger on the same storage: what another process would hold."""
+    """Open one more ledger on the same storage, as another process does."""
     async with AsyncExitStack() as stack:
 
         async def opened(**options: object) -> Ledger:
@@ -42,6 +42,6 @@ async def ledger(open_ledger: OpenLedger) -> Ledger:
 
 @pytest.fixture
 async def onlooker(server: RealServer) -> AsyncIterator[Redis]:
-    """A plain client of the real server that counts what the ledger does to it."""
+    """A plain client of the real server that counts the ledger's commands."""
     async with Redis.from_url(server.url, protocol=2) as client:
         yield client

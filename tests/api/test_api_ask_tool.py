@@ -1,4 +1,4 @@
-"""A tool call through the ledger: judged as its dialect does, with what must be allowed first asked first."""
+"""Tool calls judged by their dialect; a prerequisite of a call is asked about before the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The past and the present of a session, event by event and state by state."""
+"""A session's past and present events, one by one, and its states."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ async def test_there_is_no_state_before_the_beginning_and_none_beyond_the_end(le
 
 
 async def test_what_really_ran_is_noted_and_compared_with_what_was_asked(ledger: Ledger) -> None:
-    from ledger.core.requests import make_question  # noqa: PLC0415 - what a bridge hands in
+    from ledger.core.requests import make_question  # noqa: PLC0415 - the input of a bridge
 
     session = await ledger.session("ses_1")
     await pend(session, "call_1", "git push")

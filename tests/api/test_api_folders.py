@@ -1,4 +1,4 @@
-"""The folder of a call is part of what is asked: digested, logged, shown, and bound to the answer."""
+"""The folder of a call is part of the request: digested, logged, shown, and bound to the answer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_the_calls_of_a_tool_are_asked_in_their_folder_and_so_is_what_come
 
 
 async def test_what_ran_is_what_was_asked_also_where_the_session_says_the_folder(open_ledger: OpenLedger) -> None:
-    from ledger.core.requests import make_question  # noqa: PLC0415 - what an agent hands in
+    from ledger.core.requests import make_question  # noqa: PLC0415 - the input of an agent
 
     session = await (await open_ledger()).session("ses_1", cwd=SCRATCH)
     await pend(session, "call_1")

@@ -1,4 +1,4 @@
-"""Standing allows: for a session or a project, for a time, listed and revocable, in force from the acknowledgement."""
+"""Grants: for a session or a project, for a time, listed and revocable, in force from the acknowledgement."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_a_revoke_is_in_force_for_every_ask_that_starts_after_its_acknowle
         if where == "session"
         else ledger.grant_in_project("shop", "bash", "git push *")
     )
-    # Each of these processes has the grant in its cached state, and hears nothing of the revoke by itself.
+    # Each of these processes has the grant in its cached state, and receives no wake-up about the revoke.
     cached = [await (await open_ledger()).session("ses_1") for _ in range(3)]
     assert [await allowed(one) for one in cached] == [True, True, True]
     await (await open_ledger()).revoke(made.grant.grant_id, actor=ANN)

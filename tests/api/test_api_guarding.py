@@ -1,4 +1,4 @@
-"""Guarded functions: nothing runs before the ledger allows this very call, and what runs is what was allowed."""
+"""Guarded functions: nothing runs before the ledger allows this very call, and exactly the allowed call runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Recorder:
 
 @pytest.fixture
 def url(server: RealServer) -> str:
-    """One store is enough here: a guarded function knows nothing of stores."""
+    """The URL of one store, which is enough here: guarded functions do not depend on the store."""
     return server.url
 
 

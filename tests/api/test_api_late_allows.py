@@ -1,4 +1,4 @@
-"""An allow counts for the agent only when nothing has taken it back, and nothing is left in doubt, by then."""
+"""An allow counts for the agent only if it is not revoked and not in doubt when it is returned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_an_allow_that_is_not_yet_safe_when_time_runs_out_is_not_told(
     async def unsafe(_: Calls, result: Result) -> Result:
         looked.append(result)
         if len(looked) == 1:
-            # Here time runs out, however slow the machine is.
+            # Here the time limit is reached, however slow the machine is.
             monkeypatch.setattr(loop, "time", lambda: by_the_loop() + TIMEOUT_SECONDS)
             await asyncio.Event().wait()
         raise InDoubtError("no replica has it")

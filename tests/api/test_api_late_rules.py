@@ -1,4 +1,4 @@
-"""Rules that became stricter while a request waited, changed by another process."""
+"""Rules made stricter by another process while a request is pending."""
 
 from __future__ import annotations
 

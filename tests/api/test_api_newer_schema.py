@@ -1,4 +1,4 @@
-"""A session in which a later version has written: who waits there is told, and never allowed beside it."""
+"""A session in which a later version has written: waiters get an error, and never an allow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REFUSED: Final = "session `ses_1` holds events of a newer version; upgrade this 
 
 
 async def something_new(ledger: Ledger) -> None:
-    """As a worker of a later version appends an event of its own."""
+    """Append a new event, as a worker of a later version does."""
     last = (await ledger.store.open(KEY)).entries[-1]
     payload = (
         b'{"v":3,"id":"evt_new","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":{"type":"vetoed"}}'

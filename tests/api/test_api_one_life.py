@@ -1,4 +1,4 @@
-"""Whoever is told that a call may run is told it after the project's grants were read again."""
+"""An allow is returned only after the project's grants were read again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def granted(ledger: Ledger, **more: object) -> Approved:
 
 
 async def released(ledger: Ledger, **more: object) -> tuple[Session, Approved]:
-    """A session whose request `r1` waited until a grant of the project released it."""
+    """A session whose pending request `r1` was released by a grant of the project."""
     session = await ledger.session("ses_1", project="shop", cascade_always="project")
     await pend(session, "r1", tool_name="bash", tool_input=INPUT, metadata=METADATA)
     made = await granted(ledger, **more)
@@ -172,7 +172,7 @@ async def test_what_a_person_answered_stands_whatever_becomes_of_grants(ledger: 
 
 
 async def test_an_answer_to_a_release_that_is_gone_is_the_first_answer(ledger: Ledger) -> None:
-    """Else the same word as the release's would count as said already."""
+    """Otherwise the same reply as the release's would count as a repeated one."""
     session, made = await released(ledger)
     await ledger.revoke(made.grant.grant_id)
     answered = await session.reply("r1", "always", actor=BOB)

@@ -1,4 +1,4 @@
-"""The folder and the home of an agent's machine: recorded with its session, judged by, and never a way to looser rules."""
+"""The folder and home of an agent's machine: logged with its session, used in judging, and never loosening rules."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def compiled(source: PolicySource) -> Any:
 
 
 async def recorded_verdict(session: Session, tool: str, given: dict[str, Any], request_id: str) -> Verdict:
-    """The strictest verdict that is logged for a call and for what is asked before it; each of those is allowed once."""
+    """Return the strictest verdict logged for a call and for its prerequisites; each of those is allowed once."""
     found = []
     while True:
         result = await session.submit_tool(tool, given, request_id=request_id)

@@ -23,7 +23,7 @@ RULES = [
 
 
 class Says:
-    """A decider that always says the same."""
+    """A decider that always answers the same."""
 
     def __init__(self, name: str, answer: Any, **attributes: Any) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class Says:
 
 
 class SaysInAThread(Says):
-    """The same as a plain function."""
+    """The same decider as a plain function."""
 
     def decide(self, session: str, question: Question, evaluation: Evaluation) -> Any:
         self.asked.append((session, question, evaluation))
@@ -191,7 +191,7 @@ async def test_a_plain_function_that_takes_too_long_does_not_hold_up_the_loop(op
 
 
 async def test_the_limit_is_a_second_unless_a_decider_says_otherwise() -> None:
-    from ledger.core.limits import PLUGIN_SECONDS  # noqa: PLC0415 - the one number this test is about
+    from ledger.core.limits import PLUGIN_SECONDS  # noqa: PLC0415 - the limit under test
 
     assert PLUGIN_SECONDS == 1.0
 
@@ -215,7 +215,7 @@ async def test_the_reason_of_a_decider_is_cut_where_it_is_too_long(open_ledger: 
 
 
 class Installed(Says):
-    """A decider as a distribution offers it: a class that is made without arguments."""
+    """A decider as a distribution offers it: a class without constructor arguments."""
 
     made: ClassVar[list[Installed]] = []
 

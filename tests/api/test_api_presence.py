@@ -15,7 +15,7 @@ from tests.api.actors import ANN, BOB, OpenLedger, ask_and_wait, events_of, outc
 
 
 async def deadline_in_s(ledger: Ledger, request_id: str) -> float | None:
-    """Seconds from now until a request of `ses_1` expires."""
+    """Return the seconds from now until a request of `ses_1` expires."""
     request = (await (await ledger.attach("ses_1")).result(request_id)).request
     return None if request.deadline_ms is None else (request.deadline_ms - ledger.store.clock.now_ms()) / 1000
 

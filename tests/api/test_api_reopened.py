@@ -23,7 +23,7 @@ def before_the_next_append(ledger: Ledger, do: Callable[[], Awaitable[object]]) 
         return await appending(append, also_read)  # type: ignore[arg-type]
 
     store.append = appended  # type: ignore[method-assign, assignment]
-    # By the short way nothing can come in between.
+    # The fast path leaves no room for an interruption.
     store.post = lambda *_: False  # type: ignore[method-assign]
 
 
@@ -71,7 +71,7 @@ async def test_an_allow_that_still_holds_after_a_change_of_the_project_is_not_re
 async def test_attaching_to_an_allow_whose_grant_was_revoked_before_it_was_returned_reopens_it(
     ledger: Ledger, open_ledger: OpenLedger
 ) -> None:
-    """The asker died between its append and its look at the project: the retry looks instead."""
+    """The asker died between its append and its read of the project: the retry reads instead."""
     session = await ledger.session("ses_1", project="shop")
     made = await ledger.grant_in_project("shop", "bash", "git push *")
     await session.ask("bash", ["git push"], request_id="call_1")

@@ -1,4 +1,4 @@
-"""Answering: the first valid reply wins, once; everybody else is told."""
+"""Replies: the first valid reply wins, once; all later ones get an error."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_a_reply_whose_writer_believes_it_is_in_time_is_refused_by_the_ser
 ) -> None:
     session = await ledger.session("ses_1", timeouts=Timeouts(unattended=10))
     await pend(session, "call_1")
-    # Moved between the reply's decision and its append: the window of the append is what holds.
+    # Moved between the reply's decision and its append: the append's window decides.
     store = ledger.store
     appending = store.append
 

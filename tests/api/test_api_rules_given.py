@@ -1,4 +1,4 @@
-"""Rules as a program hands them in."""
+"""Rules given by a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thousands of waiters share a few connections, and what is appended at once leaves at once; on a real server."""
+"""Thousands of waiters share a few connections, and simultaneous appends are pipelined; on a real server."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_what_is_asked_of_one_session_at_once_leaves_as_one_append(on_serv
     results = await asyncio.gather(*(session.submit("bash", [f"ls {number}"]) for number in range(100)))
     appends = (await calls(onlooker) - before)["evalsha"]
     assert [result.version for result in results] == list(range(2, 102))
-    # The first may leave alone; what came meanwhile follows together.
+    # The first may be sent alone; those that came meanwhile follow together.
     assert 1 <= appends <= 2
 
 
@@ -98,7 +98,7 @@ async def test_appends_of_many_sessions_leave_in_one_write(
 
 
 async def count_writes(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    from redis.asyncio.connection import AbstractConnection  # noqa: PLC0415 - what is watched here
+    from redis.asyncio.connection import AbstractConnection  # noqa: PLC0415 - the call under test
 
     writes: list[int] = []
     sending = AbstractConnection.send_packed_command

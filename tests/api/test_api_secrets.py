@@ -1,4 +1,4 @@
-"""The password in a URL is shown to nobody."""
+"""The password of a URL is never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The synchronous face: the same names, arguments and errors, for scripts and threads."""
+"""The synchronous API: the same names, arguments and errors, for scripts and threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.waiting import wait_until
 
 OpenSync = Callable[..., SyncLedger]
 
-# What has no blocking counterpart: parts of the ledger's own machinery.
+# Internals of the ledger, without a blocking counterpart.
 INSIDE: Final = {
     Ledger: {
         "actor",

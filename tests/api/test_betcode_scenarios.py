@@ -55,7 +55,7 @@ def decisions(log: list[Row]) -> Counter[str]:
 
 
 class Daemon:
-    """A session as the scenario has it: the agent that asks, and the people's clients."""
+    """A scenario's session: the agent that asks, and the people's clients."""
 
     def __init__(self, session: Session, ledger: Ledger, clock: TestClock) -> None:
         self.session = session
@@ -74,7 +74,7 @@ class Daemon:
         self.shown_again = [one.request.request_id for one in replayed]
 
     async def until(self, at_s: float) -> None:
-        """Let time pass, with everybody who is there saying so as often as a client does."""
+        """Let time pass, with every present client renewing its lease as often as a real one."""
         end_ms = self.began_ms + round(at_s * 1000)
         while self.clients and self.clock.now_ms() + RENEWAL_S * 1000 < end_ms:
             self.clock.advance(RENEWAL_S * 1000)
@@ -133,7 +133,7 @@ class Daemon:
     async def log(self) -> list[Row]:
         return [event.as_json()["event"] async for event in self.session.events(follow_on=False)]
 
-    # --- what is expected -------------------------------------------------------------------------------------------
+    # --- expectations -----------------------------------------------------------------------------------------------
 
     async def check(self, expected: Row, differs: Row, caplog: pytest.LogCaptureFixture) -> None:
         match expected["that"]:
@@ -146,7 +146,7 @@ class Daemon:
             case "pending":
                 await self._check_pending(expected)
             case "to_be_pushed":
-                # Nobody was there when it was asked: that is the notifier's cue.
+                # Nobody was present when it was asked, so the notifier sends a message.
                 [request] = [(await self.session.result(one)).request for one in expected["requests"]]
                 assert (request.tier, request.present) == ("unattended", ())
             case "timeouts":
@@ -167,7 +167,7 @@ class Daemon:
                 raise AssertionError(other)
 
     def _answers_like(self, expected: list[Any]) -> list[Any]:
-        """The answers, with no more of each than the scenario speaks of."""
+        """Return the answers, reduced to the members that the scenario states."""
         assert len(self.answers) == len(expected)
         return [
             {name: got[name] for name in want} if isinstance(want, dict) else got
@@ -188,7 +188,7 @@ class Daemon:
         if "reason" in expected:
             assert [reason["text"] for reason in result.reasons] == [expected["reason"]]
         if "within_ms" in expected:
-            # By the server's clock; how long a call really takes is measured by the benchmark.
+            # By the server's clock; the benchmark measures the real duration of a call.
             assert result.at_ms - result.request.asked_ms <= expected["within_ms"]
         if "at_s" in expected:
             assert result.at_ms == self.began_ms + expected["at_s"] * 1000

@@ -1,4 +1,4 @@
-"""Closing a ledger while somebody still asks: they are told, and nothing is connected again."""
+"""A ledger closed while calls are in flight: they get an error, and nothing reconnects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def test_who_still_asks_when_the_ledger_is_closed_is_told_and_nothing_goes
         session = await ledger.session("ses_1", rules=ALLOW)
         await session.ask("bash", ["ls"])
         asks = [asyncio.create_task(session.ask("bash", [f"ls {number}"])) for number in range(3)]
-        await asyncio.wait(asks, timeout=0)  # they have begun
+        await asyncio.wait(asks, timeout=0)  # they have started
     told = await asyncio.gather(*asks, return_exceptions=True)
     assert all(isinstance(one, Result | StoreError | InDoubtError) for one in told)
     assert not [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith(("drain", "ledger"))]

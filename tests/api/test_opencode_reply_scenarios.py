@@ -48,7 +48,7 @@ def test_every_variant_but_the_current_one_follows_an_option_or_says_how_it_diff
 
 
 class Program:
-    """One ledger as OpenCode's program would hold it, and the agents that wait in it."""
+    """One ledger as OpenCode's program has it, and its waiting agents."""
 
     def __init__(self, ledger: Ledger, scenario: Row) -> None:
         self.ledger = ledger

@@ -90,7 +90,7 @@ async def test_the_inbox_is_shown_what_waits_in_order_of_asking_whichever_the_se
 async def test_a_reject_takes_along_what_its_dialects_source_takes_along(
     open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch, dialect: str, left: list[str]
 ) -> None:
-    # Dialects that are still to come are judged as the one that is there: their cascades are settled already.
+    # Dialects without an implementation are judged as the existing one: their cascades are decided already.
     monkeypatch.setattr(dialects, "DIALECTS", {dialect: OpenCodePolicy})
     session = await (await open_ledger()).session("ses_1", dialect=dialect)
     for request_id in ("call_1", "call_2"):

@@ -1,4 +1,4 @@
-"""A process that has not looked for a while acts on what stands now all the same."""
+"""A process with a stale cache still acts on the current state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.api.actors import ANN, OpenLedger, events_of, outcome_of, pend
 from tests.support.waiting import wait_until_async
 
 WAIT_S = 5
-"""Long enough for any answer, and shorter than the sweep that would find a lost one in the end."""
+"""The limit of a wait: enough for any answer, and shorter than the sweep that would find a lost one."""
 
 
 def before_the_next(ledger: Ledger, method: str, do: Callable[[], Awaitable[object]]) -> None:

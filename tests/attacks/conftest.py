@@ -1,4 +1,4 @@
-"""Gateways and pages on real servers, and those who attack them."""
+"""Gateways and pages on real servers, and their attackers."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim(
 
 
 class Preview:
-    """A server of the agent's; `planted` is a cookie that it sets for the whole host."""
+    """A server of the agent; `planted` is a cookie that it sets for the whole host."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -48,7 +48,7 @@ def preview() -> Iterator[Preview]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         served = Preview(f"http://127.0.0.1:{server.server_port}")

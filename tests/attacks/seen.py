@@ -9,7 +9,7 @@ from typing import Any, Final
 from playwright.async_api import Locator
 
 IMPLIED: Final = {"command", "plan", "description", "questions", "question", "options", "label"}
-"""Names that the way of drawing tells: a command, a plan, a remark in quotation marks, a question with its choices."""
+"""Names implied by the layout: a command, a plan, a remark in quotation marks, a question with its choices."""
 
 TEXTS: Final = """card => {
   const original = (node) => {
@@ -53,7 +53,7 @@ def missing(given: Any, shown: list[str]) -> list[str]:
 
 
 def leaves(given: Any) -> Iterator[str]:
-    """Every name and every value, at any depth."""
+    """Return every name and every value, at any depth."""
     if isinstance(given, dict):
         for name, value in given.items():
             yield name

@@ -1,4 +1,4 @@
-"""Inputs of tool calls by chance, from a seed: known names in odd places, long and odd texts, many members."""
+"""Random inputs of tool calls, from a seed: known names in odd places, long and odd texts, many members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An administrator of one project wants what is beyond it; so does an approver of one session."""
+"""Attacks by an administrator of one project on others, and by an approver of one session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that was taken over holds its token, and wants looser rules, or the sessions and projects of others."""
+"""Attacks with a stolen agent token: on the rules, and on the sessions and projects of others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def ruled(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
 
 
 async def loose_session(gateway: Served, name: str = "loose", **more: Any) -> Caller:
-    """Another agent, which brings rules that allow everything, with a session of its own."""
+    """Another agent, which brings rules that allow everything, and its session."""
     other = await gateway.caller("agent", "other", brings_rules=True, everything=True)
     opened = await other.put(f"/v1/sessions/{name}", {"project": "shop", "rules": ALLOW_ALL, **more})
     assert opened.status_code == 201
@@ -89,7 +89,7 @@ async def test_changing_the_dialect_of_an_open_session(ruled: Served) -> None:
     said = {"dialect": "opencode", "timeouts": {"attended": "30s"}, "answering": "anyone"}
     assert (await agent.put("/v1/sessions/ses_1", said)).status_code == 201
     refused(await agent.put("/v1/sessions/ses_1", {"dialect": "claude"}), "RULES_NOT_YOURS")
-    # A bridge that was started again says the same once more.
+    # A restarted bridge sends the same again.
     again = await agent.put("/v1/sessions/ses_1", said)
     assert (again.status_code, again.json()["dialect"]) == (200, "opencode")
     assert (await agent.ask("ses_1", "git status")).json()["outcome"] == "allowed"
@@ -125,7 +125,7 @@ async def test_opening_in_a_folder_outside_the_token_s(ruled: Served) -> None:
 
 
 async def others_session(gateway: Served, **reach: Any) -> Caller:
-    """Another agent's session `theirs` in project `shop`, with a request that waits and one that is answered."""
+    """Another agent's session `theirs` in project `shop`, with a pending request and an answered one."""
     other = await gateway.caller("agent", "other", **reach)
     await other.put("/v1/sessions/theirs", {"project": "shop"})
     await other.ask("theirs", "git push", request_id="r1")
@@ -181,12 +181,12 @@ async def test_listening_to_another_agent_s_session(gateway: Served, path: str) 
     await thief.put("/v1/sessions/mine")
     async with thief.http.stream("GET", path) as stream:
         lines = stream.aiter_lines()
-        heard = [line async for line in _until(lines, "snapshot.end")]
+        received = [line async for line in _until(lines, "snapshot.end")]
         await other.ask("theirs", "git push --force", request_id="r2")
         if path == "/v1/events":
             await thief.ask("mine", "git fetch", request_id="own")
-            heard += [line async for line in _until(lines, '"own"')]
-    assert "theirs" not in "\n".join(heard)
+            received += [line async for line in _until(lines, '"own"')]
+    assert "theirs" not in "\n".join(received)
 
 
 async def _until(lines: AsyncIterator[str], text: str) -> AsyncIterator[str]:

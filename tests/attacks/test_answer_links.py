@@ -1,4 +1,4 @@
-"""Answer links: a stolen or forgotten one, used after its person has gone, or for more than it was sent for."""
+"""Attacks on answer links: stolen or forgotten ones, used after their person is gone, or beyond their purpose."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def token_of_ann(ledger: Ledger) -> Made:
 
 @pytest.fixture
 async def thief(gateway: Served, agent: Caller, token_of_ann: Made) -> Caller:
-    """Somebody with no token at all, who has read ann's messages; `r1` waits in session `s1` of project `shop`."""
+    """An attacker without a token who has read ann's messages; `r1` is pending in session `s1` of project `shop`."""
     await agent.put("/v1/sessions/s1", {"project": "shop"})
     await agent.ask("s1", "git push", always=["git push *"], request_id="r1")
     return gateway.caller_with(None)
@@ -61,7 +61,7 @@ async def answer(caller: Caller, path: str, reply: str) -> httpx.Response:
 
 
 async def refused(thief: Caller, ledger: Ledger, path: str, said: str, status: int = 410) -> None:
-    """Neither looking nor answering works, the page says why, and the request waits on."""
+    """Check that the link neither shows nor answers, that the page states why, and that the request stays pending."""
     for page in (await thief.get(path), *[await answer(thief, path, one) for one in ("once", "reject", "always")]):
         assert page.status_code == status
         assert said in page.text

@@ -1,4 +1,4 @@
-"""Attacks on the page behind an answer link: nothing can be allowed there that was not open on the page."""
+"""Attacks on the page behind an answer link: nothing can be allowed there before it was unfolded on the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALLOWS = {"once", "session", "always"}
 
 
 class Reading(HTMLParser):
-    """The texts of a page as the agent wrote them, and the answers that can be given with its fold closed."""
+    """The texts of a page as the agent wrote them, and the answers available with its fold closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ async def test_keeping_a_person_from_rejecting_what_is_folded(inbox: Inbox) -> N
 
 @pytest.fixture
 async def anybody(gateway: Served, agent: Caller) -> Caller:
-    """Whoever has the link: it is good while `ann` has a token."""
+    """A browser that holds the link, which is valid while `ann` has a token."""
     await agent.put("/v1/sessions/s1", {"project": "shop"})
     return gateway.caller_with(None)
 
@@ -137,7 +137,7 @@ async def test_hiding_a_command_beside_what_the_page_shows(
 
 @pytest.mark.usefixtures("ann")
 async def test_hiding_anything_at_all_from_the_page(anybody: Caller, agent: Caller, ledger: Ledger) -> None:
-    """Every byte of an input is on the page; where a part of it is folded, what allows is folded with it."""
+    """Every byte of an input is on the page; if a part is folded, the buttons that allow are folded with it."""
     chance = random.Random(7)
     folding = 0
     for index, given in enumerate([*STRANGE, *(some_input(chance) for _ in range(60))]):

@@ -1,4 +1,4 @@
-"""The owner of an agent wants to answer what it asks, where a rule says that another person must."""
+"""Attacks by an agent's owner on a rule that requires another person's answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def guarded(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
 
 @pytest.fixture
 async def asked(guarded: Served) -> Caller:
-    """An agent of ann's, which waits."""
+    """An agent of ann's with a pending request."""
     agent = await guarded.caller("agent", "worker", owner="ann")
     await agent.put("/v1/sessions/ses_1", {"project": "shop"})
     assert (await agent.ask("ses_1", "git push", request_id="per_1", always=["git *"])).status_code == 202

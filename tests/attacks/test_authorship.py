@@ -1,4 +1,4 @@
-"""Forged authorship: answers that nobody gave, made to look like a person's."""
+"""Forged authorship: answers that look like a person's and are not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUR_OWN = ("inbox", "link", "gateway", "told", "local", "cli", "api")
 
 @pytest.fixture
 async def taken_over(gateway: Served) -> Caller:
-    """An agent whose token brings rules and bears the name of a person; `r1` waits in its session."""
+    """An agent whose token brings rules and has the name of a person; `r1` is pending in its session."""
     agent = await gateway.caller("agent", "ann", brings_rules=True)
     await agent.put("/v1/sessions/s1", {"project": "shop"})
     await agent.ask("s1", "git push", always=["git push *"], request_id="r1")

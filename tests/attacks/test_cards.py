@@ -1,4 +1,4 @@
-"""Attacks on a person's eyes: the agent has something run that its card does not show."""
+"""Attacks on the approver's view: the agent tries to run commands that its card does not show."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCREEN_PX = 500
 async def card_of(
     inbox: Inbox, tool: str, given: Any, *, dialect: str = "claude", **options: Any
 ) -> tuple[Visitor, Locator]:
-    """The card of one call, on a page where nothing was touched."""
+    """Return the card of one call, on an untouched page."""
     rules: dict[str, Any] = {"permissions": {}} if dialect == "claude" else {"permission": {"*": "ask"}}
     session = await inbox.session(dialect=dialect, rules=rules, cwd="/srv/shop")
     await session.submit_tool(tool, given, request_id="r1")
@@ -123,7 +123,7 @@ async def test_having_the_middle_of_a_long_command_allowed_unread(inbox: Inbox) 
     assert ann.sent == []
     await card.get_by_role("button", name="Show all of it").click()
     await expect(card).to_contain_text(HIDDEN)
-    # It is open, and the middle of it was not on the screen yet.
+    # It is unfolded, and its middle was not on the screen yet.
     await ann.page.evaluate(SCROLL, 1_000_000)
     await passes(ann, 2 * STEADY_MS)
     await ann.page.keyboard.press("o")
@@ -145,7 +145,7 @@ SCROLL = """top => new Promise((done) => {
 
 
 async def read_through(visitor: Visitor) -> None:
-    """Scroll through the page as a reader does: by half a screen, and each is drawn before the next."""
+    """Scroll through the page as a reader does: by half a screen, each drawn before the next."""
     top, is_end = 0, False
     while not is_end:
         is_end = await visitor.page.evaluate(SCROLL, top)
@@ -262,7 +262,7 @@ DOWN = """card => new Promise((done) => {
 
 
 async def read_down(visitor: Visitor, card: Locator) -> None:
-    """Scroll from where the page is to the end of a card, by half a screen, and each is drawn before the next."""
+    """Scroll from the current position to the end of a card, by half a screen, each drawn before the next."""
     await passes(visitor, 20)
     while not await card.evaluate(DOWN):
         await passes(visitor, 20)
@@ -274,7 +274,7 @@ TOP_OF = "card => card.getBoundingClientRect().top + scrollY - 90"
 
 
 async def open_and_read(visitor: Visitor, card: Locator) -> None:
-    """Open all that a card folds, and read it from its head."""
+    """Unfold every part of a card, and read it from its head."""
     await card.evaluate(OPEN_ALL)
     await visitor.page.evaluate(SCROLL, await card.evaluate(TOP_OF))
     await read_down(visitor, card)
@@ -282,7 +282,7 @@ async def open_and_read(visitor: Visitor, card: Locator) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_hiding_anything_at_all_in_an_input(inbox: Inbox, seed: int) -> None:
-    """Every byte of an input is on its card, or behind a fold without whose opening nothing can be allowed."""
+    """Every byte of an input is on its card, or behind a fold that must be opened before anything can be allowed."""
     chance = random.Random(seed)
     inputs = [*STRANGE, {"n": "y" * 2000}] if seed == 1 else [some_input(chance) for _ in range(7)]
     session = await inbox.session(dialect="claude", rules={"permissions": {}})
@@ -292,7 +292,7 @@ async def test_hiding_anything_at_all_in_an_input(inbox: Inbox, seed: int) -> No
     await comes(ann, ann.page.locator("article.card"))
     seen, folding = [], 0
     for _ in inputs:
-        # The key for the next card brings its head on the screen, for a list draws only what is near.
+        # The key for the next card scrolls its head into view; a list draws only nearby cards.
         await ann.page.keyboard.press("j")
         index = int(await ann.page.evaluate("document.activeElement.dataset.key.split('\\nr')[1]"))
         card = ann.page.locator(f"article.card[data-key$='\\a r{index}']")

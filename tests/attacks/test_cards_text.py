@@ -1,4 +1,4 @@
-"""Attacks on what a person reads before an answer: each tries to have something run that the description hides."""
+"""Attacks on the descriptions that people read before an answer: each tries to run something that they hide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server that a deployment stands on: what somebody beside it gets at, with the ledger's password and without."""
+"""The server of a deployment: an attacker's access to it, with the ledger's password and without."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPOSE: Final[dict[str, Any]] = yaml.safe_load(text_of("compose.yaml"))
 SERVICES: Final[dict[str, dict[str, Any]]] = COMPOSE["services"]
 
 OPERATOR: Final = "user operator on >operator ~* &* +@all\n"
-"""A user of the test's own, beside those of the file."""
+"""A user of the test, beside those of the file."""
 
 NOTIFY: Final = '[[people]]\nname = "ann"\nservices = ["json://127.0.0.1:9"]\n'
 
@@ -61,7 +61,7 @@ REFUSED: Final = (
     "SCRIPT KILL",
     "FUNCTION LOAD #!lua",
     "EVAL return{} 0",
-    # A history is not overwritten, emptied or made to end by one command.
+    # No single command overwrites, empties or deletes a history.
     f"DEL {STREAM}",
     f"UNLINK {STREAM}",
     f"SET {STREAM} x",
@@ -73,7 +73,7 @@ REFUSED: Final = (
     f"RENAME {STREAM} {{pl:1}}:s:ses_2",
     f"COPY {STREAM} {{pl:1}}:s:ses_2",
     f"RESTORE {STREAM} 0 x REPLACE",
-    # Nothing of others on the same server.
+    # No access to other data on the same server.
     "GET somebody-elses",
     "HGET somebody-elses x",
     "XRANGE somebody-elses - +",
@@ -85,11 +85,11 @@ REFUSED: Final = (
 
 
 class Guarded:
-    """A server on a port of this machine, whose users are those that `server-user` wrote."""
+    """A server on a port of this machine, with the users that `server-user` wrote."""
 
     def __init__(self, start_server: StartServer, folder: Path, binary: str) -> None:
         self.acl, self.url_file = folder / "users.acl", folder / "url"
-        # The test's server is looked for without a password until it is ready.
+        # The readiness check of the test's server has no password.
         self.acl.write_text("user default on nopass ~* &* +@all\n")
         self.port = free_port()
         options = {"aclfile": str(self.acl), "port": str(self.port), "enable-debug-command": "yes"}
@@ -106,7 +106,7 @@ class Guarded:
         return redis.Redis(port=self.port, username=user, password=password, decode_responses=False)
 
     def refusals(self) -> set[tuple[str, str]]:
-        """User and command or key of everything that the server refused."""
+        """Return user and command or key of every refusal of the server."""
         with self.client("operator", "operator") as operator:
             rows = operator.execute_command("ACL", "LOG", "128")
         return {(row[b"username"].decode(), row[b"object"].decode()) for row in rows}
@@ -154,7 +154,7 @@ async def test_the_ledgers_whole_work_needs_no_other_right(
     with ExitStack() as stack:
         await all_of_it(guarded, stack, tmp_path)
     await brought_from_elsewhere(guarded, server, tmp_path)
-    # Settings of the server are looked at where they may be; without them `doctor` says what it could not see.
+    # Settings of the server are read if that is permitted; otherwise `doctor` names those it could not read.
     assert guarded.refusals() <= {("ledger", "config|get")}
 
 
@@ -235,7 +235,7 @@ async def present(approver: Ledger) -> None:
 
 
 async def brought_from_elsewhere(guarded: Guarded, server: RealServer, folder: Path) -> None:
-    """Sessions of another ledger, read in; and appends that wait for replication, as far as this server has it."""
+    """Import sessions of another ledger; and append with replication, as far as this server has it."""
     async with Ledger.connect(server.url) as other:
         await (await other.session("ses_other", rules=ASK)).submit("bash", ["make"], request_id="r")
     CommandLine(server.url)("export", "--all", "--out", folder / "other.jsonl", code=0)
@@ -294,7 +294,7 @@ def test_gaining_rights_from_inside_a_container(name: str) -> None:
 
 
 def images() -> list[str]:
-    """Every image that is fetched: of a service, or that the Dockerfile begins from."""
+    """Return every image that is fetched: those of services, and the Dockerfile's base images."""
     of_services = [service["image"] for service in SERVICES.values() if "build" not in service]
     words = [line.split() for line in text_of("Dockerfile").splitlines() if line.startswith("FROM ")]
     stages = {line[3] for line in words if len(line) > 2}
@@ -320,7 +320,7 @@ def test_finding_a_password_in_the_repository() -> None:
 
 
 def access(run: CommandLine) -> tuple[bool, str]:
-    """The finding of `doctor` on who may use the server."""
+    """Return the finding of `doctor` on access to the server."""
     [row] = [row for row in run("doctor", "--json").rows if row["check"] == "access"]
     return row["ok"], row["text"]
 

@@ -1,4 +1,4 @@
-"""Files that somebody put where the ledger reads or writes: FIFOs, devices, folders, files without end, and links."""
+"""Attacks with files where the ledger reads or writes: FIFOs, devices, folders, endless files, and links."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def terminal(path: Path) -> None:
 
 def huge(path: Path) -> None:
     with path.open("wb") as file:
-        file.truncate(1 << 40)  # takes no room on the disk
+        file.truncate(1 << 40)  # a sparse file
 
 
 @pytest.mark.parametrize("make", [fifo, device, folder, terminal, huge])
@@ -151,7 +151,7 @@ def test_root_led_to_take_the_folder_of_somebody_else(tmp_path: Path, monkeypatc
     theirs = tmp_path / "theirs"
     theirs.mkdir(mode=0o755)
     mine = os.geteuid()
-    # Root is who may go everywhere, so the check is made as root, of a folder that is not root's.
+    # Root may access every folder, so the check runs as root on a folder of another user.
     monkeypatch.setattr(os, "geteuid", lambda: 0 if mine else 4_000_000)
     with pytest.raises(EmbeddedServerError, match="belongs to another user; name one of your own"):
         open_folder(theirs)

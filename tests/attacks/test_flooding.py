@@ -1,4 +1,4 @@
-"""One token that sends costly or endless work, so that nobody else is served."""
+"""Attacks by one token with costly or endless work, to keep others from being served."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from workers.gateway.bodies import AskBody
 from workers.gateway.quotas import Quotas
 from workers.gateway.settings import GatewaySettings
 
-# Each wildcard may match anywhere, so that every rule looks at the whole command again: a second and more a line.
+# Each wildcard may match anywhere, so every rule scans the whole command again: over a second per line.
 ENDLESS: Final = {
     "dialect": "claude",
     "config": {"permissions": {"allow": [f"Bash({'*a' * 40}{n})" for n in range(300)]}},
 }
 LONG: Final = "a " * 30_000
 LINES_COUNT: Final = 12
-"""Of 88 kB each: about 1.1 MB, and fifteen seconds of work."""
+"""The number of lines, 88 kB each: about 1.1 MB, and fifteen seconds of work."""
 
 PATIENCE_S: Final = 150.0
 
@@ -64,7 +64,7 @@ async def small(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
 
 
 async def patient(gateway: Served, *role: Any, **more: Any) -> Caller:
-    """A caller who waits for what a busy machine takes long over."""
+    """A caller with long time-outs, for a busy machine."""
     caller = await gateway.caller(*(role or ("agent",)), **more)
     caller.http.timeout = httpx.Timeout(PATIENCE_S)
     return caller
@@ -83,7 +83,7 @@ async def test_stalling_everybody_with_one_policy_check(gateway: Served) -> None
     refused = await checking
     assert (refused.status_code, refused.json()["code"]) == (422, "TOO_COSTLY")
     assert "send less at once" in refused.json()["detail"]
-    # What took its place does the next one's work.
+    # Its replacement does the next one's work.
     done = await agent.post("/v1/policy/check", {"dialect": "opencode", "permission": "bash", "patterns": []})
     assert done.json()["verdict"] == "allow"
 
@@ -149,7 +149,7 @@ async def test_work_without_an_end_is_ended_and_more_of_it_is_refused() -> None:
 
 
 def children_now() -> set[str]:
-    """The processes that this one has started, those included that nobody waited for."""
+    """Return the processes started by this one, those included that nobody waited for."""
     return {one for list_ in Path("/proc/self/task").glob("*/children") for one in list_.read_text().split()}
 
 
@@ -181,7 +181,7 @@ async def test_sending_long_bodies_as_if_they_were_short_ones(ledger: Ledger, so
 
 
 class Recorder:
-    """Notes the work that would be done beside the loop."""
+    """Records the work that would run beside the loop."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -32,14 +32,14 @@ ON_PAGES: Final = {
     "cache-control": {"no-store", "no-cache"},
     "referrer-policy": {"no-referrer", "same-origin"},
 }
-"""Files of the inbox are looked for anew each time; the form of an answer page must name its origin to us."""
+"""Files of the inbox are revalidated each time; the form of an answer page must send its origin."""
 
 PAGES: Final = {"inbox_page", "inbox_file", "show_answer", "answer_by_link"}
 
 
 @asynccontextmanager
 async def on_tcp(ledger: Ledger, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A gateway on a port of 127.0.0.1, and somebody without a token who speaks to it."""
+    """A gateway on a port of 127.0.0.1, and a caller without a token."""
     stop, ready = asyncio.Event(), asyncio.Event()
     with listen(ListenAddress(host="127.0.0.1")) as listener:
         url = url_of(listener)
@@ -54,7 +54,7 @@ async def on_tcp(ledger: Ledger, **settings: Any) -> AsyncIterator[httpx.AsyncCl
 
 
 def lacking(answer: httpx.Response, wanted: dict[str, set[str]]) -> dict[str, str | None]:
-    """The headers that are not as they should be."""
+    """Return the headers that are missing or wrong."""
     return {name: answer.headers.get(name) for name, values in wanted.items() if answer.headers.get(name) not in values}
 
 
@@ -112,13 +112,13 @@ async def test_escaping_the_limits_with_a_made_up_address(ledger: Ledger) -> Non
         assert codes == [200, 200, 429]
     async with on_tcp(ledger, trusted_proxies=("127.0.0.0/8",), **slow) as http:
         for address, expected in (("10.0.0.1", [200, 200, 429]), ("10.0.0.2", [200])):
-            # What stands before the proxy's own entry was said by the caller.
+            # The entries before the proxy's own are the caller's.
             headers = [{"X-Forwarded-For": f"10.9.9.{n}, {address}"} for n, _ in enumerate(expected)]
             assert [(await http.get("/healthz", headers=one)).status_code for one in headers] == expected
 
 
 async def test_locking_everybody_behind_one_proxy_out_of_signing_in(gateway: Served, ledger: Ledger) -> None:
-    # No time passes: however slow this machine is, nothing is given back meanwhile.
+    # The clock stands still: however slow this machine is, the bucket is not refilled.
     gateway.gateway.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST, lambda: 0.0)
     origin = {"Origin": "http://gateway"}
     ann, bob = [(await ledger.tokens.create(name, "approver")).text for name in ("ann", "bob")]
@@ -127,9 +127,9 @@ async def test_locking_everybody_behind_one_proxy_out_of_signing_in(gateway: Ser
     refused = [(await eve.post("/v1/sign-in", {"token": one}, **origin)).status_code for one in guesses]
     assert (refused[0], refused[-2:]) == (401, [429, 429])
     assert (await gateway.caller_with("plt_tok_1_guessed").get("/v1/me")).status_code == 429
-    # From the same address, whoever has a token signs in.
+    # From the same address, a caller with a token signs in.
     await gateway.browser(ann)
-    # Who has one and uses it without end keeps nobody but themselves out.
+    # A caller who overuses a token locks out only that token.
     codes = [
         (await eve.post("/v1/sign-in", {"token": ann}, **origin)).status_code for _ in range(int(SIGN_INS_BURST) + 1)
     ]
@@ -195,7 +195,7 @@ async def test_signing_in_from_the_page_without_tls_of_the_same_name(ledger: Led
             signed_in = await sign_in(one, token, host, f"https://{host}")
             assert "__Host-permission_ledger=" in signed_in.headers["set-cookie"]
             assert "Secure" in signed_in.headers["set-cookie"]
-        # On the machine itself there is no TLS; its browsers would not keep such a cookie.
+        # On the machine itself there is no TLS; its browsers would drop such a cookie.
         assert "Secure" not in (await sign_in(one, token, "localhost", "http://localhost")).headers["set-cookie"]
 
 

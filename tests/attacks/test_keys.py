@@ -1,4 +1,4 @@
-"""Attacks on one key or one click: the agent moves what a person is about to answer."""
+"""Attacks on one key or one click: the agent moves the request that a person is about to answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.gateway.inbox.visitors import Inbox, Visitor
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SOON = Timeouts(attended=3600, unattended=3600)
-"""Deadlines nearer than those of other sessions: their requests come first."""
+"""Deadlines earlier than those of other sessions: these requests come first."""
 
 
 async def waiting(inbox: Inbox, *commands: str) -> Session:
@@ -23,7 +23,7 @@ async def waiting(inbox: Inbox, *commands: str) -> Session:
 
 
 async def nothing_was_sent(visitor: Visitor, *sessions: Session) -> None:
-    """Not even a frame later."""
+    """Check that no answer was sent, not even a frame later."""
     await passes(visitor, 20)
     for session in sessions:
         state = await session.state()
@@ -54,7 +54,7 @@ async def test_getting_a_new_request_under_the_key_that_was_meant_for_another(in
     await passes(ann, STEADY_MS - 100)
     await press(ann, "o")
     await nothing_was_sent(ann, old, sly)
-    # That key came too early, so that another half second of quiet has to pass.
+    # That key came too early, so another half second without keys must pass.
     await passes(ann, STEADY_MS - 100)
     await press(ann, "o")
     await nothing_was_sent(ann, old, sly)
@@ -131,7 +131,7 @@ async def test_pushing_another_card_under_the_pointer_of_a_click(inbox: Inbox) -
     ann = await visit_stopped(inbox, "ann", cards=2)
     place = await middle_of(ann.card("git fetch").get_by_role("button", name="Once"))
     sly = await inbox.session("ses_sly", timeouts=SOON)
-    # As high as the first: what stood there a moment ago stands one card further down.
+    # As high as the first: the earlier content moves down by one card.
     await sly.submit("bash", ["git pulls"], request_id="r1", always=["git pulls*"])
     await comes(ann, ann.card("git pulls"))
     for name in ("git fetch", "git pulls"):

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the letters are the attack
-"""Attacks with letters that look like others, show nothing, or turn a line around."""
+"""Attacks with letters that resemble others, are invisible, or reverse the direction of a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notifications: an agent writes nearly every word of them, and wants a line, a link or a look of its own."""
+"""Attacks on notifications: an agent writes nearly all their text, and tries to add a line, a link or formatting."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def phone() -> AsyncIterator[Listening]:
 
 
 def patient(url: str) -> NotifierSettings:
-    """Settings that let a service take its time on a busy machine: a second try would wait for the test's clock."""
+    """Settings with long time-outs for a busy machine: a retry would wait for the test's clock."""
     return msgspec.structs.replace(settings_for(("ann", url)), timeout_seconds=60.0)
 
 
@@ -43,7 +43,7 @@ async def told(
     patterns: tuple[str, ...] = ("x",),
     **more: Any,
 ) -> dict[str, Any]:
-    """The message that a real service gets of one request."""
+    """Return the message that a real service gets for one request."""
     session = await ledger.session("ses_1", project="shop", cwd=more.pop("folder", None), agent=more.pop("agent", None))
     async with notifying(ledger, patient(f"{phone.url}?format={form}")):
         await session.submit(permission, patterns, request_id="r1", **more)
@@ -52,7 +52,7 @@ async def told(
 
 
 def lines_of(message: dict[str, Any], form: str) -> list[str]:
-    """The lines as a person sees them."""
+    """Return the lines as a person sees them."""
     body: str = message["message"]
     if form == "html":
         body = unescape(re.sub(r"<[^>]*>", "", body))
@@ -189,7 +189,7 @@ async def test_a_title_with_words_of_ones_own(ledger: Ledger, phone: Listening) 
 
 
 async def test_a_link_of_one_request_beside_another_of_many(ledger: Ledger, phone: Listening) -> None:
-    """Of several requests the links stand at the end, each under its number, with nothing of an agent's between them."""
+    """With several requests the links are at the end, each under its number, without an agent's text between them."""
     session = await ledger.session("ses_1")
     for name in ("r1", "r2"):
         await session.submit("bash", [FORGED], request_id=name)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SECRET_WORDS: Final = "git push a-secret-place"
 
-# Every way to read that a page has; each gives the text that it got hold of.
+# Every way a page can read; each returns the text it obtained.
 READ: Final = """async ([inbox, address]) => {
   const url = inbox + address;
   const loaded = (element) => new Promise((resolve) => {
@@ -85,7 +85,7 @@ READ: Final = """async ([inbox, address]) => {
   return got;
 }"""
 
-# Every way to send that a page has. What comes back is not looked at: the log says whether it counted.
+# Every way a page can send. The answer is ignored: the log shows whether it counted.
 ANSWER: Final = """async ([inbox, address]) => {
   const url = inbox + address;
   const body = JSON.stringify({ reply: "always" });
@@ -121,7 +121,7 @@ def agent_page() -> Iterator[Preview]:
 
 
 async def visited(inbox: Inbox, agent_page: Preview) -> tuple[Visitor, Any]:
-    """Ann, signed in, whom something waits for; and the agent's page that she has opened in another tab."""
+    """Ann, signed in and with a pending request; and the agent's page, which she has opened in another tab."""
     session = await inbox.session()
     await session.submit("bash", [SECRET_WORDS], request_id="r1")
     ann = await inbox.visit("ann", role="admin")
@@ -133,7 +133,7 @@ async def visited(inbox: Inbox, agent_page: Preview) -> tuple[Visitor, Any]:
 
 
 async def still_waits(inbox: Inbox, ann: Visitor) -> None:
-    """Nothing was answered, granted or ended; and ann answers as ever."""
+    """Check that nothing was answered, granted or ended, and that ann can still answer."""
     result = await (await inbox.ledger.attach("ses_1")).result("r1")
     assert result.outcome is None
     assert (await inbox.ledger.grants_anywhere()).rows == []
@@ -146,7 +146,7 @@ async def test_reading_the_inbox_from_the_page_of_another_port(inbox: Inbox, age
     for address in ("/v1/pending", "/v1/me", "/v1/sessions/ses_1/log"):
         got = await opened.evaluate(READ, [inbox.url, address])
         assert {name: text for name, text in got.items() if text} == {}
-        # Whatever the page does with the window that it has opened, the browser has nothing to show there.
+        # Whatever the page does with the window it has opened, the browser shows nothing there.
         shown = await opened.context.new_page()
         answer = await shown.goto(f"{inbox.url}{address}")
         assert answer
@@ -187,7 +187,7 @@ async def test_answering_with_the_cookie_from_the_agent_s_own_process(inbox: Inb
             ):
                 refused = await http.request(method, path, json=body, headers=headers)
                 assert refused.status_code == 401, (method, path, refused.text)
-        # Nor is the approver thrown out with it.
+        # Nor is the approver signed out by it.
         assert (await http.post("/v1/sign-out")).status_code == 204
     await still_waits(inbox, ann)
 
@@ -201,7 +201,7 @@ async def test_making_the_approver_answer_as_somebody_else(inbox: Inbox, agent_p
     await ann.page.reload()
     await expect(ann.page.get_by_text("Sign in again: this browser has only the cookie")).to_be_visible()
     assert (await (await inbox.ledger.attach("ses_1")).result("r1")).outcome is None
-    # The link of a notification needs no cookie, and the wrong one does not harm it.
+    # The link of a notification needs no cookie, and a wrong one has no effect on it.
     await ann.page.goto(await link_to(inbox, "r1"))
     await ann.page.get_by_role("button", name="Allow once").click()
     await expect(ann.page.get_by_role("heading", level=1)).to_have_text("Answered: you allowed it (once)")

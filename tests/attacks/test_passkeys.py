@@ -1,4 +1,4 @@
-"""Whoever is not the person with the passkey wants an answer that a passkey must sign."""
+"""Attacks on answers that a passkey must sign, by others than its person."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def ledger(server: RealServer) -> AsyncIterator[Ledger]:
 
 
 async def enrolled(ledger: Ledger, person: str = ANN, **traits: Any) -> Authenticator:
-    """A person's first passkey."""
+    """Enroll a person's first passkey."""
     authenticator = Authenticator(**traits)
     challenge = await ledger.passkeys.enrolment_challenge(person, "register")
     await ledger.passkeys.register(
@@ -390,7 +390,7 @@ async def test_nothing_is_found_where_every_answer_was_signed(ledger: Ledger) ->
 
 
 async def write_answer(server: RealServer, ledger: Ledger, **answer: Any) -> None:
-    """Write an answer straight into the stream, with a chain that holds, as whoever reaches the server can."""
+    """Write an answer straight into the stream, with a valid chain, as an attacker with access to the server can."""
     stream = StreamKey("session", "ses_1")
     entries = (await ledger.store.open(stream)).entries
     last = entries[-1]
@@ -424,7 +424,7 @@ async def test_an_agent_that_waits_is_not_told_of_an_answer_written_into_the_log
 
 
 async def proof_of(session: Session) -> dict[str, Any]:
-    """The proof of the first answer, as it lies in the log."""
+    """Return the proof of the first answer, as the log holds it."""
     found = [one.event async for one in session.events(0, follow_on=False) if one.type == "replied"]
     proof: dict[str, Any] = msgspec.to_builtins(found[0])["proof"]
     return proof
@@ -460,7 +460,7 @@ async def test_enrolling_a_key_of_ones_own_on_the_server(server: RealServer, led
     key = await enrolled(ledger)
     kept = dict(anchors_of([], (await read_anchors(ledger.store, None)).known).known)
     assert set(kept) == {key.id}
-    # Whoever writes on the server removes the person's passkey, and enrolls and uses another.
+    # An attacker who can write on the server removes the person's passkey, and enrolls and uses another.
     await ledger.passkeys.remove(key.id, administrator=True)
     forger, session = await enrolled(ledger), await demanding(ledger)
     await asked(session)
@@ -481,7 +481,7 @@ async def test_leaving_the_demand_out_of_an_ask_in_the_log(server: RealServer, l
     assert [text for text in await problems_of(ledger) if "without the demands of its rules" in text]
 
 
-# --- programs that know nothing of it ---------------------------------------------------------------------------------
+# --- programs of an older schema --------------------------------------------------------------------------------------
 
 
 async def schemas_of(ledger: Ledger, stream: StreamKey) -> list[int]:
@@ -491,7 +491,7 @@ async def schemas_of(ledger: Ledger, stream: StreamKey) -> list[int]:
 async def test_a_program_of_the_first_schema_answers_what_must_be_signed(
     server: RealServer, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such a program takes every event above its schema for one that it cannot understand, and decides nothing."""
+    """Such a program cannot read events above its schema, and decides nothing after one."""
     key, session = await enrolled(ledger), await demanding(ledger)
     await asked(session)
     await session.reply("r1", "always", actor=ANN, signed=await signed_answer(session, ledger, key, "always"))

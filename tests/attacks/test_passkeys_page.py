@@ -1,4 +1,4 @@
-"""Whoever has the approver's browser, and not the device that verifies them, wants a signed answer."""
+"""Attacks with the approver's browser, without the device that verifies the approver."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_answering_in_a_browser_without_the_passkey(inbox: Inbox) -> None:
 
 
 async def changed(ann: Visitor, change: dict[str, Any]) -> list[dict[str, Any]]:
-    """Between page and gateway every signed answer is changed; what was signed is returned."""
+    """Change every signed answer between page and gateway; yield the signed ones."""
     signed: list[dict[str, Any]] = []
 
     async def meddle(route: Route) -> None:

@@ -1,4 +1,4 @@
-"""Somebody who looks at what is not theirs, or tries to sign in, and wants nobody to learn of it."""
+"""Attempts to read without rights, or to sign in, without being recorded."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_what_is_too_old_goes_with_the_next_read(url: str, server: RealSer
             await record(ledger.store, (AuditedRead(kind=kind, name="old"),), DAY_MS)
         old = await recorded(ledger.store)
         assert [one.read.name for one in old] == ["old"] * len(KINDS)
-        # The entries bear the time of the server, so what is kept is moved instead of it.
+        # The entries have the server's time, so the retention is moved instead.
         first_ms = old[0].ms
         await ledger.store.admin.note_reads("look", [b'{"kind":"look","name":"new"}'], 100, first_ms + DAY_MS)
         names = {kind: [one.read.name for one in await recorded(ledger.store, (kind,))] for kind in KINDS}

@@ -1,4 +1,4 @@
-"""Signing in with a provider, or behind a proxy: what somebody tries who is not the person."""
+"""Attacks on signing in, with a provider or behind a proxy, by others than the person."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ async def gateway(ledger: Ledger, sockets: Path, settings: GatewaySettings) -> A
 
 
 class Browser:
-    """A browser at the gateway: keeps cookies, follows nothing by itself."""
+    """A browser at the gateway: stores cookies, and follows no redirect by itself."""
 
     def __init__(self, gateway: Served) -> None:
         self.caller = gateway.caller_with(None)
 
     async def begins(self) -> str:
-        """The provider's address to which it is sent."""
+        """Return the provider's address to which the browser is sent."""
         sent = await self.caller.get("/v1/oidc/sign-in")
         assert sent.status_code == 303, sent.text
         return sent.headers["location"]
@@ -116,7 +116,7 @@ class Browser:
 
 
 async def came_back(gateway: Served, provider: LyingProvider) -> httpx.Response:
-    """A person's whole way to the provider and back."""
+    """Run a person's whole way to the provider and back."""
     browser = Browser(gateway)
     where = await browser.begins()
     return await browser.comes_back(await asyncio.to_thread(provider.signs_in, where))
@@ -137,7 +137,7 @@ async def signed_in(gateway: Served, provider: LyingProvider) -> Browser:
     return browser
 
 
-# --- the way as it should be ------------------------------------------------------------------------------------------
+# --- the regular flow -------------------------------------------------------------------------------------------------
 
 
 async def test_a_person_gets_the_role_and_the_projects_of_their_groups(
@@ -161,7 +161,7 @@ async def test_groups_that_only_the_user_info_tells_count(gateway: Served, provi
 
 
 async def test_bringing_ones_own_answer_to_the_browser_of_another(gateway: Served, provider: LyingProvider) -> None:
-    """Else the victim would answer requests in the attacker's name, or the attacker end up in the victim's session."""
+    """Otherwise the victim would answer in the attacker's name, or the attacker would get the victim's session."""
     eve, ann = Browser(gateway), Browser(gateway)
     answer = provider.signs_in(await eve.begins())
     refused = await ann.comes_back(answer)
@@ -181,7 +181,7 @@ async def test_forging_the_cookie_of_a_visit(gateway: Served, provider: LyingPro
 
 
 async def test_learning_nonce_or_verifier_from_cookie_and_address(gateway: Served, provider: LyingProvider) -> None:
-    """A page on another port of this machine is sent the cookie: it must not be enough to redeem a code."""
+    """A page on another port of this machine receives the cookie: it must not suffice to redeem a code."""
     browser = Browser(gateway)
     where = await browser.begins()
     cookie = browser.caller.http.cookies["permission_ledger_visit"]
@@ -487,7 +487,7 @@ async def test_pretending_to_be_the_proxy_from_another_address(
 @pytest.mark.parametrize("over_tcp", [["127.0.0.1"]], indirect=True)
 @pytest.mark.parametrize("secret", ["", "x", PROXY_SECRET[:-1], f"{PROXY_SECRET}x"])
 async def test_pretending_to_be_the_proxy_on_its_own_machine(over_tcp: httpx.AsyncClient, secret: str) -> None:
-    """An agent beside the proxy comes from the same address, and has all headers but the secret."""
+    """An agent on the proxy's machine has the same address, and all headers but the secret."""
     refused = await over_tcp.get("/v1/proxy/sign-in", headers=as_the_proxy(X_Proxy_Secret=secret))
     assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
 

@@ -1,4 +1,4 @@
-"""An agent that is allowed everything, and reaches for what judges it: its files, its sockets, its commands."""
+"""Attacks by an agent that is allowed everything on the ledger itself: its files, its sockets, its commands."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_keeping_a_stricter_file_of_rules_from_being_brought(gateway: RunningGat
     def asked(call_id: str, *, says: str) -> str:
         """Return a hook's answer to `git push` with this verdict in the rule file."""
         rules.write_text(json.dumps({"permissions": {says: ["Bash(git push *)"]}}))
-        # Whatever stood in the note of an earlier version, for any state of the file.
+        # The note of an earlier version, for any state of the file.
         status = rules.stat()
         noted = f"{rules}\n{status.st_mtime_ns} {status.st_ctime_ns} {status.st_size} {status.st_ino}"
         (gateway.home / "brought-rules").mkdir(exist_ok=True)

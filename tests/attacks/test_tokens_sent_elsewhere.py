@@ -1,4 +1,4 @@
-"""An agent that sets the address of the gateway, to be sent the token that lies on this machine."""
+"""Attacks by an agent that sets the gateway's address, to receive the token stored on this machine."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def test_having_a_hook_bring_the_token_to_a_program_that_listens(home: Path, lis
         hook.stdin.write(json.dumps(call).encode())
         hook.stdin.close()
         listener.settimeout(20)
-        with listener.accept()[0] as heard:
-            heard.settimeout(20)
-            text = heard.recv(65536)
+        with listener.accept()[0] as connection:
+            connection.settimeout(20)
+            text = connection.recv(65536)
         assert b"host: 127.0.0.1" in text
         assert b"authorization" not in text.lower()
         assert KEPT.encode() not in text

@@ -1,4 +1,4 @@
-"""The bench runs, and writes the figures that its documentation names. How large they are is not a test's business."""
+"""The bench runs, and writes the documented figures; their size is not tested."""
 
 from __future__ import annotations
 

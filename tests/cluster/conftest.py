@@ -1,4 +1,4 @@
-"""Servers that a test may kill, pause and cut off."""
+"""Servers that a test may kill, pause or disconnect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mortal_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def mortal(mortal_cluster: Cluster) -> Cluster:
-    """As `mortal_cluster`, whole and empty."""
+    """`mortal_cluster`, complete and without data."""
     mortal_cluster.mend()
     mortal_cluster.flush()
     return mortal_cluster
@@ -46,7 +46,7 @@ def shared_sentinels() -> Iterator[Sentinels]:
 
 @pytest.fixture
 async def open_ledger() -> AsyncIterator[OpenLedger]:
-    """`open_ledger(url, durability=…)`: any number, each as another process would hold it."""
+    """`open_ledger(url, durability=…)`: any number, each with the connections of a process of its own."""
     async with AsyncExitStack() as opened:
 
         async def open_one(url: str, durability: Durability | None = None) -> Ledger:

@@ -22,7 +22,7 @@ from tests.support.askers import ALLOW, ASK
 from tests.support.backends import SESSION, Backend, append_of, as_redis, log_of, written
 from tests.support.clusters import HOST, Cluster, Node
 from tests.support.servers import RealServer
-from tests.support.tally import Ears
+from tests.support.tally import RecordingListener
 from tests.support.waiting import wait_until_async
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ def key_of(store: RedisStore) -> str:
 
 
 def nodes_for(cluster: Cluster, key: str) -> tuple[Node, Node]:
-    """The node that serves a key, and another one that could."""
+    """Return the node that serves a key, and another one that could."""
     source = cluster.primary_of(key)
     return source, next(node for node in cluster.primaries() if node is not source)
 
 
 @contextmanager
 def half_moved(cluster: Cluster, key: str) -> Iterator[None]:
-    """A slot all of whose keys are at another node already, which does not serve it yet."""
+    """A slot whose keys all lie at another node, which does not serve the slot yet."""
     source, target = nodes_for(cluster, key)
     slot = int(source.run("CLUSTER", "KEYSLOT", key))
     target.run("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id_of(source))
@@ -88,28 +88,28 @@ async def test_an_append_that_needs_a_key_which_nobody_has_waits_until_its_slot_
 async def test_a_subscription_follows_its_partition_and_reports_the_gap(
     cluster: Cluster, on_cluster: RedisStore
 ) -> None:
-    ears = Ears()
+    listener = RecordingListener()
     partition = on_cluster.partition_of(SESSION)
-    await on_cluster.listen(ears)
+    await on_cluster.listen(listener)
     await on_cluster.subscribe(partition)
     head = await written(on_cluster, b"a", due=Due(5))
-    await wait_until_async(lambda: len(ears.wake_ups) == 1, "the first wake-up")
+    await wait_until_async(lambda: len(listener.wake_ups) == 1, "the first wake-up")
     with half_moved(cluster, key_of(on_cluster)):
         pass
-    await wait_until_async(lambda: ears.gaps == [partition] * 2, "the subscription at the new node")
+    await wait_until_async(lambda: listener.gaps == [partition] * 2, "the subscription at the new node")
     await written(on_cluster, b"b", after=head)
-    await wait_until_async(lambda: len(ears.wake_ups) == 2, "a wake-up from there")
+    await wait_until_async(lambda: len(listener.wake_ups) == 2, "a wake-up from there")
 
 
 async def test_a_killed_subscriber_of_any_node_subscribes_again(cluster: Cluster, on_cluster: RedisStore) -> None:
-    ears = Ears()
-    await on_cluster.listen(ears)
+    listener = RecordingListener()
+    await on_cluster.listen(listener)
     for partition in range(on_cluster.partition_count):
         await on_cluster.subscribe(partition)
     for node in cluster.primaries():
         node.run("CLIENT", "KILL", "TYPE", "pubsub")
-    await wait_until_async(lambda: len(ears.gaps) >= 2 * on_cluster.partition_count, "all gaps")
-    assert set(ears.gaps) == set(range(on_cluster.partition_count))
+    await wait_until_async(lambda: len(listener.gaps) >= 2 * on_cluster.partition_count, "all gaps")
+    assert set(listener.gaps) == set(range(on_cluster.partition_count))
 
 
 async def test_each_node_is_given_a_script_it_has_forgotten(cluster: Cluster, on_cluster: RedisStore) -> None:
@@ -162,7 +162,7 @@ def test_what_a_server_cannot_give_or_may_lose_is_told_with_its_setting() -> Non
 
 
 class FastClock(EstimatedClock):
-    """Three seconds ahead of the stream's node, as that of another node may be."""
+    """A clock three seconds ahead of the stream's node, as another node's clock may be."""
 
     def now_ms(self) -> int:
         return super().now_ms() + 3000

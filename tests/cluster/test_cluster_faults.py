@@ -1,4 +1,4 @@
-"""Masters that are killed, promoted and emptied of slots while agents ask: nothing is lost, nothing decided twice."""
+"""Primaries killed, promoted and emptied of slots while agents ask: nothing is lost, nothing decided twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def key_of(ledger: Ledger, session: str) -> str:
 
 @asynccontextmanager
 async def asking(ledger: Ledger, sessions: Sequence[str] = SESSIONS) -> AsyncIterator[list[Asker]]:
-    """Askers, by default all over the cluster; each is allowed something before the block begins, and after it."""
+    """Askers on all nodes by default; each receives an allow before the block begins, and after it."""
     askers = [Asker(ledger, session) for session in sessions]
     tasks = [asyncio.create_task(one.work()) for one in askers]
 
@@ -54,7 +54,7 @@ async def asking(ledger: Ledger, sessions: Sequence[str] = SESSIONS) -> AsyncIte
 
 @asynccontextmanager
 async def waiting(asker: Ledger, approver: Ledger, session: str) -> AsyncIterator[None]:
-    """An agent waits for a person; after the block the person answers, and the agent is told."""
+    """An agent that waits for a person; after the block the person answers, and the agent receives the answer."""
     handle = await asker.session(session, rules=ASK)
     pending = await handle.submit("bash", ["rm"], request_id="waited-for")
     waiter = asyncio.create_task(handle.wait(pending.request_id))
@@ -80,7 +80,7 @@ async def test_a_killed_master_costs_no_acknowledged_allow_and_nothing_is_decide
     async with waiting(ledger, other, WAITED_IN), asking(ledger) as askers:
         victim.kill9()
         await promoted(mortal, heir)
-        # The heir alone is no replica: until there is one again, every allow there is in doubt.
+        # The promoted node has no replica: until one returns, every allow there is in doubt.
         await asyncio.to_thread(mortal.mend)
     await check_log(other, askers)
     assert await replies_in(other, WAITED_IN) == ["waited-for"]
@@ -112,7 +112,7 @@ async def test_a_partition_that_moves_to_another_node_is_asked_in_and_heard_from
 
 
 def beside(ledger: Ledger, session: str, count: int) -> list[str]:
-    """Other sessions of the same partition."""
+    """Return other sessions of the same partition."""
     keys = as_redis(ledger.store).keys
     partition = keys.partition_of(StreamKey("session", session))
     names = (f"beside-{number}" for number in range(1000))
@@ -132,7 +132,7 @@ def migrate(cluster: Cluster, key: str, source: Node, target: Node) -> None:
 
 
 def cut_off(primary: Node, replica: Node) -> None:
-    """The replica gets nothing of what is written from now on."""
+    """Disconnect the replica from all writes from now on."""
     replica.pause()
     primary.run("CLIENT", "KILL", "TYPE", "replica")
 

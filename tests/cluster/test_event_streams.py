@@ -1,7 +1,7 @@
 """Event streams of gateways whose ledger is on a cluster, or behind sentinels, while a server of it is killed.
 
-Two gateways, each with connections of its own. Readers see each event once and in the order of its session; who goes on
-at the other gateway from any id sees what is missing, and nothing twice.
+Two gateways, each with connections of its own. Readers see each event once and in its session's order; a reader that
+resumes at the other gateway from any id receives the missing events, and nothing twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 SESSIONS: Final = [f"ses_{number}" for number in range(12)]
 ROUNDS: Final = 4
 RESUMED_AT: Final = 6
-"""From so many ids in between the rest is asked for again."""
+"""The number of ids from which the rest is requested again."""
 
 Brief = tuple[str, str | None, str | None]
 Deed = Callable[[], Awaitable[None]]
@@ -44,7 +44,7 @@ def sentinels(shared_sentinels: Sentinels) -> Sentinels:
 
 
 class Gateways:
-    """Two gateways on one ledger, and somebody at each who may see everything."""
+    """Two gateways on one ledger, each with a caller who may see everything."""
 
     def __init__(self, open_ledger: OpenLedger, url: str, stack: AsyncExitStack) -> None:
         self._open_ledger = open_ledger
@@ -64,7 +64,7 @@ class Gateways:
         return first.caller_with(text), second.caller_with(text)
 
     async def write(self, begin: int, end: int) -> None:
-        """So many asks with their replies in every session, whatever happens meanwhile."""
+        """Ask and reply `count` times in every session, despite any failure meanwhile."""
         await asyncio.gather(*(self._write(session, begin, end) for session in SESSIONS))
 
     async def _write(self, session: str, begin: int, end: int) -> None:
@@ -105,7 +105,7 @@ def expected(session: str, begin: int, end: int) -> list[Brief]:
 
 
 async def read_all(listener: Listener, begin: int, end: int) -> list[Told]:
-    """The events of these rounds in every session, however long a failover takes."""
+    """Return the events of these rounds in every session, however long a failover takes."""
     return await read_some(listener, len(SESSIONS) * (end - begin) * 2)
 
 
@@ -183,7 +183,7 @@ async def test_readers_on_a_cluster_miss_nothing_and_hear_nothing_twice_when_a_n
     heir = mortal.replica_of(victim)
 
     async def kill() -> None:
-        # What only the victim has dies with it, and readers would rightly begin anew.
+        # Entries that only the victim has are lost with it, and readers would rightly start again.
         await wait_until_async(lambda: asyncio.to_thread(in_step, victim, heir), "the replica to be in step")
         victim.kill9()
 

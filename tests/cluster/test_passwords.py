@@ -1,4 +1,4 @@
-"""Servers that want a password, or a user with the least that the ledger needs: one, behind sentinels, and a cluster."""
+"""Servers that require a password, or a user with the ledger's minimal rights: one, behind sentinels, and a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAFE: Final = Durability(wait_replicas=1, wait_ms=2000)
 
 
 def least_rights() -> list[str]:
-    """The rules of the user that the guide tells operators to make."""
+    """Return the ACL rules of the user that the guide tells operators to create."""
     found = re.search(r"^ACL SETUSER ledger on >PASSWORD (.+)$", text_of("docs/guides/operating.md"), re.MULTILINE)
     assert found
     return found[1].split()
@@ -75,7 +75,7 @@ def locked_server(start_server: StartServer) -> RealServer:
 
 
 async def is_asked_and_answered(asker: Ledger, approver: Ledger) -> None:
-    """Everything that a wake-up, a wait for replicas and a project's stream need."""
+    """Check all rights that a wake-up, a wait for replicas and a project's stream need."""
     session = await asker.session("ses_1", project="shop", rules=ASK)
     await session.submit("bash", ["make"], always=["make *"], request_id="r")
     waiter = asyncio.create_task(session.wait("r"))

@@ -1,4 +1,4 @@
-"""A primary that sentinels name: killed or demoted, its ledger goes on at the next one."""
+"""A primary found by sentinels: when it is killed or demoted, its ledger continues at the next one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_an_asker_waits_through_a_failover_and_is_told_the_answer(
 async def test_a_service_that_sentinels_do_not_know_is_named(
     sentinels: Sentinels, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # While they choose a primary they say the same.
+    # During an election they give the same answer.
     monkeypatch.setattr(starting, "GIVE_UP_SECONDS", 0.1)
     with pytest.raises(StoreError, match="No master found for 'other'"):
         await open_ledger(sentinels.url.replace("/ledger", "/other"))

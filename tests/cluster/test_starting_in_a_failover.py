@@ -1,4 +1,4 @@
-"""Processes that start while a primary is down: they wait for its heir, as commands do."""
+"""Processes that start while a primary is down wait for its successor, as commands do."""
 
 from __future__ import annotations
 

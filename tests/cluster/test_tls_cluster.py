@@ -1,6 +1,6 @@
-"""`rediss+cluster://`: every node is behind TLS, those that the URL names and those that are found through them.
+"""`rediss+cluster://`: every node is behind TLS, both those in the URL and those discovered through them.
 
-TLS is ended by a proxy before each node, since the servers at hand speak none themselves.
+A proxy before each node terminates TLS, since the available servers do not support it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SOCKET: Final = "node.sock"
 
 @pytest.fixture
 async def ports() -> AsyncIterator[list[int]]:
-    """The ports of the three primaries, on which only TLS is spoken, and which they name as theirs."""
+    """The ports of the three primaries, which accept only TLS and which the nodes announce."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(CERTIFICATE)
     cluster = Cluster({"unixsocket": SOCKET, "cluster-preferred-endpoint-type": "hostname"})
@@ -60,7 +60,7 @@ def endpoints(node: Node) -> list[tuple[str, int]]:
 
 
 async def test_a_cluster_is_asked_and_answered_on_over_tls(ports: list[int], open_ledger: OpenLedger) -> None:
-    # redis-py knows nodes called localhost by their number only, for which the certificate is not.
+    # redis-py resolves nodes called localhost to an IP address, which the certificate does not cover.
     url = f"rediss+cluster://localhost:{ports[0]}?ssl_ca_certs={CERTIFICATE}&ssl_check_hostname=false"
     await is_asked_and_answered(await open_ledger(url), await open_ledger(url))
 

@@ -1,6 +1,6 @@
 """`rediss+sentinel://`: servers behind TLS, and with `sentinel_tls=yes` the sentinels, too.
 
-TLS is ended by a door before each process, since those at hand speak none themselves; sentinels then name the doors.
+A proxy before each process terminates TLS, since the available servers do not support it; sentinels announce its ports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRUSTED: Final = f"ssl_ca_certs={CERTIFICATE}&ssl_check_hostname=false"
 
 
 class Door:
-    """Forwards to a port; in what comes back, other ports may be named than were."""
+    """Forwards to a port, and replaces port numbers in the answers."""
 
     def __init__(self, port: int, named: Mapping[int, int] | None = None) -> None:
         self._port = port
@@ -69,13 +69,13 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name
     with suppress(OSError):
         while data := await reader.read(65_536):
             for one, other in named.items():
-                data = data.replace(one, other)  # as long as the other: ports here have five digits
+                data = data.replace(one, other)  # same length: ports here have five digits
             writer.write(data)
             await writer.drain()
 
 
 class Doors:
-    """Ports of the sentinels, plain and with TLS."""
+    """The proxies of the sentinels, plain and with TLS."""
 
     def __init__(self, plain: list[int], tls: list[int]) -> None:
         self.plain = plain

@@ -133,10 +133,10 @@ async def test_whoever_dies_whenever_nobody_was_told_what_the_log_does_not_say(s
     for _ in range(ROUNDS_COUNT):
         chaos.play()
     ended = chaos.end()
-    heard = told(chaos.calls)
-    wrong = [(one, said) for one, said in heard if said != ended[one]]
+    received = told(chaos.calls)
+    wrong = [(one, said) for one, said in received if said != ended[one]]
     assert wrong == []
-    assert len(heard) > ROUNDS_COUNT
+    assert len(received) > ROUNDS_COUNT
     assert {result["outcome"] for result in ended.values()} >= {"allowed", "rejected"}
 
     async with Ledger.connect(stage.url, entry_points=False) as ledger:

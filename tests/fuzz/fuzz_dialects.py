@@ -1,6 +1,6 @@
 """Fuzz the dialects by coverage: `python -m tests.fuzz.fuzz_dialects -max_total_time=300 [CORPUS_FOLDER]`.
 
-As `fuzz_shell`, for what each dialect makes of a line. Needs `atheris`; `test_fuzz_dialects.py` checks the same without it.
+Like `fuzz_shell`, for each dialect's verdict on a line. Needs `atheris`; `test_fuzz_dialects.py` makes the same checks.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def check(line: str) -> None:
         assert found.verdict is not Verdict.DENY or found.message, f"{dialect}: a denial has a message"
         assert not looser(found.verdict, strictest(part.verdict for part in found.parts)), f"{dialect}: parts count"
         if found.verdict is Verdict.ALLOW:
-            # Only then is the line whole, so that what follows is a command of its own.
+            # Only then is the line complete, so that the addition is a command of its own.
             more = evaluated(hardened, line + "\nrm x").verdict
             assert more is not Verdict.ALLOW, f"{dialect}: adding a denied command never stays allowed"
 

@@ -1,7 +1,7 @@
 """Fuzz the shell analysis by coverage: `python -m tests.fuzz.fuzz_shell -max_total_time=300 [CORPUS_FOLDER]`.
 
 Needs `atheris`, which is not among the locked packages; `test_fuzz_shell.py` checks the same without it.
-What is found belongs into `tests/data/policy/shell_fuzz.json`.
+Add findings to `tests/data/policy/shell_fuzz.json`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PIECES: Final = (
 
 
 def line_of(data: bytes) -> str:
-    """Half of the inputs are taken as pieces, the other half as text."""
+    """Return a line for the input: half of the inputs are read as pieces, the others as text."""
     if data[:1] < b"\x80":
         return "".join(PIECES[byte % len(PIECES)] for byte in data[1:])
     return data[1:].decode("utf-8", "surrogateescape")

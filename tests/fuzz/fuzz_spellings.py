@@ -23,12 +23,12 @@ OPTIONS_COUNT_MAX: Final = 4
 WORDS: Final = ("a", "src/b", "main", "12")
 VALUES: Final = ("v", "3", "x/y")
 _JUDGED_BY_CLAUDE: Final = ("cp", "mv")
-"""Asked about for each option as it is written, in every profile, as the program does."""
+"""Commands that are asked about for each option as written, in every profile, as the program does."""
 _STYLES: Final = ("gnu", "posix", "go")
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """A command without a spelling: options with their values, where each may stand, and operands."""
+    """A command without a spelling: options with their values, their possible places, and operands."""
 
     program: ProgramNode
     path: tuple[ProgramNode, ...]
@@ -119,7 +119,7 @@ def _option(pick: random.Random, one: Meaning, option: Option, value: str | None
 
 
 def _abbreviated(pick: random.Random, one: Meaning, name: str) -> str:
-    """A beginning of a long name with which no other name begins, the opposite of a flag included (`--no-text`)."""
+    """Return a prefix of a long name that no other name has, the opposite of a flag included (`--no-text`)."""
     names = [*one.long_names, *(f"--no-{flag[2:]}" for flag in one.long_names if f"--no-{flag[2:]}" != name)]
     fitting = [
         name[:end] for end in range(4, len(name)) if [long for long in names if long.startswith(name[:end])] == [name]
@@ -137,7 +137,7 @@ def _clustered(pick: random.Random, items: list[list[str]], flags: set[str]) -> 
 
 
 def _mixed(pick: random.Random, items: list[list[str]], operands: list[list[str]]) -> list[list[str]]:
-    """Options anywhere between the operands, which keep their order."""
+    """Place options anywhere between the operands, which keep their order."""
     found = list(items)
     at = 0
     for operand in operands:

@@ -221,12 +221,12 @@ async def _word_of_stream(caller: Caller, route: Route, path: str) -> str:
             return WORDS[answer.status_code]
         if route.operation != "all_events":
             return "yes"
-        heard = []
+        lines = []
         async for line in answer.aiter_lines():
-            heard.append(line)
+            lines.append(line)
             if "snapshot.end" in line:
                 break
-    return "yes" if f'"{SESSION}"' in "".join(heard) or '"ruled"' in "".join(heard) else "nothing"
+    return "yes" if f'"{SESSION}"' in "".join(lines) or '"ruled"' in "".join(lines) else "nothing"
 
 
 # --- the page

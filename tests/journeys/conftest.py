@@ -1,4 +1,4 @@
-"""A data folder for each journey, and nothing left of its processes or its server."""
+"""A data folder for each journey; its processes and its server are ended after it."""
 
 from __future__ import annotations
 

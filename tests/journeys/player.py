@@ -1,7 +1,7 @@
-"""One process of a journey: does with a ledger of its own what it is told on stdin, and says what came of it.
+"""One process of a journey: executes commands from stdin on a ledger of its own, and prints their results.
 
 A line is a JSON object `{"n", "on", "do", "args", "named"}`: call this method of the session `on` (of the ledger where
-it is null). The answer, whenever it comes, is `{"n", "result"}` or `{"n", "error"}`. Calls do not wait for one another.
+it is null). The answer is `{"n", "result"}` or `{"n", "error"}`. Calls run concurrently.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The processes of a journey, as a test holds them: told what to do, waited for, and killed at the worst moment."""
+"""The processes of a journey under a test's control: given commands, waited for, and killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 P = TypeVar("P", bound="Process")
 
 ANSWER_S: Final = 20.0
-"""A call that takes longer than this hangs."""
+"""The longest time of a call; one that takes longer hangs."""
 
 
 def is_alive(pid: int) -> bool:
@@ -34,7 +34,7 @@ def is_alive(pid: int) -> bool:
 
 
 class Process:
-    """A Python process in a session of its own, whose output is read as it comes."""
+    """A Python process in a session of its own, whose output is read continuously."""
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
         ours = environment_without_settings()
@@ -66,17 +66,17 @@ class Process:
         return self._process.poll() is None
 
     def wait_for_word(self, word: str, count: int = 1) -> str:
-        """The line of stdout or stderr with this in it, when it has come so many times."""
+        """Return the line of stdout or stderr with this word, after waiting for `count` of them."""
 
-        def heard() -> list[str]:
+        def found() -> list[str]:
             lines = [line for line in (*self.said, *self.complained) if word in line]
             assert len(lines) >= count or self.is_running, f"it ended:\n{''.join(self.complained)}"
             return lines[count - 1 :]
 
-        return wait_until(heard, f"`{word}`", ANSWER_S)[0]
+        return wait_until(found, f"`{word}`", ANSWER_S)[0]
 
     def kill9(self) -> None:
-        """Gone at once, without a chance to say or write anything."""
+        """Kill the process with SIGKILL; it writes nothing more."""
         self._process.kill()
         self._ended()
 
@@ -84,16 +84,16 @@ class Process:
         self._process.send_signal(number)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end; its exit code."""
+        """Terminate the process; return its exit code."""
         self.send(number)
         return self._ended()
 
     def wait(self) -> int:
-        """Its exit code, when it ends by itself."""
+        """Wait until the process ends by itself; return its exit code."""
         return self._ended()
 
     def close(self) -> None:
-        """Also of one that ended by itself: its pipes are closed here, not at some later test's expense."""
+        """Close the process and its pipes, also when it ended by itself; otherwise a later test would be blamed."""
         if self.is_running:
             self.kill9()
         else:
@@ -108,9 +108,9 @@ class Process:
                 pipe.close()
         return code
 
-    def _read(self, pipe: Any, hear: Any) -> None:
+    def _read(self, pipe: Any, handle: Any) -> None:
         for line in pipe:
-            hear(line)
+            handle(line)
 
     def _hear(self, line: str) -> None:
         self.said.append(line)
@@ -130,7 +130,7 @@ class PlayerProcess(Process):
         return self
 
     def begin(self, do: str, *args: Any, on: str | None = None, **named: Any) -> Future[dict[str, Any]]:
-        """Tell it to do something; the answer comes when it comes: `{"result"}` or `{"error"}`."""
+        """Start a call; return the future of its answer: `{"result"}` or `{"error"}`."""
         awaited: Future[dict[str, Any]] = Future()
         with self._telling:
             self._count += 1
@@ -142,26 +142,26 @@ class PlayerProcess(Process):
         return awaited
 
     def do(self, do: str, *args: Any, on: str | None = None, **named: Any) -> Any:
-        """The result; fails on an error."""
+        """Return the result of a call; fails on an error."""
         answer = self.begin(do, *args, on=on, **named).result(ANSWER_S)
         assert "error" not in answer, answer["error"]
         return answer["result"]
 
     def refused(self, do: str, *args: Any, on: str | None = None, **named: Any) -> dict[str, Any]:
-        """The error; fails without one."""
+        """Return the error of a call; fails without one."""
         return error_of(self.begin(do, *args, on=on, **named))
 
-    # --- what most journeys look at ---------------------------------------------------------------------------------
+    # --- queries of most journeys -----------------------------------------------------------------------------------
 
     def types(self, session: str) -> list[str]:
-        """The types of the session's events."""
+        """Return the types of the session's events."""
         return [event["type"] for event in self.do("events", on=session)]
 
     def events(self, session: str, *types: str) -> list[dict[str, Any]]:
         return [event for event in self.do("events", on=session) if event["type"] in types]
 
     def wait_pending(self, session: str, *request_ids: str) -> None:
-        """Until exactly these are pending, in this order."""
+        """Wait until exactly these requests are pending, in this order."""
 
         def pending() -> list[str]:
             return [one["request_id"] for one in self.do("pending", on=session)]
@@ -193,7 +193,7 @@ def error_of(answer: Future[dict[str, Any]]) -> dict[str, Any]:
 
 
 class Stage:
-    """A ledger in a data folder, and the processes that use it; all gone in the end."""
+    """A ledger in a data folder, and the processes that use it; all ended after the test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = DataFolder(folder)
@@ -201,16 +201,16 @@ class Stage:
         self._processes: list[Process] = []
 
     def player(self, actor: str) -> PlayerProcess:
-        """A process that is ready."""
+        """Start a player, and wait until it is ready."""
         return self.players(actor)[0]
 
     def players(self, *actors: str) -> list[PlayerProcess]:
-        """Several, which start side by side."""
+        """Start several players at the same time."""
         players = [self._kept(PlayerProcess(self.url, actor)) for actor in actors]
         return [player.ready() for player in players]
 
     def worker(self, name: str, word: str) -> Process:
-        """An expiry worker or a projector, when it has said this word."""
+        """Start an expiry worker or a projector, and wait until it has printed this word."""
         worker = self._kept(Process(["-m", "workers.cli", "worker", name, "--url", self.url, "--log-level", "info"]))
         worker.wait_for_word(word)
         return worker
@@ -219,12 +219,12 @@ class Stage:
         return self.worker("expiry", "hears of")
 
     def run(self, *words: str, **environment: str) -> Process:
-        """`permission-ledger …` in this data folder."""
+        """Run `permission-ledger …` in this data folder."""
         place = {"PERMISSION_LEDGER_HOME": str(self.folder.path)}
         return self._kept(Process(["-m", "workers.cli", *words], {**place, **environment}))
 
     def kill_server(self) -> int:
-        """Kill the server; its process id."""
+        """Kill the server; return its process id."""
         pid = self.folder.pid()
         assert pid, "no server runs"
         os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Ask in one process, reply in another, and let any of them die."""
+"""Asks and replies in different processes, any of which may die."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def test_of_two_replies_at_the_same_moment_one_counts_and_the_other_is_told(stag
         (won,) = [answer["result"] for answer in answers if "result" in answer]
         (lost,) = [answer["error"] for answer in answers if "error" in answer]
         assert (lost["code"], lost["by"]) == ("ALREADY_ANSWERED", won["by"])
-        heard = asked[one].result(20)
-        assert (heard.get("result") or heard["error"])["by"] == won["by"]
-        assert ("result" in heard) == (won["outcome"] == "allowed")
+        asker = asked[one].result(20)
+        assert (asker.get("result") or asker["error"])["by"] == won["by"]
+        assert ("result" in asker) == (won["outcome"] == "allowed")
     assert ann.types(SES).count("replied") == len(requests)
 
 
@@ -90,11 +90,11 @@ def test_a_person_who_is_killed_while_replying_leaves_an_answer_or_none_but_neve
     when_written.kill9()
     for one in requests:
         answer = ann.begin("reply", one, "reject", on=SES).result(20)
-        heard = asked[one].result(20)
+        asker = asked[one].result(20)
         if "result" in answer:
             assert error_of(asked[one])["by"] == "ann"
         else:
-            assert (answer["error"]["code"], heard["result"]["by"]) == ("ALREADY_ANSWERED", "bob")
+            assert (answer["error"]["code"], asker["result"]["by"]) == ("ALREADY_ANSWERED", "bob")
     assert ann.types(SES).count("replied") == len(requests)
 
 

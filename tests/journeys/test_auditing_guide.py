@@ -1,4 +1,4 @@
-"""The walk of `docs/guides/auditing.md`: its commands as they stand there, beside a running `up`, on every kind of stream."""
+"""The steps of `docs/guides/auditing.md`: its commands unchanged, beside a running `up`, on every kind of stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: Final = {"session", "project", "access"}
 
 
 def commands_below(heading: str) -> list[list[list[str]]]:
-    """The commands of each block of a section, as the words that a shell would pass on."""
+    """Return the commands of each block of a section, as the words that a shell would pass on."""
     section = GUIDE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     blocks = re.findall(r"```\n(.*?)```", section, re.DOTALL)
     return [
@@ -40,7 +40,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 @pytest.fixture
 def ledger(stage: Stage, tmp_path: Path) -> CommandLine:
-    """Every kind of stream: a session, a project, and the token that `up` itself makes."""
+    """A ledger with every kind of stream: a session, a project, and the token that `up` creates."""
     stage.run("up").wait_for_word("Ctrl-C ends it")
     command_line = CommandLine(stage.url, folder=tmp_path)
     command_line("ask", "ses_1", "bash", "ls", "--project", "shop", "--no-wait", code=7)
@@ -51,7 +51,7 @@ def ledger(stage: Stage, tmp_path: Path) -> CommandLine:
 
 
 def run(ledger: CommandLine, command: list[str]) -> None:
-    """Run a command of the guide to its end; a projector may need a moment before views are as the streams are."""
+    """Run a command of the guide to its end, after waiting for the projector to bring the views up to date."""
     if command[0] == "rebuild":
         wait_until(lambda: ledger(*command).code == 0, " ".join(command))
     else:

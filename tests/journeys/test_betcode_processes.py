@@ -1,6 +1,6 @@
 """BetCode's scenarios with agent, clients and expiry worker in processes of their own, and short durations.
 
-60 s and 7 days are shrunk, and with them every time that a scenario names; all scenarios are lived through at once.
+60 s and 7 days are shortened, and with them every time in a scenario; all scenarios run at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNATTENDED_S: Final = 7 * 86_400
 SHORT_ATTENDED_S: Final = 2.0
 SHORT_UNATTENDED_S: Final = 5.0
 LATENESS_MS: Final = 1500
-"""On a busy machine; how late an expiry really is, is measured elsewhere."""
+"""The largest delay of an expiry on a busy machine; the benchmark measures the real one."""
 
 TEXTS: Final = {
     "Permission request timed out after 60 seconds.": "Permission request timed out after 2 seconds.",
@@ -31,7 +31,7 @@ TEXTS: Final = {
 
 
 def shrunk(seconds: float) -> float:
-    """A time of the scenario in this test: within the attended tier by that one's measure, else by the other's."""
+    """Return a scenario's time in this test: up to the attended deadline scaled by that one, else by the other."""
     if seconds <= 2 * ATTENDED_S:
         return seconds * SHORT_ATTENDED_S / ATTENDED_S
     return seconds * SHORT_UNATTENDED_S / UNATTENDED_S
@@ -42,7 +42,7 @@ def wait_until_time(at_s: float) -> None:
 
 
 class Played:
-    """One scenario, lived through."""
+    """One scenario that was run."""
 
     def __init__(self, scenario: Row, agent: PlayerProcess, clients: dict[str, PlayerProcess]) -> None:
         self.scenario = scenario
@@ -122,7 +122,7 @@ class Played:
         error = told.get("error")
         self.answers.append({"code": error["code"], "message": error["error"]} if error else told["result"]["outcome"])
 
-    # --- what is in the log -----------------------------------------------------------------------------------------
+    # --- the contents of the log -----------------------------------------------------------------------------------
 
     def log(self) -> list[Row]:
         return [event["event"] for event in self.agent.do("events", on=self.session)]
@@ -206,7 +206,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Played]]]:
-    """Every scenario, in a session of its own, all on one ledger at the same time."""
+    """Every scenario, run in a session of its own, all on one ledger at the same time."""
     stage = Stage(tmp_path_factory.mktemp("betcode") / "data")
     try:
         agent, c1, c2 = stage.players("agent", "c1", "c2")

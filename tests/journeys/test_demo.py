@@ -1,4 +1,4 @@
-"""`demo` as a newcomer runs it: in a pipe, on a terminal, kept, and with something wrong."""
+"""`demo` as a new user runs it: in a pipe, on a terminal, with its data kept, and with errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEMO = ["-m", "workers.cli", "demo"]
 
 
 def plays(words: list[str], **environment: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
+    """Run the demo; return exit code, stdout and stderr."""
     process = Process([*DEMO, *words], environment)
     return process.wait(), "".join(process.said), "".join(process.complained)
 
@@ -51,7 +51,7 @@ def _read(terminal: int) -> bytes:
 
 @pytest.fixture
 def temporary() -> Iterator[Path]:
-    """A folder whose path leaves room for a socket's."""
+    """A folder with a path short enough for a socket in it."""
     with tempfile.TemporaryDirectory(prefix="pl-") as folder:
         yield Path(folder)
 

@@ -1,4 +1,4 @@
-"""Deadlines, with workers, agents and servers that die around them."""
+"""Deadlines while workers, agents and servers are killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_third_process_expires_what_a_killed_agent_asked_and_nobody_answered(s
     agent.begin("ask", "bash", ["git push"], on=SES, request_id="r1")
     observer.wait_event(SES, "asked")
     agent.kill9()
-    # Reading settles nothing, so this is the worker's doing.
+    # Reading settles nothing, so the worker settled it.
     observer.wait_event(SES, "expired")
     error = heir.refused("ask", "bash", ["git push"], on=SES, request_id="r1")
     assert (error["code"], error["error"], error["agent"]) == (

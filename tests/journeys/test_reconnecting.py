@@ -1,4 +1,4 @@
-"""A person's client that goes and comes back, in a process that may die in between."""
+"""A person's client that disconnects and reconnects, in a process that may be killed meanwhile."""
 
 from __future__ import annotations
 

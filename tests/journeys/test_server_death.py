@@ -1,4 +1,4 @@
-"""The server itself is killed under those who use it."""
+"""A server killed while processes use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk of `docs/guides/run-for-a-team.md` without containers: its commands as they stand there, as real processes."""
+"""The steps of `docs/guides/run-for-a-team.md` without containers: its commands unchanged, as real processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GUIDE: Final = (ROOT / "docs" / "guides" / "run-for-a-team.md").read_text()
 
 
 def commands_below(heading: str) -> list[list[str]]:
-    """The `permission-ledger` lines of a section, as the words that a shell would pass on."""
+    """Return the `permission-ledger` lines of a section, as the words that a shell would pass on."""
     section = GUIDE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     blocks = [text for kind, text in re.findall(r"```(\w*)\n(.*?)```", section, re.DOTALL) if kind == "sh"]
     inline = re.findall(r"`(permission-ledger [a-z][^`]*--[^`]*)`", section)
@@ -31,14 +31,14 @@ def commands_below(heading: str) -> list[list[str]]:
 
 
 def block_below(heading: str, kind: str) -> str:
-    """The first block of a kind in a section: a file that the guide shows."""
+    """Return the first block of a kind in a section: a file that the guide shows."""
     found = re.search(rf"```{kind}\n(.*?)```", GUIDE.split(f"\n## {heading}\n")[1], re.DOTALL)
     assert found is not None
     return found[1]
 
 
 class Team:
-    """A server of its own, an empty home, and what the guide starts."""
+    """A server, an empty home, and the processes that the guide starts."""
 
     def __init__(self, url: str, home: Path) -> None:
         self.home = home
@@ -51,7 +51,7 @@ class Team:
         self.port = free_port()
 
     def typed(self, words: list[str]) -> list[str]:
-        """The words with this machine's port, and with files in this home."""
+        """Return the words with this machine's port, and with files in this home."""
         files = {"opencode.json", "notify.toml", "ledger.jsonl", "heads.jsonl"}
         here = [str(self.home / word) if word in files else word for word in words]
         return [word.replace("127.0.0.1:8420", f"127.0.0.1:{self.port}") for word in here]
@@ -89,7 +89,7 @@ def test_every_command_of_the_guide_runs_and_the_gateway_it_starts_is_found(team
 
 
 def tokens(team: Team) -> None:
-    """Section 3, and what its tokens may do at the gateway."""
+    """Run section 3, and check the rights of its tokens at the gateway."""
     create_ann, create_ci, create_auditor, listing, revoke = commands_below("3. Hand out tokens")
     made = {words[2]: team.run(*words, code=0).out.strip() for words in (create_ann, create_ci, create_auditor)}
     address = f"http://127.0.0.1:{team.port}"

@@ -1,6 +1,6 @@
-"""Wheels made of this checkout: as it stands, and with the changes that a later version might bring.
+"""Wheels of this checkout: unchanged, and with the changes that a later version might bring.
 
-The later one is made through the two places where versions differ on one server: the schema of an event
+The later version differs in the two things that versions may change on one server: the schema of an event
 (`ledger.core.codec.SCHEMA_OF`) and the text of a script, whose hash is its version.
 """
 
@@ -25,7 +25,7 @@ VERSION: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 @dataclass(frozen=True)
 class Change:
-    """In one file, `old` (which stands there once) becomes `new`."""
+    """A change of one file: `old`, which occurs once, becomes `new`."""
 
     file: str
     old: str
@@ -34,7 +34,7 @@ class Change:
 
 LATER: Final = (
     Change("pyproject.toml", f'\nversion = "{VERSION}"', '\nversion = "99.0.0"'),
-    # Cancelling is what only the later version understands.
+    # Only the later version understands cancelling.
     Change("ledger/core/codec.py", "SCHEMA_VERSION: Final = 2", "SCHEMA_VERSION: Final = 3"),
     Change(
         "ledger/core/codec.py",
@@ -49,13 +49,13 @@ LATER: Final = (
 
 @dataclass(frozen=True)
 class Build:
-    """One version, unpacked where its processes import it from."""
+    """One version, unpacked where its processes import it."""
 
     folder: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        # The checkout comes after it, for the tests' own programs, and the working folder is not looked into at all.
+        # The checkout comes after it, for the tests' own programs; the working folder is not on the path.
         return {"PYTHONPATH": os.pathsep.join((str(self.folder), str(ROOT))), "PYTHONSAFEPATH": "1"}
 
     def script(self, name: str) -> str:

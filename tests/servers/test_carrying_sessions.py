@@ -1,4 +1,4 @@
-"""`export` and `import` between any two kinds of server: the safe way, whatever format their files have."""
+"""`export` and `import` between any two kinds of server, independent of the format of their files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUND_TRIP: Final = (EMBEDDED, *others_to_test(), EMBEDDED)
 
 
 def streams_of(server: RealServer) -> dict[bytes, Any]:
-    """Every entry of every session and project, with its id and its bytes."""
+    """Return every entry of every session and project, with its id and its bytes."""
     with redis.Redis.from_url(server.url, protocol=2) as client:
         return {key: client.xrange(key) for pattern in ("*:s:*", "*:p:*") for key in client.scan_iter(match=pattern)}
 
@@ -43,11 +43,11 @@ def test_whole_sessions_are_carried_from_each_kind_of_server_to_the_next(
         there("import", file, "--with-grants", code=0)
         there("verify", "--all", code=0)
         now = streams_of(target)
-        # The carried bytes, and behind them one event that says where they came from.
+        # The imported bytes, followed by one event that records their source.
         assert {key: entries[: len(carried[key])] for key, entries in now.items()} == carried
         assert {len(now[key]) - len(entries) for key, entries in carried.items()} == {1}
         carried = now
-    # What waited goes on waiting there, and what was approved is approved.
+    # Pending requests are still pending there, and grants still hold.
     last = CommandLine(servers[-1].url)
     assert [row["request_id"] for row in last("pending", "--json", code=0).rows] == ["r2"]
     last("ask", "ses_1", "bash", "make install", code=0)

@@ -1,4 +1,4 @@
-"""A data folder goes from one kind of server to another and back, and what it holds stays what it was."""
+"""A data folder moved between kinds of server keeps its contents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.waiting import wait_until_async
 from workers.upkeep.checking import check_stream
 
 SERVERS: Final = (*others_to_test(), EMBEDDED)
-"""From the oldest to the newest: Redis 7.0, Redis 8, Valkey 9, as far as they are there."""
+"""Available servers, from the oldest to the newest: Redis 7.0, Redis 8, Valkey 9."""
 
 THERE_AND_BACK: Final = (*SERVERS, *SERVERS[-2::-1])
 
@@ -33,7 +33,7 @@ RULES: Final = {"permission": {"bash": {"*": "ask", "ls *": "allow"}}}
 
 
 class Folder:
-    """A data folder that a ledger with a project, a pending request, grants and views lives in."""
+    """A data folder of a ledger with a project, a pending request, grants and views."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = path
@@ -42,7 +42,7 @@ class Folder:
         self.owed: list[FeedItem] = []
 
     async def stay_on(self, server: str) -> None:
-        """One server runs on the folder, finds what the earlier ones left, and leaves something of every kind."""
+        """Run one server on the folder: check what earlier servers wrote, and add data of every kind."""
         self._monkeypatch.setenv(BINARY_VARIABLE, str(binary_named(server).path))
         async with Ledger.connect(f"embedded://{self.path}", partitions=PARTITION_COUNT, entry_points=False) as ledger:
             await self._finds_everything(ledger)
@@ -64,7 +64,7 @@ class Folder:
             assert patterns == [f"git push {stay} *" for stay in stays]
             due = await ledger.store.due(None, 10)
             assert [name for name, at_ms in due if at_ms is not None] == ["ses_1"]
-            # What a consumer was given and has not acknowledged is in the server's keeping, too.
+            # The server also stores the entries that a consumer received and has not acknowledged.
             assert await ledger.store.claim_feed(PARTITIONS, "mirror", "heir", 0, 100) == self.owed
 
     async def _leaves_more(self, ledger: Ledger) -> None:
@@ -84,7 +84,7 @@ class Folder:
 
 
 async def rewritten(ledger: Ledger) -> None:
-    """The engine writes its whole data anew, so that the next one must read what is this one's own way of saying it."""
+    """Make the engine rewrite all its data, so that the next one must read its native format."""
     store = as_redis(ledger.store)
     await store.command("BGREWRITEAOF")
 

@@ -1,4 +1,4 @@
-"""Two versions on one server, as during an upgrade without a stop: two wheels, their processes side by side."""
+"""Two versions on one server, as during an upgrade without downtime: two wheels, their processes side by side."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Team:
         return player
 
     def worker(self, name: str, word: str) -> Process:
-        """A worker that has said this word."""
+        """Start a worker, and wait until it has printed this word."""
         worker = self._started("worker", name, "--log-level", "info")
         worker.wait_for_word(word)
         return worker
 
     def run(self, *words: str) -> tuple[int, list[Any]]:
-        """A command's exit code and rows."""
+        """Run a command; return its exit code and rows."""
         process = self._started(*words, "--json")
         code = process.wait()
         return code, [json.loads(line) for line in process.said]
@@ -57,7 +57,7 @@ class Team:
         return process
 
     def leave(self) -> None:
-        """Every process of this version ends."""
+        """End every process of this version."""
         for process in self._processes:
             process.close()
 
@@ -74,7 +74,7 @@ def server(start_server: StartServer) -> RealServer:
 
 @pytest.fixture
 def teams(builds: tuple[Build, Build], server: RealServer) -> Iterator[tuple[Team, Team]]:
-    """The version that is in use, and the one that it is upgraded to."""
+    """The version in use, and the one it is upgraded to."""
     teams = (Team(builds[0], server), Team(builds[1], server))
     yield teams
     for team in teams:
@@ -139,7 +139,7 @@ def test_what_only_the_newer_version_understands_keeps_older_workers_from_that_s
         old.refused("close", on="changed"),
     ):
         assert refused["code"] == "NEWER_SCHEMA"
-    # It is kept and shown as it is, and is a link of the chain.
+    # It is stored and shown unchanged, and is a link of the chain.
     assert old.types("changed") == ["session_opened", "asked", "asked", "cancelled"]
     code, [row] = today.run("verify", "changed")
     assert (code, [problem["kind"] for problem in row["problems"]]) == (11, ["newer"])
@@ -148,7 +148,7 @@ def test_what_only_the_newer_version_understands_keeps_older_workers_from_that_s
     assert result_of(waiting["plain"])["outcome"] == "allowed"
     new.do("reply", "waited-for", "once", on="changed")
 
-    # The upgrade of that process: the same request again, by the new version.
+    # That process is upgraded: the same request again, by the new version.
     old.kill9()
     heir = later.player("heir")
     assert heir.do("ask", "bash", ["make"], on="changed", request_id="waited-for")["outcome"] == "allowed"

@@ -50,14 +50,14 @@ T = TypeVar("T")
 class Told(msgspec.Struct, frozen=True):
     """The outcome of a request as a caller received it, and the logs' positions at the call and at the answer.
 
-    `heard` is an outcome, or `unknown`, or `closed`. `at_ms` is None where the answer does not say when.
+    `outcome` is an outcome, or `unknown`, or `closed`. `at_ms` is None where the answer does not say when.
     """
 
     who: str
     kind: Literal["ask", "wait", "reply", "cancel"]
     session: str
     request_id: str
-    heard: str
+    outcome: str
     by: str | None
     reply: str | None
     at_ms: int | None
@@ -94,7 +94,7 @@ class Call:
         world = diary.world
         self._began = (world.head(self._stream), world.head(self._project), world.now_ms)
 
-    def heard(
+    def record(
         self,
         what: str,
         by: str | None = None,
@@ -114,7 +114,7 @@ class Call:
         )  # fmt: skip
 
     def result(self, result: Result) -> None:
-        self.heard(result.outcome or "pending", result.by.name, result.reply, result.at_ms, refused=False)
+        self.record(result.outcome or "pending", result.by.name, result.reply, result.at_ms, refused=False)
 
 
 class Someone:
@@ -195,14 +195,14 @@ class Asker(Someone):
             try:
                 result = await session.ask(permission, [pattern], always=[pattern], request_id=request_id)
             except RefusalError as error:
-                call.heard(error.code.lower(), error.data["by"])
+                call.record(error.code.lower(), error.data["by"])
                 return False
             except SessionClosedError:
-                call.heard("closed")
+                call.record("closed")
                 return False
             except UnknownRequestError:
                 # Only when the server lost it.
-                call.heard("lost")
+                call.record("lost")
             except StoreError:
                 await self._world.pass_time(PATIENCE_SECONDS)
             else:
@@ -224,7 +224,7 @@ class Asker(Someone):
         try:
             call.result(await session.cancel(request_id, actor=self.name))
         except AlreadyAnsweredError as error:
-            call.heard(error.data["outcome"], error.data["by"], error.data["reply"], error.data["at_ms"])
+            call.record(error.data["outcome"], error.data["by"], error.data["reply"], error.data["at_ms"])
         except (StoreError, UnknownRequestError):
             return
 
@@ -255,11 +255,11 @@ class Approver(Someone):
             try:
                 call.result(await session.reply(request_id, reply, message=message, actor=self.name))
             except AlreadyAnsweredError as error:
-                call.heard(error.data["outcome"], error.data["by"], error.data["reply"], error.data["at_ms"])
+                call.record(error.data["outcome"], error.data["by"], error.data["reply"], error.data["at_ms"])
             except StaleReplyError:
-                call.heard("expired")
+                call.record("expired")
             except UnknownRequestError:
-                call.heard("unknown")
+                call.record("unknown")
             except StoreError:
                 await self._world.pass_time(PATIENCE_SECONDS)
                 continue

@@ -166,7 +166,7 @@ class Oracle:
 
     def _held(self, told: Told) -> list[Status]:
         """The statuses that the request had between call and answer."""
-        if told.heard == "closed":
+        if told.outcome == "closed":
             assert self._closed_at is not None
             assert self._closed_at <= told.until.version
             return [Status(self._closed_at, "closed")]
@@ -177,7 +177,7 @@ class Oracle:
     def _check_ask(self, told: Told, held: list[Status]) -> None:
         last = held[-1]
         assert told.told_ms <= max(told.called_ms, last.ms) + LATEST_MS, f"{told} was told too late: {last}"
-        if told.heard == "allowed" and last.rests_on_project:
+        if told.outcome == "allowed" and last.rests_on_project:
             asked = self._asked[told.request_id]
             own = self._own.between(told.since.version, told.until.version)
             shared = self._shared.between(told.project_since.version, told.project_until.version)
@@ -193,9 +193,9 @@ def _call(asked: Asked) -> tuple[str, str]:
 
 
 def _agrees(told: Told, status: Status) -> bool:
-    if told.heard != status.outcome:
+    if told.outcome != status.outcome:
         return False
-    by_agrees = told.by in (None, status.by) or told.heard in ("pending", "closed")
+    by_agrees = told.by in (None, status.by) or told.outcome in ("pending", "closed")
     reply_agrees = told.kind == "ask" or told.by is None or told.reply == status.reply
     return by_agrees and reply_agrees and told.at_ms in (None, status.ms)
 

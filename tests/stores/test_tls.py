@@ -14,7 +14,7 @@ from ledger.stores.opening import open_store
 from tests.support.backends import SESSION, as_redis, log_of, written
 from tests.support.proxy import Proxy
 from tests.support.servers import RealServer
-from tests.support.tally import Ears
+from tests.support.tally import RecordingListener
 from tests.support.waiting import wait_until_async
 
 CERTIFICATE: Final = Path(__file__).parents[1] / "data" / "tls" / "localhost.pem"
@@ -33,11 +33,11 @@ async def port(server: RealServer) -> AsyncIterator[int]:
 async def test_appends_reads_and_wake_ups_go_through_tls(port: int) -> None:
     store = as_redis(open_store(f"rediss://localhost:{port}?ssl_ca_certs={CERTIFICATE}"))
     await store.start()
-    ears = Ears()
-    await store.listen(ears)
+    listener = RecordingListener()
+    await store.listen(listener)
     await store.subscribe(store.partition_of(SESSION))
     head = await written(store, b"x" * 100_000)
-    await wait_until_async(lambda: ears.wake_ups == [(head, ())], "the wake-up")
+    await wait_until_async(lambda: listener.wake_ups == [(head, ())], "the wake-up")
     assert [entry.payload for entry in await log_of(store)] == [b"x" * 100_000]
     await store.close()
 

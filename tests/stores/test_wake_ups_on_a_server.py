@@ -14,7 +14,7 @@ from ledger.stores.port import START
 from ledger.stores.redis import RedisStore
 from tests.support.backends import SESSION, Backend, Operator, as_redis, log_of, written
 from tests.support.servers import RealServer
-from tests.support.tally import Ears, add, tally
+from tests.support.tally import RecordingListener, add, tally
 from tests.support.waiting import wait_until_async
 
 if TYPE_CHECKING:
@@ -30,39 +30,39 @@ async def subscribers(admin: Operator, store: RedisStore) -> int:
 async def test_a_subscription_is_confirmed_by_a_gap_so_that_the_stream_is_read_once_more(
     server_store: RedisStore,
 ) -> None:
-    ears = Ears()
-    await server_store.listen(ears)
+    listener = RecordingListener()
+    await server_store.listen(listener)
     await server_store.subscribe(server_store.partition_of(SESSION))
-    assert ears.gaps == [server_store.partition_of(SESSION)]
+    assert listener.gaps == [server_store.partition_of(SESSION)]
 
 
 async def test_a_killed_subscriber_subscribes_again_and_reports_the_gap(
     server_store: RedisStore, admin: Operator
 ) -> None:
-    ears = Ears()
+    listener = RecordingListener()
     own = server_store.partition_of(SESSION)
     other = (own + 1) % server_store.partition_count
-    await server_store.listen(ears)
+    await server_store.listen(listener)
     await server_store.subscribe(own)
     await server_store.subscribe(other)
     await admin.run("CLIENT", "KILL", "TYPE", "pubsub")
-    await wait_until_async(lambda: len(ears.gaps) == 4, "both gaps")
-    assert sorted(ears.gaps) == sorted([own, other] * 2)
+    await wait_until_async(lambda: len(listener.gaps) == 4, "both gaps")
+    assert sorted(listener.gaps) == sorted([own, other] * 2)
     await written(server_store, b"a")
-    await wait_until_async(lambda: ears.wake_ups, "a wake-up")
+    await wait_until_async(lambda: listener.wake_ups, "a wake-up")
 
 
 async def test_wake_ups_also_come_the_plain_way_where_a_connection_cannot_be_taken_over(
     server_store: RedisStore, admin: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriber, "writer_of", lambda _: None)
-    ears = Ears()
-    await server_store.listen(ears)
+    listener = RecordingListener()
+    await server_store.listen(listener)
     await server_store.subscribe(server_store.partition_of(SESSION))
     await written(server_store, b"a")
-    await wait_until_async(lambda: ears.wake_ups, "a wake-up")
+    await wait_until_async(lambda: listener.wake_ups, "a wake-up")
     await admin.run("CLIENT", "KILL", "TYPE", "pubsub")
-    await wait_until_async(lambda: len(ears.gaps) == 2, "the gap")
+    await wait_until_async(lambda: len(listener.gaps) == 2, "the gap")
 
 
 async def test_nothing_is_missed_while_subscribers_are_killed_again_and_again(
@@ -70,7 +70,7 @@ async def test_nothing_is_missed_while_subscribers_are_killed_again_and_again(
 ) -> None:
     writer, reader = as_redis(await server_backend.open()), as_redis(await server_backend.open())
     stream = tally(reader)
-    await reader.listen(Ears(stream))
+    await reader.listen(RecordingListener(stream))
     await reader.subscribe(reader.partition_of(SESSION))
     await stream.refresh()
     theirs = tally(writer)
@@ -81,19 +81,19 @@ async def test_nothing_is_missed_while_subscribers_are_killed_again_and_again(
 
 
 async def test_wake_ups_that_are_no_ledgers_are_passed_over(server_store: RedisStore, admin: Operator) -> None:
-    ears = Ears()
-    await server_store.listen(ears)
+    listener = RecordingListener()
+    await server_store.listen(listener)
     await server_store.subscribe(server_store.partition_of(SESSION))
     channel = server_store.keys.channel(server_store.partition_of(SESSION))
     for nonsense in (b"", b"hello", b"session:ses_1\nx-y", b"session:ses_1\n5", b"\xff\xfe\n1-1", b"\n\n\n"):
         await admin.run("SPUBLISH", channel, nonsense)
     await written(server_store, b"a")
-    await wait_until_async(lambda: any(entries for _, entries in ears.wake_ups), "the real wake-up")
-    assert [entries[0].payload for _, entries in ears.wake_ups if entries] == [b"a"]
+    await wait_until_async(lambda: any(entries for _, entries in listener.wake_ups), "the real wake-up")
+    assert [entries[0].payload for _, entries in listener.wake_ups if entries] == [b"a"]
 
 
 async def test_closing_leaves_no_connection_and_no_subscription(server_store: RedisStore, admin: Operator) -> None:
-    await server_store.listen(Ears())
+    await server_store.listen(RecordingListener())
     await server_store.subscribe(server_store.partition_of(SESSION))
     assert await subscribers(admin, server_store) == 1
     await server_store.close()
@@ -169,7 +169,7 @@ async def test_who_writes_while_the_server_is_killed_loses_nothing_and_writes_no
 
 async def test_subscribers_come_back_with_the_server(durable: RealServer, durable_store: RedisStore) -> None:
     stream, writer = tally(durable_store), tally(durable_store)
-    await durable_store.listen(Ears(stream))
+    await durable_store.listen(RecordingListener(stream))
     await durable_store.subscribe(durable_store.partition_of(SESSION))
     await stream.refresh()
     durable.kill9()

@@ -12,7 +12,7 @@ from ledger.log.stream import Stream
 from ledger.stores.port import Store
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Backend, log_of
-from tests.support.tally import TESTER, Add, Claim, Ears, Tally, Watched, add, tally
+from tests.support.tally import TESTER, Add, Claim, RecordingListener, Tally, Watched, add, tally
 from tests.support.waiting import wait_until_async
 
 
@@ -250,13 +250,13 @@ async def test_reading_a_stream_that_is_not_there_makes_none(store: Store) -> No
 async def test_observers_hear_each_event_once_in_order_and_no_more_after_they_left(backend: Backend) -> None:
     ours, theirs = await two_processes(backend)
     await ours.refresh()
-    heard: list[int | None] = []
-    leave = ours.observe(lambda recorded: heard.append(recorded and recorded.version))
+    observed: list[int | None] = []
+    leave = ours.observe(lambda recorded: observed.append(recorded and recorded.version))
     await theirs.submit(add("a", "b"))
     await ours.submit(add("c"))
     leave()
     await ours.submit(add("d"))
-    assert heard == [1, 2, 3]
+    assert observed == [1, 2, 3]
 
 
 async def test_waking_brings_what_others_write_without_a_read(backend: Backend) -> None:
@@ -264,8 +264,8 @@ async def test_waking_brings_what_others_write_without_a_read(backend: Backend) 
     watched = Watched(store)
     ours = tally(watched.as_store)
     await ours.refresh()
-    ears = Ears(ours)
-    await store.listen(ears)
+    listener = RecordingListener(ours)
+    await store.listen(listener)
     await store.subscribe(store.partition_of(SESSION))
     await ours.refresh()
     reads = watched.reads

@@ -14,7 +14,7 @@ from ledger.log.reading import read_entry
 from ledger.log.stream import Stream
 from ledger.stores.port import START, Store, WakeUp
 from tests.support.backends import SESSION, Backend, log_of
-from tests.support.tally import Claim, Ears, Tally, TallyFold, Watched, add, tally
+from tests.support.tally import Claim, RecordingListener, Tally, TallyFold, Watched, add, tally
 from tests.support.waiting import wait_until_async
 
 
@@ -202,18 +202,18 @@ async def test_a_state_that_was_folded_is_never_seen_half_folded_or_empty_again(
     with pytest.raises(InDoubtError):
         await ours.submit(add("a"))
     seen.append(ours.state.version)
-    heard: list[object] = []
-    ours.observe(heard.append)
+    observed: list[object] = []
+    ours.observe(observed.append)
     processes.watched.after |= {"open": look, "read": look}
     await ours.refresh()
     assert seen == [1_500, 1_500, 1_500]
-    assert heard == [None]
+    assert observed == [None]
 
 
 async def test_waiters_on_two_streams_of_one_process_hear_of_each_other(backend: Backend) -> None:
     store = await backend.open()
     one, other = tally(store), tally(store)
-    await store.listen(Ears(one, other))
+    await store.listen(RecordingListener(one, other))
     await store.subscribe(store.partition_of(SESSION))
     await asyncio.gather(one.refresh(), other.refresh())
     await one.submit(add("a"))

@@ -94,10 +94,10 @@ async def test_every_process_that_saw_the_lost_events_records_it_once_each(
 
 
 async def test_observers_are_told_once_that_everything_is_anew(stream: Stream[Tally]) -> None:
-    heard: list[int | None] = []
-    stream.observe(lambda recorded: heard.append(recorded and recorded.version))
+    observed: list[int | None] = []
+    stream.observe(lambda recorded: observed.append(recorded and recorded.version))
     await stream.submit(add("x"))
-    assert heard == [None, 3, 4]
+    assert observed == [None, 3, 4]
 
 
 async def test_a_wake_up_of_another_history_makes_the_stream_read(

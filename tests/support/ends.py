@@ -65,9 +65,9 @@ class End:
         self._sink.write(data)
         self._sink.flush()
 
-    def hears(self, count: int = 1) -> list[Message]:
+    def received(self, count: int = 1) -> list[Message]:
         """Return the messages received, after waiting for at least `count` of them."""
-        wait_until(lambda: len(self.lines) >= count, f"{count} lines; heard {self.lines}", LONG_S)
+        wait_until(lambda: len(self.lines) >= count, f"{count} lines; received {self.lines}", LONG_S)
         return self.messages
 
     def answer_to(self, rpc_id: Any) -> Message:
@@ -76,7 +76,7 @@ class End:
         def found() -> list[Message]:
             return [one for one in self.messages if one.get("id") == rpc_id and "method" not in one]
 
-        answers = wait_until(found, f"an answer to {rpc_id}; heard {self.lines}", LONG_S)
+        answers = wait_until(found, f"an answer to {rpc_id}; received {self.lines}", LONG_S)
         assert len(answers) == 1
         return answers[0]
 

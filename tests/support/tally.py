@@ -149,7 +149,7 @@ class Watched:
             await step()
 
 
-class Ears:
+class RecordingListener:
     """A listener that hands wake-ups to streams, as a process does, and records them."""
 
     def __init__(self, *streams: Stream[Any]) -> None:

@@ -19,14 +19,14 @@ def play(path: Path) -> int:
         if entry["dir"] == "to_client":
             awaited.append(json.loads(entry["line"]))
         elif entry["dir"] == "from_client":
-            if not heard(awaited):
+            if not received(awaited):
                 return 9
             sys.stdout.buffer.write(entry["line"].encode() + b"\n")
             sys.stdout.buffer.flush()
-    return 0 if heard(awaited) and not sys.stdin.buffer.read() else 9
+    return 0 if received(awaited) and not sys.stdin.buffer.read() else 9
 
 
-def heard(awaited: list[Any]) -> bool:
+def received(awaited: list[Any]) -> bool:
     """Read as many lines as are expected; return whether they are those."""
     while awaited:
         line = sys.stdin.buffer.readline()

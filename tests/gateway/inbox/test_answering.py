@@ -123,15 +123,15 @@ async def test_a_reload_after_the_gateway_has_heard_says_that_the_answer_arrived
     ann = await inbox.visit("ann")
     await ann.page.route("**/v1/events*", lambda route: route.abort())
     await ann.go()
-    heard = asyncio.Event()
+    arrived = asyncio.Event()
 
-    async def hear(route: Route) -> None:
+    async def forward(route: Route) -> None:
         await route.fetch()
-        heard.set()  # the gateway has it, and the page is loaded anew before it is told
+        arrived.set()  # the gateway has it, and the page is loaded anew before it is told
 
-    await ann.page.route("**/reply", hear)
+    await ann.page.route("**/reply", forward)
     await ann.press("git push", "Once")
-    await heard.wait()
+    await arrived.wait()
     await ann.page.reload()
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
     await expect(ann.page.locator(".lines")).to_contain_text("allowed by you (once)")

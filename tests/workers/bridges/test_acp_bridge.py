@@ -81,17 +81,17 @@ async def test_an_agent_that_begins_in_a_mode_that_asks_nobody_is_told_of(start:
     between = start()
     begun = {"jsonrpc": "2.0", "id": 1, "result": {"sessionId": SESSION, "modes": {"currentModeId": "auto"}}}
     between.agent.say(begun)
-    assert between.host.hears() == [begun]
+    assert between.host.received() == [begun]
     assert "is in mode `auto`: what it allows there by itself is not asked about" in between.errors
 
 
 async def test_a_person_answers_in_the_inbox_and_the_editors_prompt_is_over(start: Start, ann: Person) -> None:
     between = start()
     between.agent.say(asks(0))
-    assert between.host.hears() == [asks(0)]
+    assert between.host.received() == [asks(0)]
     shown = await ann.answer_next(SESSION, "once")
     assert between.agent.answer_to(0) == chosen(0, "proceed_once")
-    assert between.host.hears(2)[1] == withdrawn(0)
+    assert between.host.received(2)[1] == withdrawn(0)
     assert (shown["tool_name"], shown["input"]) == ("bash", {"command": "git push"})
     assert shown["metadata"]["judged_on"] == "title"
     assert shown["metadata"]["hears_no_words"] is True
@@ -114,7 +114,7 @@ async def test_the_editor_answers_first_and_that_is_recorded(start: Start, ann: 
     between = start()
     between.agent.say(asks(0))
     between.agent.say(asks(1, "git pull"))
-    between.host.hears(2)
+    between.host.received(2)
     between.host.write(
         b' {"jsonrpc":"2.0", "id":0,"result":{"outcome":{"outcome":"selected","optionId":"proceed_once"}}}\n'
     )
@@ -129,7 +129,7 @@ async def test_the_editor_answers_first_and_that_is_recorded(start: Start, ann: 
 async def test_what_the_editor_allows_for_longer_is_a_grant_of_the_ledger(start: Start, ann: Person) -> None:
     between = start()
     between.agent.say(asks(0))
-    between.host.hears()
+    between.host.received()
     between.host.say(chosen(0, "proceed_always"))
     assert between.agent.answer_to(0) == chosen(0, "proceed_once"), "the agent goes on asking"
     between.agent.say(asks(1))
@@ -142,7 +142,7 @@ async def test_what_no_grant_can_say_is_allowed_once_however_long_the_editor_mea
     between = start()
     for rpc_id in (0, 1):
         between.agent.say(asks(rpc_id, "ask *", kind="other"))
-        between.host.hears(rpc_id + 1)
+        between.host.received(rpc_id + 1)
         between.host.say(chosen(rpc_id, "proceed_always"))
         assert between.agent.answer_to(rpc_id) == chosen(rpc_id, "proceed_once")
     await until_ended(ann, ("session", "editor"), ("session", "editor"))
@@ -161,14 +161,14 @@ async def test_with_a_token_that_may_not_bring_rules_the_editor_may_reject_and_n
     between = Between("acp", [], environment)
     try:
         between.agent.say(asks(0))
-        between.host.hears()
+        between.host.received()
         between.host.say(chosen(0, "proceed_once"))
         await wait_until_async(lambda: "does not count" in between.errors, "the bridge to say so")
         await ann.answer_next(SESSION, "once")
         assert between.agent.answer_to(0) == chosen(0, "proceed_once")
         between.agent.say(asks(1))
         await ann.waiting(SESSION)
-        between.host.hears(3)
+        between.host.received(3)
         between.host.say(chosen(1, "cancel"))
         assert between.agent.answer_to(1) == chosen(1, "cancel")
         await until_ended(ann, ("once", "gateway"), ("cancelled", "withdrawn"))
@@ -179,7 +179,7 @@ async def test_with_a_token_that_may_not_bring_rules_the_editor_may_reject_and_n
 async def test_of_two_answers_at_once_the_ledgers_first_counts(start: Start, ann: Person) -> None:
     between = start()
     between.agent.say(asks(0))
-    between.host.hears()
+    between.host.received()
     [shown] = await ann.waiting(SESSION)
     answering = asyncio.ensure_future(ann.reply(SESSION, shown["request_id"], "reject", message="no"))
     between.host.say(chosen(0, "proceed_once"))
@@ -195,10 +195,10 @@ async def test_a_call_that_leaves_the_project_is_allowed_as_a_whole_by_one_answe
     between.host.say(
         {"jsonrpc": "2.0", "id": 7, "method": "session/load", "params": {"sessionId": SESSION, "cwd": "/a"}}
     )
-    between.agent.hears()
+    between.agent.received()
     diff = {"type": "diff", "path": "/b/new.txt", "oldText": None, "newText": "x"}
     between.agent.say(asks(0, "Writing", kind="edit", content=[diff]))
-    between.host.hears()
+    between.host.received()
     between.host.say(chosen(0, "proceed_once"))
     assert between.agent.answer_to(0) == chosen(0, "proceed_once")
     asked = [row["event"]["permission"] for row in await ann.events(SESSION) if row["type"] == "asked"]
@@ -209,7 +209,7 @@ async def test_a_call_that_leaves_the_project_is_allowed_as_a_whole_by_one_answe
 async def test_a_turn_that_the_editor_cancels_withdraws_what_is_pending(start: Start, ann: Person) -> None:
     between = start()
     between.agent.say(asks(0))
-    between.host.hears()
+    between.host.received()
     between.host.say(cancels())
     between.host.say(cancelled(0))
     assert between.agent.answer_to(0) == cancelled(0)
@@ -223,7 +223,7 @@ async def test_a_turn_that_the_editor_cancels_withdraws_what_is_pending(start: S
 async def test_a_prompt_that_the_editor_cancels_is_withdrawn(start: Start, ann: Person) -> None:
     between = start()
     between.agent.say(asks(0))
-    between.host.hears()
+    between.host.received()
     between.host.say(cancelled(0))
     assert between.agent.answer_to(0) == cancelled(0)
     await until_ended(ann, ("cancelled", "asker_gave_up"))
@@ -236,7 +236,7 @@ async def test_a_prompt_that_the_editor_cancels_is_withdrawn(start: Start, ann: 
 async def test_an_editor_that_cannot_ask_leaves_it_to_the_ledger(start: Start, ann: Person, broken: Any) -> None:
     between = start()
     between.agent.say(asks(0))
-    between.host.hears()
+    between.host.received()
     between.host.say({"jsonrpc": "2.0", "id": 0, **broken})
     await ann.answer_next(SESSION, "once")
     assert between.agent.answer_to(0) == chosen(0, "proceed_once")
@@ -267,7 +267,7 @@ async def test_parallel_requests_get_their_own_answers(start: Start, ann: Person
     rows = {row["input"]["command"]: row["request_id"] for row in await ann.waiting(SESSION, 3)}
     await ann.reply(SESSION, rows["git push b"], "once")
     assert between.agent.answer_to("b") == chosen("b", "proceed_once")
-    between.host.hears(3)
+    between.host.received(3)
     between.host.say(chosen(2, "proceed_once"))
     assert between.agent.answer_to(2) == chosen(2, "proceed_once")
     await ann.reply(SESSION, rows["git push a"], "reject")
@@ -278,11 +278,11 @@ async def test_a_rejection_ends_what_else_the_session_asks_as_in_opencode(start:
     between = start()
     between.agent.say(asks(0))
     between.agent.say(asks(1, "git pull"))
-    between.host.hears(2)
+    between.host.received(2)
     between.host.say(chosen(0, "cancel"))
     assert between.agent.answer_to(0) == chosen(0, "cancel")
     assert between.agent.answer_to(1)["result"]["outcome"]["optionId"] == "cancel"
-    assert between.host.hears(3)[2] == withdrawn(1)
+    assert between.host.received(3)[2] == withdrawn(1)
 
 
 async def test_two_requests_under_one_id_are_both_refused(start: Start, ann: Person) -> None:
@@ -313,12 +313,12 @@ async def test_a_resumed_agent_attaches_to_what_its_killed_bridge_left_pending(
     first.kill_bridge()
     second = start()
     second.agent.say(asks(0, toolCallId="call_again"))
-    second.host.hears()
+    second.host.received()
     await ann.answer_next(SESSION, "once")
     assert second.agent.answer_to(0) == chosen(0, "proceed_once")
     assert [row["type"] for row in await ann.events(SESSION)].count("asked") == 1
     second.agent.say(asks(1, toolCallId="call_again"))
-    second.host.hears(3)
+    second.host.received(3)
     assert len(await ann.waiting(SESSION)) == 1, "that answer was for one call"
 
 
@@ -347,7 +347,7 @@ async def test_without_a_gateway_the_editor_alone_may_be_asked(start: Start, gat
     gateway.kill9()
     between = start("--grace", "0", "--on-unreachable", "agent")
     between.agent.say(asks(0, "ls"))
-    assert between.host.hears() == [asks(0, "ls")]
+    assert between.host.received() == [asks(0, "ls")]
     between.host.say(chosen(0, "proceed_once"))
     assert between.agent.answer_to(0) == chosen(0, "proceed_once")
 
@@ -360,7 +360,7 @@ async def test_a_gateway_that_goes_for_good_while_somebody_is_asked_is_a_denial(
     await ann.waiting(SESSION)
     gateway.kill9()
     assert between.agent.answer_to(0)["result"]["outcome"]["optionId"] == "cancel"
-    assert between.host.hears(2)[1] == withdrawn(0)
+    assert between.host.received(2)[1] == withdrawn(0)
 
 
 async def test_everything_else_passes_byte_for_byte_in_both_directions(start: Start) -> None:
@@ -385,7 +385,7 @@ async def test_what_is_no_message_reaches_nobody(start: Start) -> None:
     assert between.agent.answer_to(0) == cancelled(0)
     between.host.write(b"} no json\n")
     between.host.say({"jsonrpc": "2.0", "method": "last"})
-    assert between.agent.hears(2)[1] == {"jsonrpc": "2.0", "method": "last"}
+    assert between.agent.received(2)[1] == {"jsonrpc": "2.0", "method": "last"}
     assert between.host.lines == []
     assert between.errors.count("is left out, it is no JSON object") == 4
 
@@ -395,10 +395,10 @@ async def test_an_id_that_is_used_again_for_something_else_is_the_editors(start:
     between.agent.say(asks(0, "ls"))
     between.agent.answer_to(0)
     between.agent.say({"jsonrpc": "2.0", "id": 0, "method": "fs/read_text_file", "params": {"path": "/x"}})
-    between.host.hears()
+    between.host.received()
     answer = {"jsonrpc": "2.0", "id": 0, "result": {"content": "x"}}
     between.host.say(answer)
-    assert between.agent.hears(2)[1] == answer
+    assert between.agent.received(2)[1] == answer
 
 
 async def test_the_agents_exit_code_is_the_bridges(start: Start) -> None:

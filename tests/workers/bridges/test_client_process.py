@@ -40,8 +40,8 @@ def test_a_client_that_does_not_read_keeps_nobody_waiting_and_loses_nothing(clie
     writer = threading.Thread(target=client.write, args=(b"".join(lines[count:]),))
     writer.start()
     client.send(signal.SIGCONT)
-    heard = client.lines()
-    assert [next(heard) for _ in lines] == lines
+    received = client.lines()
+    assert [next(received) for _ in lines] == lines
     writer.join()
 
 
@@ -54,11 +54,11 @@ def test_while_another_line_is_written_nothing_comes_between(client: ClientProce
     writer.start()
     wait_until(lambda: not client.write_at_once(b"y\n"), "the long line to be under way")
     client.send(signal.SIGCONT)
-    heard = client.lines()
-    said = [next(heard)]
+    received = client.lines()
+    said = [next(received)]
     while said[-1] != long:
         assert said[-1] == b"y\n", "only before it"
-        said.append(next(heard))
+        said.append(next(received))
     writer.join()
 
 

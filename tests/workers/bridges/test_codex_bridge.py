@@ -103,7 +103,7 @@ async def test_parallel_requests_are_answered_here_and_there(start: Start, ann: 
     for rpc_id in (1, 0):
         between.agent.say(asks_command(rpc_id, f"/bin/bash -lc 'git push {rpc_id}'"))
     rows = {row["input"]["command"]: row["request_id"] for row in await ann.waiting(THREAD, 2)}
-    between.host.hears(2)
+    between.host.received(2)
     between.host.say(decided(0, "accept"))
     assert between.agent.answer_to(0) == decided(0, "accept")
     await ann.reply(THREAD, rows["git push 1"], "once")
@@ -115,7 +115,7 @@ async def test_the_prefix_that_codex_would_remember_is_a_grant_of_the_ledger(sta
     between = start()
     proposed = ["git", "push"]
     between.agent.say(asks_command(0, proposedExecpolicyAmendment=proposed))
-    between.host.hears()
+    between.host.received()
     [shown] = await ann.waiting(THREAD)
     between.host.say(decided(0, {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": proposed}}))
     assert between.agent.answer_to(0) == decided(0, "accept")
@@ -130,7 +130,7 @@ async def test_what_codex_remembers_for_the_session_itself_is_recorded_once_and_
 ) -> None:
     between = start()
     between.agent.say(asks_command(0))
-    between.host.hears()
+    between.host.received()
     between.host.say(decided(0, "acceptForSession"))
     assert between.agent.answer_to(0) == decided(0, "acceptForSession")
     await until_log_says(ann, ("replied", "once"))
@@ -141,10 +141,10 @@ async def test_what_codex_remembers_for_the_session_itself_is_recorded_once_and_
 async def test_a_request_that_the_server_drops_is_withdrawn(start: Start, ann: Person) -> None:
     between = start()
     between.agent.say(asks_command(0))
-    between.host.hears()
+    between.host.received()
     between.agent.say(resolved(0))
     await until_log_says(ann, ("cancelled", "asker_gave_up"))
-    assert between.host.hears(2)[1] == resolved(0)
+    assert between.host.received(2)[1] == resolved(0)
     assert between.agent.lines == []
 
 
@@ -161,7 +161,7 @@ async def test_a_rejection_without_a_word_may_end_the_turn(
 async def test_a_client_that_cancels_ends_the_turn_and_that_is_a_rejection(start: Start, ann: Person) -> None:
     between = start()
     between.agent.say(asks_command(0))
-    between.host.hears()
+    between.host.received()
     between.host.say(decided(0, "cancel"))
     assert between.agent.answer_to(0) == decided(0, "cancel")
     await until_log_says(ann, ("replied", "reject"))
@@ -182,6 +182,6 @@ def test_a_recorded_conversation_passes_but_for_what_is_asked(start: Start) -> N
     passing = [one for one in messages if one not in asked]
     for message in messages:
         between.agent.say(message)
-    heard = between.host.hears(len(passing))
-    assert [one for one in heard if one not in asked] == passing
+    received = between.host.received(len(passing))
+    assert [one for one in received if one not in asked] == passing
     assert len(asked) == 2

@@ -42,7 +42,7 @@ class Listening:
     def titles(self) -> list[str]:
         return [one["title"] for one in self.messages]
 
-    def heard(self, text: str) -> bool:
+    def received(self, text: str) -> bool:
         """Return whether a message held this text."""
         return any(text in one["message"] for one in self.messages)
 

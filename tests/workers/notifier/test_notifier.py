@@ -148,7 +148,7 @@ async def test_two_notifiers_at_once_say_nothing_twice(ledger: Ledger, notifier:
         session = await ledger.session("ses_1")
         for name in names:
             await session.submit("bash", [f"git push {name}"], request_id=name)
-            await wait_until_async(partial(phone.heard, f"{name}\n"), name)
+            await wait_until_async(partial(phone.received, f"{name}\n"), name)
         await until_recorded(ledger, *((name, "ann", "json", "sent", 0) for name in names))
     said = "\n".join(one["message"] for one in phone.messages)
     assert [said.count(f"git push {name}\n") for name in names] == [1] * len(names)
@@ -166,7 +166,7 @@ async def test_a_person_with_three_services_is_not_told_more_often_by_two_notifi
             for number in range(6):
                 session = await ledger.session(f"ses_{number}")
                 await session.submit("bash", [f"git push {number}"], request_id="r1")
-                await wait_until_async(partial(phone.heard, f"git push {number}\n"), f"bob to hear of {number}")
+                await wait_until_async(partial(phone.received, f"git push {number}\n"), f"bob to hear of {number}")
             await wait_until_async(lambda: sum(len(each.messages) for each in (one, two, three)) >= 6, "ann's messages")
         assert sum(len(each.messages) for each in (one, two, three)) == 6
 

@@ -61,16 +61,16 @@ async def test_at_once_then_after_an_hour_then_after_a_day(ledger: Ledger, clock
     session = await ledger.session("ses_1")
     await session.submit("bash", ["git push"], request_id="r1")
     asked_ms = clock.now_ms()
-    heard: list[tuple[str, int, int | None]] = []
+    reminded: list[tuple[str, int, int | None]] = []
     for _ in range(3):
         found = await ann.look()
         assert len(found.reminders) == 1
         await ann.told(found)
         after = await ann.look()
         assert after.reminders == ()
-        heard.append((*said(found)[0], None if after.next_ms is None else after.next_ms - asked_ms))
+        reminded.append((*said(found)[0], None if after.next_ms is None else after.next_ms - asked_ms))
         clock.set(after.next_ms or clock.now_ms())
-    assert heard == [("r1", 0, 3_600_000), ("r1", 1, 86_400_000), ("r1", 2, None)]
+    assert reminded == [("r1", 0, 3_600_000), ("r1", 1, 86_400_000), ("r1", 2, None)]
 
 
 async def test_of_steps_that_were_missed_only_the_last_is_said(ledger: Ledger, clock: TestClock) -> None:
@@ -154,15 +154,15 @@ async def test_a_session_is_told_of_five_times_an_hour_by_all_services_of_a_pers
     bob = Ann(ledger, clock, RecipientChannel(Recipient("bob"), "slack"))
     slack.count = 100
     session = await ledger.session("ses_1")
-    heard: dict[str, int] = {"ntfy": 0, "slack": 0}
+    reminded: dict[str, int] = {"ntfy": 0, "slack": 0}
     for number in range(4):
         await session.submit("bash", [str(number)], request_id=f"r{number}")
         for name, one in (("ntfy", ntfy), ("slack", slack)):
             found = await one.look()
-            heard[name] += bool(found.reminders)
+            reminded[name] += bool(found.reminders)
             await one.told(found)
         clock.advance("6m")
-    assert heard == {"ntfy": 3, "slack": 2}
+    assert reminded == {"ntfy": 3, "slack": 2}
     assert said(await bob.look()) == [(f"r{number}", 0) for number in range(4)]
 
 
@@ -220,7 +220,7 @@ async def test_who_was_told_hears_how_it_ended_unless_it_was_their_own_answer(le
 async def test_nobody_hears_of_projects_they_do_not_care_for(ledger: Ledger, clock: TestClock) -> None:
     await (await ledger.session("ses_1", project="shop")).submit("bash", ["a"], request_id="r1")
     await (await ledger.session("ses_2")).submit("bash", ["b"], request_id="r2")
-    heard = {
+    reminded = {
         name: said(
             await Ann(ledger, clock, RecipientChannel(Recipient("ann", frozenset({name})), "ntfy")).look(
                 {}, "ses_1", "ses_2"
@@ -228,7 +228,7 @@ async def test_nobody_hears_of_projects_they_do_not_care_for(ledger: Ledger, clo
         )
         for name in ("shop", "ses_2", "ses_1")
     }
-    assert heard == {"shop": [("r1", 0)], "ses_2": [("r2", 0)], "ses_1": []}
+    assert reminded == {"shop": [("r1", 0)], "ses_2": [("r2", 0)], "ses_1": []}
 
 
 async def test_two_services_of_one_person_fail_each_for_itself(ledger: Ledger, clock: TestClock) -> None:

@@ -58,7 +58,7 @@ class Conversation:
         self.for_host = b""
         self._seq = 0
 
-    def hears(self, message: Any) -> Self:
+    def receives(self, message: Any) -> Self:
         self.entries.append({"dir": "to_client", "line": line(message)})
         return self
 
@@ -79,8 +79,8 @@ class Conversation:
         return self.says({"jsonrpc": "2.0", "method": "run.status", "params": params})
 
     def starts(self, session: str, initialize: Any = INITIALIZE) -> Self:
-        self.hears(initialize).says(answer("init-1", protocol_version="0"))
-        self.hears(run_start(session)).says(answer("run-1", run_id=RUN))
+        self.receives(initialize).says(answer("init-1", protocol_version="0"))
+        self.receives(run_start(session)).says(answer("run-1", run_id=RUN))
         return self.status("running")
 
     def asks(self, rpc_id: str, tool: str, args: dict[str, Any], *, diff: str | None = None) -> Self:
@@ -94,7 +94,7 @@ class Conversation:
         return self.says(confirm(rpc_id, title, args.get("command") or f"{tool} {line(args)}"), held=True)
 
     def answered(self, rpc_id: str, **result: Any) -> Self:
-        return self.hears(answer(rpc_id, **result)).status("running")
+        return self.receives(answer(rpc_id, **result)).status("running")
 
     def ran(self, rpc_id: str, tool: str, *, is_error: bool = False) -> Self:
         return self.event("tool_result", tool=tool, result="done", tool_call_id=f"call_{rpc_id}", is_error=is_error)

@@ -190,7 +190,7 @@ async def test_a_question_without_its_call_is_judged_by_all_its_words_and_never_
 
 async def test_questions_that_are_not_about_tools_are_the_hosts(play: Play, gateway: RunningGateway) -> None:
     logout = confirm("ui_1", "Confirm logout", "This clears local credentials", allow_reason=False)
-    conversation = Conversation().starts(SESSION).says(logout).hears(answer("ui_1", ok=True)).ends()
+    conversation = Conversation().starts(SESSION).says(logout).receives(answer("ui_1", ok=True)).ends()
     process = play(conversation)
     tell(process, answer("ui_1", ok=True))
     assert ended(process, conversation) == (0, conversation.for_host)
@@ -212,7 +212,7 @@ async def test_an_answer_of_the_host_to_what_the_ledger_decides_does_not_count(
 async def test_a_cancelled_run_withdraws_its_question_and_the_runtime_waits_no_longer(
     play: Play, gateway: RunningGateway
 ) -> None:
-    conversation = pushes().hears(run_cancel()).answered("ui_1", ok=False).status("cancelled")
+    conversation = pushes().receives(run_cancel()).answered("ui_1", ok=False).status("cancelled")
     process = play(conversation)
     ann = gateway.person()
     [shown] = await ann.waiting(SESSION)
@@ -225,7 +225,7 @@ async def test_a_cancelled_run_withdraws_its_question_and_the_runtime_waits_no_l
 
 
 async def test_a_runtime_that_dies_leaves_nothing_pending(play: Play, gateway: RunningGateway) -> None:
-    process = play(pushes().hears(answer("never")))
+    process = play(pushes().receives(answer("never")))
     ann = gateway.person()
     [shown] = await ann.waiting(SESSION)
     assert process.stdin
@@ -242,7 +242,7 @@ async def test_a_runtime_that_dies_leaves_nothing_pending(play: Play, gateway: R
 
 
 async def test_a_killed_bridge_leaves_its_question_to_the_resumed_agent(play: Play, gateway: RunningGateway) -> None:
-    first = play(pushes().hears(answer("never")))
+    first = play(pushes().receives(answer("never")))
     ann = gateway.person()
     [shown] = await ann.waiting(SESSION)
     first.kill()
@@ -304,10 +304,10 @@ async def test_a_host_that_asks_nobody_has_the_ledger_ask(play: Play, gateway: R
     params = INITIALIZE["params"]
     assert isinstance(params, dict)
     alone = {**INITIALIZE, "params": {**params, "ui_capabilities": {"supports_confirm": False}}}
-    heard = {**INITIALIZE, "params": {**params, "ui_capabilities": {"supports_confirm": True}}}
-    conversation = Conversation().starts(SESSION, heard)
+    initialize = {**INITIALIZE, "params": {**params, "ui_capabilities": {"supports_confirm": True}}}
+    conversation = Conversation().starts(SESSION, initialize)
     sign_in = confirm("ui_0", "Sign in", "Open this link", allow_reason=False)
-    conversation.says(sign_in, held=True).hears(answer("ui_0", ok=False, reason="nobody is there to answer this"))
+    conversation.says(sign_in, held=True).receives(answer("ui_0", ok=False, reason="nobody is there to answer this"))
     conversation.asks("ui_1", "shell", {"command": "git push"}).answered("ui_1", ok=True).ends()
     process = play(conversation, "--headless", said=(alone, run_start(SESSION)))
     ann = gateway.person()
@@ -317,7 +317,9 @@ async def test_a_host_that_asks_nobody_has_the_ledger_ask(play: Play, gateway: R
 
 
 def test_a_broken_line_of_the_host_does_not_reach_the_runtime(play: Play, gateway: RunningGateway) -> None:
-    conversation = Conversation().hears(INITIALIZE).says(answer("init-1", protocol_version="0")).hears(run_start("s"))
+    conversation = (
+        Conversation().receives(INITIALIZE).says(answer("init-1", protocol_version="0")).receives(run_start("s"))
+    )
     conversation.ends()
     process = play(conversation, said=(INITIALIZE,))
     assert process.stdin
